@@ -1,0 +1,227 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-helpers/auth/rbac/reconciliation"
+	schedulingdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+)
+
+const (
+	// bootstrapConcurrency is how many objects are made at a time. They are independent, and etcd
+	// writes what arrives together to disk together.
+	bootstrapConcurrency = 32
+	bootstrapRetry       = 20 * time.Millisecond
+	bootstrapTimeout     = 30 * time.Second
+)
+
+var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, metav1.NamespaceDefault, corev1.NamespaceNodeLease}
+
+// bootstrapHook makes what a cluster has from its first moment on. The server is not ready before it is done.
+func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
+	config := rest.CopyConfig(hook.LoopbackClientConfig)
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	// Role bindings' namespaces are made first: reconciling a binding would make them too, and collide.
+	if err := inParallel(hook, namespaceTasks(client)); err != nil {
+		return err
+	}
+	tasks := append(priorityClassTasks(client), c.kubernetesServiceTask(client))
+	for _, authorizer := range c.options.Authorization.Modes {
+		if authorizer == modes.ModeRBAC {
+			tasks = append(tasks, rbacTasks(client)...)
+		}
+	}
+	return inParallel(hook, tasks)
+}
+
+// A task makes sure that one object exists.
+type task struct {
+	object string // for errors
+	run    func(context.Context) error
+}
+
+// inParallel runs tasks, each again until it succeeds: the caches and allocators that admit its
+// write may come up a moment later.
+func inParallel(ctx context.Context, tasks []task) error {
+	ctx, cancel := context.WithTimeout(ctx, bootstrapTimeout)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(bootstrapConcurrency)
+	for _, t := range tasks {
+		group.Go(func() error {
+			var last error
+			err := wait.PollUntilContextCancel(ctx, bootstrapRetry, true, func(ctx context.Context) (bool, error) {
+				last = t.run(ctx)
+				return last == nil || apierrors.IsAlreadyExists(last), nil
+			})
+			if err != nil {
+				return fmt.Errorf("%s could not be made: %w", t.object, last)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func namespaceTasks(client kubernetes.Interface) []task {
+	var tasks []task
+	for _, name := range systemNamespaces {
+		tasks = append(tasks, task{"namespace " + name, func(ctx context.Context) error {
+			if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return err
+			}
+			_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			return err
+		}})
+	}
+	return tasks
+}
+
+func priorityClassTasks(client kubernetes.Interface) []task {
+	var tasks []task
+	for _, class := range schedulingdefaults.SystemPriorityClasses() {
+		tasks = append(tasks, task{"priority class " + class.Name, func(ctx context.Context) error {
+			classes := client.SchedulingV1().PriorityClasses()
+			if _, err := classes.Get(ctx, class.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return err
+			}
+			_, err := classes.Create(ctx, (*schedulingv1.PriorityClass)(class), metav1.CreateOptions{})
+			return err
+		}})
+	}
+	return tasks
+}
+
+// kubernetesServiceTask makes the Service by which pods find the API server.
+func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
+	return task{"service default/kubernetes", func(ctx context.Context) error {
+		services := client.CoreV1().Services(metav1.NamespaceDefault)
+		if _, err := services.Get(ctx, "kubernetes", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return err
+		}
+		singleStack := corev1.IPFamilyPolicySingleStack
+		_, err := services.Create(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   "kubernetes",
+				Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
+			},
+			Spec: corev1.ServiceSpec{
+				Type:            corev1.ServiceTypeClusterIP,
+				ClusterIP:       c.options.apiServiceIP.String(),
+				IPFamilyPolicy:  &singleStack,
+				SessionAffinity: corev1.ServiceAffinityNone,
+				Ports: []corev1.ServicePort{{
+					Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt(c.securePort()),
+				}},
+			},
+		}, metav1.CreateOptions{})
+		return err
+	}}
+}
+
+// rbacTasks bring Kubernetes' default roles and bindings to what this version grants: missing ones are made, missing
+// rules and subjects added, except where an object says rbac.authorization.kubernetes.io/autoupdate=false.
+func rbacTasks(client kubernetes.Interface) []task {
+	var tasks []task
+	role := func(object string, owner reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
+		options := reconciliation.ReconcileRoleOptions{Role: owner, Client: modifier, Confirm: true}
+		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
+	}
+	binding := func(object string, b reconciliation.RoleBinding, modifier reconciliation.RoleBindingModifier) {
+		options := reconciliation.ReconcileRoleBindingOptions{RoleBinding: b, Client: modifier, Confirm: true}
+		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
+	}
+	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
+	for _, roles := range [][]rbacv1.ClusterRole{bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()} {
+		for _, r := range roles {
+			role("clusterrole "+r.Name, reconciliation.ClusterRoleRuleOwner{ClusterRole: &r},
+				reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()})
+		}
+	}
+	for _, bindings := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()} {
+		for _, b := range bindings {
+			binding("clusterrolebinding "+b.Name, reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &b},
+				reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()})
+		}
+	}
+	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
+		for _, r := range roles {
+			role("role "+namespace+"/"+r.Name, reconciliation.RoleRuleOwner{Role: &r},
+				reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
+		}
+	}
+	for namespace, bindings := range bootstrappolicy.NamespaceRoleBindings() {
+		for _, b := range bindings {
+			binding("rolebinding "+namespace+"/"+b.Name, reconciliation.RoleBindingAdapter{RoleBinding: &b},
+				reconciliation.RoleBindingClientAdapter{Client: rbac, NamespaceClient: namespaces})
+		}
+	}
+	return tasks
+}
+
+// securePort is the port the server listens on.
+func (c *config) securePort() int {
+	if addr, ok := c.generic.SecureServing.Listener.Addr().(*net.TCPAddr); ok {
+		return addr.Port
+	}
+	return c.options.SecureServing.BindPort
+}
+
+// bootstrapAdmission lets pass what the server itself writes until it is ready, and hands everything else to the chain.
+//
+// A server must come up whatever its chain is, with AlwaysDeny on or a webhook that is down; kube-apiserver does not. The exemption
+// ends with the start: later on, what the server does for itself or for a plugin is admitted like everybody's writes.
+type bootstrapAdmission struct {
+	chain admission.Interface
+	ready atomic.Bool
+}
+
+// Handles implements admission.Interface.
+func (b *bootstrapAdmission) Handles(operation admission.Operation) bool {
+	return b.chain.Handles(operation)
+}
+
+// Admit implements admission.MutationInterface.
+func (b *bootstrapAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	mutator, ok := b.chain.(admission.MutationInterface)
+	if !ok || b.exempt(a) {
+		return nil
+	}
+	return mutator.Admit(ctx, a, o)
+}
+
+// Validate implements admission.ValidationInterface.
+func (b *bootstrapAdmission) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	validator, ok := b.chain.(admission.ValidationInterface)
+	if !ok || b.exempt(a) {
+		return nil
+	}
+	return validator.Validate(ctx, a, o)
+}
+
+func (b *bootstrapAdmission) exempt(a admission.Attributes) bool {
+	return !b.ready.Load() && a.GetUserInfo() != nil && a.GetUserInfo().GetName() == user.APIServerUser
+}

@@ -1,0 +1,280 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/filters"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/capabilities"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"gatehouse.dev/apiserver/storage"
+)
+
+// informerResync is kube-apiserver's.
+const informerResync = 10 * time.Minute
+
+// config is what the three servers of the delegation chain (custom resources, Kubernetes' own kinds, aggregated APIs)
+// are made from.
+type config struct {
+	options *Options
+	backend *storage.Backend
+
+	generic         *server.Config
+	storageFactory  *serverstorage.DefaultStorageFactory
+	client          *kubernetes.Clientset
+	informers       informers.SharedInformerFactory
+	clientCA        dynamiccertificates.CAContentProvider
+	publicKeys      serviceaccount.PublicKeysGetter
+	serviceResolver webhook.ServiceResolver
+	proxyTransport  *http.Transport
+	customResources bool // whether CustomResourceDefinitions are served
+}
+
+// newConfig makes the configuration that the servers share, all but admission, which is built from it. ctx bounds what
+// it starts.
+func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*config, error) {
+	capabilities.Setup(o.AllowPrivileged, 0)
+	serviceaccount.RegisterMetrics()
+
+	c := &config{options: o, backend: backend, generic: server.NewConfig(legacyscheme.Codecs)}
+	g := c.generic
+	resources := defaultResources()
+	g.MergedResourceConfig = resources
+	if err := o.Run.ApplyTo(g); err != nil {
+		return nil, err
+	}
+	if err := c.applyServing(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.client, err = kubernetes.NewForConfig(g.LoopbackClientConfig); err != nil {
+		return nil, err
+	}
+	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, informerResync, informers.WithTransform(withoutManagedFields))
+	if err := o.Features.ApplyTo(g, c.client, c.informers); err != nil {
+		return nil, err
+	}
+	if err := o.APIEnablement.ApplyTo(g, resources, legacyscheme.Scheme); err != nil {
+		return nil, err
+	}
+	c.applyOpenAPI()
+	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(
+		sets.NewString("watch", "proxy"),
+		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
+	)
+	if err := c.applyStorage(); err != nil {
+		return nil, err
+	}
+	if err := c.applyAuthentication(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.applyAuthorization(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.Audit.ApplyTo(g); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
+
+	c.proxyTransport = controlplaneapiserver.CreateProxyTransport()
+	return c, c.applyServiceResolver()
+}
+
+// applyServing takes the listener and lets the server call itself, over TLS with a certificate of its own authority.
+func (c *config) applyServing() error {
+	g := c.generic
+	if err := c.options.SecureServing.ApplyTo(&g.SecureServing); err != nil {
+		return err
+	}
+	certPEM, keyPEM, err := c.options.authority.Serving("loopback", []string{server.LoopbackClientServerNameOverride})
+	if err != nil {
+		return err
+	}
+	cert, err := dynamiccertificates.NewStaticSNICertKeyContent("loopback", certPEM, keyPEM, server.LoopbackClientServerNameOverride)
+	if err != nil {
+		return err
+	}
+	g.SecureServing.SNICerts = append([]dynamiccertificates.SNICertKeyContentProvider{cert}, g.SecureServing.SNICerts...)
+	g.LoopbackClientConfig, err = g.SecureServing.NewLoopbackClientConfig(uuid.NewString(), c.options.authority.CertPEM())
+	if err != nil {
+		return err
+	}
+	g.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
+	g.LoopbackClientConfig.DisableCompression = true
+	return nil
+}
+
+func (c *config) applyOpenAPI() {
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
+	c.generic.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, namer)
+	c.generic.OpenAPIConfig.Info.Title = "Kubernetes"
+	c.generic.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, namer)
+	c.generic.OpenAPIV3Config.Info.Title = "Kubernetes"
+}
+
+func (c *config) applyStorage() error {
+	o, g := c.options, c.generic
+	factoryConfig := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(g.EffectiveVersion)
+	factoryConfig.APIResourceConfig = g.MergedResourceConfig
+	factoryConfig.DefaultResourceEncoding.SetEffectiveVersion(g.EffectiveVersion)
+	var err error
+	if c.storageFactory, err = factoryConfig.Complete(o.Etcd).New(); err != nil {
+		return err
+	}
+	c.storageFactory.StorageConfig.StorageObjectCountTracker = g.StorageObjectCountTracker
+
+	// The library's health checks dial etcd once more each; the backend's use its client. Only the
+	// health of encryption's key services can't be had apart from them.
+	etcdOptions := *o.Etcd
+	etcdOptions.SkipHealthEndpoints = o.Etcd.EncryptionProviderConfigFilepath == ""
+	if err := etcdOptions.ApplyWithStorageFactoryTo(c.storageFactory, g); err != nil {
+		return err
+	}
+	if etcdOptions.SkipHealthEndpoints {
+		live, ready := c.backend.Checks(o.Etcd.StorageConfig.HealthcheckTimeout, o.Etcd.StorageConfig.ReadycheckTimeout)
+		g.AddHealthChecks(live)
+		g.AddReadyzChecks(ready)
+	}
+	uncached, err := uncachedResources(o.Etcd)
+	if err != nil {
+		return err
+	}
+	g.RESTOptionsGetter = c.backend.RESTOptions(g.RESTOptionsGetter, func(resource schema.GroupResource) bool {
+		return o.Etcd.EnableWatchCache && !uncached.Has(resource)
+	})
+	return nil
+}
+
+func uncachedResources(o *genericoptions.EtcdOptions) (sets.Set[schema.GroupResource], error) {
+	sizes, err := genericoptions.ParseWatchCacheSizes(o.WatchCacheSizes)
+	if err != nil {
+		return nil, fmt.Errorf("--watch-cache-sizes: %w", err)
+	}
+	uncached := sets.New[schema.GroupResource]()
+	for resource, size := range sizes {
+		if size == 0 {
+			uncached.Insert(resource)
+		}
+	}
+	return uncached, nil
+}
+
+// simpleStorage replaces generic's storage by one for a server with a scheme of its own.
+func (c *config) simpleStorage(generic *server.Config, codec runtime.Codec, versioner runtime.GroupVersioner) error {
+	etcdOptions := *c.options.Etcd
+	etcdOptions.StorageConfig.Codec = codec
+	etcdOptions.StorageConfig.EncodeVersioner = versioner
+	etcdOptions.SkipHealthEndpoints = true // the shared configuration has them
+	if err := etcdOptions.ApplyTo(generic); err != nil {
+		return err
+	}
+	generic.RESTOptionsGetter = c.backend.RESTOptions(generic.RESTOptionsGetter, func(schema.GroupResource) bool {
+		return c.options.Etcd.EnableWatchCache
+	})
+	return nil
+}
+
+// applyAuthentication trusts, besides what the options say, client certificates of the server's own authority: the
+// administrator's must work whatever --client-ca-file is.
+func (c *config) applyAuthentication(ctx context.Context) error {
+	o, g := c.options, c.generic
+	if err := o.Authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config, c.client, c.informers, g.APIServerID); err != nil {
+		return err
+	}
+	own, err := dynamiccertificates.NewStaticCAContent("gatehouse-ca", o.authority.CertPEM())
+	if err != nil {
+		return err
+	}
+	c.clientCA = own
+	if given, err := o.Authentication.ClientCert.GetClientCAContentProvider(); err != nil {
+		return err
+	} else if given != nil {
+		c.clientCA = dynamiccertificates.NewUnionCAContentProvider(own, given)
+	}
+	if err := g.Authentication.ApplyClientCert(own, g.SecureServing); err != nil {
+		return err
+	}
+	g.Authentication.Authenticator = union.New(
+		x509request.NewDynamic(own.VerifyOptions, x509request.CommonNameUserConversion),
+		g.Authentication.Authenticator,
+	)
+	authn, err := o.Authentication.ToAuthenticationConfig()
+	c.publicKeys = authn.ServiceAccountPublicKeysGetter
+	return err
+}
+
+func (c *config) applyAuthorization(ctx context.Context) error {
+	authz, err := c.options.Authorization.ToAuthorizationConfig(c.informers)
+	if err != nil {
+		return fmt.Errorf("invalid authorization config: %w", err)
+	}
+	c.generic.Authorization.Authorizer, c.generic.RuleResolver, err = authz.New(ctx, c.generic.APIServerID)
+	if err != nil {
+		return fmt.Errorf("invalid authorization config: %w", err)
+	}
+	return nil
+}
+
+// applyServiceResolver finds Services for aggregated APIs and conversion webhooks by their cluster IPs, and the
+// kubernetes Service in this process.
+func (c *config) applyServiceResolver() error {
+	loopback, err := url.Parse(c.generic.LoopbackClientConfig.Host)
+	if err != nil {
+		return err
+	}
+	slices, err := proxy.NewEndpointSliceIndexerGetter(c.informers.Discovery().V1().EndpointSlices())
+	if err != nil {
+		return err
+	}
+	services := c.informers.Core().V1().Services().Lister()
+	c.serviceResolver = aggregatorapiserver.NewLoopbackServiceResolver(
+		aggregatorapiserver.NewEndpointServiceResolver(services, slices), loopback)
+	return nil
+}
+
+// defaultResources are the groups and versions that kube-apiserver serves by default, and the removed
+// workload versions, known but off.
+func defaultResources() *serverstorage.ResourceConfig {
+	resources := controlplane.DefaultAPIResourceConfigSource()
+	resources.DisableVersions(legacyWorkloadVersions...)
+	return resources
+}
+
+// withoutManagedFields halves what the informers keep; nobody reads managed fields from them.
+func withoutManagedFields(obj any) (any, error) {
+	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
+}

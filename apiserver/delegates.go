@@ -1,0 +1,231 @@
+package apiserver
+
+import (
+	"fmt"
+
+	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	extensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	extensionsserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	extensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/util/webhook"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	aggregationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
+	aggregatorserver "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust"
+	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
+	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
+	"k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+	"k8s.io/kubernetes/pkg/routes"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+// delegate is the shared configuration for one more server of the chain, which must not run the first one's hooks again.
+func (c *config) delegate() server.Config {
+	generic := *c.generic
+	generic.PostStartHooks = map[string]server.PostStartHookConfigEntry{}
+	generic.RESTOptionsGetter = nil
+	return generic
+}
+
+// newExtensions makes the server of CustomResourceDefinitions and of the resources they define.
+func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.CustomResourceDefinitions, error) {
+	generic := c.delegate()
+	codec := extensionsserver.Codecs.LegacyCodec(extensionsv1beta1.SchemeGroupVersion, extensionsv1.SchemeGroupVersion)
+	versioner := runtime.NewMultiGroupVersioner(extensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: extensionsv1beta1.GroupName})
+	if err := c.simpleStorage(&generic, codec, versioner); err != nil {
+		return nil, err
+	}
+	if err := c.options.APIEnablement.ApplyTo(&generic, extensionsserver.DefaultAPIResourceConfigSource(), extensionsserver.Scheme); err != nil {
+		return nil, err
+	}
+	c.customResources = generic.MergedResourceConfig.ResourceEnabled(extensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	stores := extensionsoptions.NewCRDRESTOptionsGetter(*c.options.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker)
+	config := extensionsserver.Config{
+		GenericConfig: &server.RecommendedConfig{Config: generic, SharedInformerFactory: c.informers},
+		ExtraConfig: extensionsserver.ExtraConfig{
+			CRDRESTOptionsGetter: c.backend.RESTOptions(stores, func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
+			MasterCount:          1,
+			AuthResolverWrapper:  webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil, c.generic.LoopbackClientConfig, c.generic.TracerProvider),
+			ServiceResolver:      c.serviceResolver,
+		},
+	}
+	return config.Complete().New(next)
+}
+
+// newKubernetes makes the server of Kubernetes' own kinds.
+func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPIServer, error) {
+	s, err := c.generic.Complete(c.informers).New("kube-apiserver", next)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := serviceaccount.NewOpenIDMetadataProvider(c.options.Authentication.ServiceAccounts.Issuers[0],
+		c.options.Authentication.ServiceAccounts.JWKSURI, c.generic.ExternalAddress, c.publicKeys)
+	if err != nil {
+		return nil, fmt.Errorf("--service-account-issuer: %w", err)
+	}
+	routes.NewOpenIDMetadataServer(metadata).Install(s.Handler.GoRestfulContainer)
+	if err := c.installGroups(s); err != nil {
+		return nil, err
+	}
+	return s, c.addHooks(s)
+}
+
+// addHooks adds what keeps a cluster's own objects true while the server runs.
+func (c *config) addHooks(s *server.GenericAPIServer) error {
+	hooks := []struct {
+		name string
+		run  server.PostStartHookFunc
+	}{
+		{"gatehouse/bootstrap", c.bootstrapHook},
+		{"start-system-namespaces-controller", func(hook server.PostStartHookContext) error {
+			go systemnamespaces.NewController(systemNamespaces, c.client, c.informers.Core().V1().Namespaces()).Run(hook.Done())
+			return nil
+		}},
+		{"start-kubernetes-service-cidr-controller", func(hook server.PostStartHookContext) error {
+			// Without the default ServiceCIDR no Service gets an IP.
+			defaultservicecidr.NewController(c.options.serviceIPs[0], c.options.serviceIPs[1], c.client).Start(hook)
+			return nil
+		}},
+		{"start-cluster-authentication-info-controller", c.publishAuthentication},
+		{"storage-readiness", s.StorageReadinessHook.Hook},
+	}
+	for _, hook := range hooks {
+		if err := s.AddPostStartHook(hook.name, hook.run); err != nil {
+			return err
+		}
+	}
+	if c.options.publishEndpoints {
+		return c.addEndpointsHook(s)
+	}
+	return nil
+}
+
+// publishAuthentication tells aggregated API servers, in the ConfigMap
+// kube-system/extension-apiserver-authentication, which client certificates to trust.
+func (c *config) publishAuthentication(hook server.PostStartHookContext) error {
+	info := clusterauthenticationtrust.ClusterAuthenticationInfo{ClientCA: c.clientCA}
+	if header := c.generic.Authentication.RequestHeaderConfig; header != nil {
+		info.RequestHeaderCA = header.CAContentProvider
+		info.RequestHeaderAllowedNames = header.AllowedClientNames
+		info.RequestHeaderExtraHeaderPrefixes = header.ExtraHeaderPrefixes
+		info.RequestHeaderGroupHeaders = header.GroupHeaders
+		info.RequestHeaderUsernameHeaders = header.UsernameHeaders
+		info.RequestHeaderUIDHeaders = header.UIDHeaders
+	}
+	controller := clusterauthenticationtrust.NewClusterAuthenticationTrustController(info, c.client)
+	for _, ca := range []dynamiccertificates.CAContentProvider{info.ClientCA, info.RequestHeaderCA} {
+		if ca == nil {
+			continue
+		}
+		ca.AddListener(controller)
+		if runner, ok := ca.(dynamiccertificates.ControllerRunner); ok {
+			if err := runner.RunOnce(hook); err != nil {
+				utilruntime.HandleErrorWithContext(hook, err, "Reading client certificate authorities")
+			}
+			go runner.Run(hook, 1)
+		}
+	}
+	go controller.Run(hook, 1)
+	return nil
+}
+
+// addEndpointsHook makes the server one of the endpoints of the kubernetes Service while it is ready. Several servers
+// over one etcd know of each other by leases in it.
+func (c *config) addEndpointsHook(s *server.GenericAPIServer) error {
+	config, err := c.storageFactory.NewConfig(api.Resource("apiServerIPInfo"), &api.Endpoints{})
+	if err != nil {
+		return err
+	}
+	leases, err := reconcilers.NewLeases(config, "/masterleases/", controlplane.DefaultEndpointReconcilerTTL)
+	if err != nil {
+		return err
+	}
+	endpoints, err := corev1client.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	slices, err := discoveryclient.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	controller := kubernetesservice.New(kubernetesservice.Config{
+		PublicIP:           c.generic.PublicAddress,
+		EndpointReconciler: reconcilers.NewLeaseEndpointReconciler(reconcilers.NewEndpointsAdapter(endpoints, slices), leases),
+		EndpointInterval:   controlplane.DefaultEndpointReconcilerInterval,
+		ServiceIP:          c.options.apiServiceIP,
+		ServicePort:        443,
+		PublicServicePort:  c.securePort(),
+	}, c.client, c.informers.Core().V1().Services())
+	err = s.AddPostStartHook("bootstrap-controller", func(hook server.PostStartHookContext) error {
+		controller.Start(hook.Done())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.AddPreShutdownHook("stop-kubernetes-service-controller", func() error {
+		controller.Stop()
+		return nil
+	})
+}
+
+// newAggregator makes the outermost server: it serves APIServices, passes on what other API servers serve, and merges
+// everybody's discovery and OpenAPI.
+func (c *config) newAggregator(kubernetes *server.GenericAPIServer, extensions *extensionsserver.CustomResourceDefinitions) (*aggregatorserver.APIAggregator, error) {
+	generic := c.delegate()
+	generic.SkipOpenAPIInstallation = true // the aggregator merges the others'
+	codec := aggregatorscheme.Codecs.LegacyCodec(aggregationv1.SchemeGroupVersion, aggregationv1beta1.SchemeGroupVersion)
+	versioner := runtime.NewMultiGroupVersioner(aggregationv1.SchemeGroupVersion, schema.GroupKind{Group: aggregationv1beta1.GroupName})
+	if err := c.simpleStorage(&generic, codec, versioner); err != nil {
+		return nil, err
+	}
+	if err := c.options.APIEnablement.ApplyTo(&generic, aggregatorserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme); err != nil {
+		return nil, err
+	}
+	config := &aggregatorserver.Config{
+		GenericConfig: &server.RecommendedConfig{Config: generic, SharedInformerFactory: c.informers},
+		ExtraConfig: aggregatorserver.ExtraConfig{
+			ProxyClientCertFile:       c.options.ProxyClientCertFile,
+			ProxyClientKeyFile:        c.options.ProxyClientKeyFile,
+			ServiceResolver:           c.serviceResolver,
+			ProxyTransport:            c.proxyTransport,
+			RejectForwardingRedirects: true,
+		},
+	}
+	return controlplaneapiserver.CreateAggregatorServer(config.Complete(), kubernetes,
+		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), c.customResources, groupPriorities())
+}
+
+// groupPriorities order groups and versions in discovery, and so decide which one a client takes that names
+// neither. The figures are kube-apiserver's; a group that is missing here would get no APIService.
+func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
+	priorities := controlplaneapiserver.DefaultGenericAPIServicePriorities()
+	add := func(group string, priority int32, versions map[string]int32) {
+		for version, order := range versions {
+			priorities[schema.GroupVersion{Group: group, Version: version}] = controlplaneapiserver.APIServicePriority{Group: priority, Version: order}
+		}
+	}
+	add("extensions", 17900, map[string]int32{"v1beta1": 1})
+	add("apps", 17800, map[string]int32{"v1": 15, "v1beta2": 9, "v1beta1": 1})
+	add("autoscaling", 17500, map[string]int32{"v1": 15, "v2": 30})
+	add("batch", 17400, map[string]int32{"v1": 15})
+	add("networking.k8s.io", 17200, map[string]int32{"v1": 15, "v1beta1": 9})
+	add("policy", 17100, map[string]int32{"v1": 15})
+	add("storage.k8s.io", 16800, map[string]int32{"v1": 15, "v1beta1": 9, "v1alpha1": 1})
+	add("scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1alpha2": 2})
+	add("node.k8s.io", 16300, map[string]int32{"v1": 15})
+	add("resource.k8s.io", 16200, map[string]int32{"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1})
+	return priorities
+}

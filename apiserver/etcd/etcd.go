@@ -1,0 +1,205 @@
+// Package etcd runs an etcd server inside the process and is the client of whichever etcd
+// the API server stores in, its own or an existing cluster.
+//
+// An embedded server has one member and lives in a directory that the caller has to itself. It
+// is reached in two ways: by function calls for all that the API server does all
+// day (Client), and by gRPC on a Unix socket in the same directory (Endpoint) for the few
+// parts of Kubernetes that dial etcd themselves. No TCP port is opened: who may read
+// the socket's directory may read the data anyway.
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+)
+
+const (
+	// With a single member there is nobody to hear heartbeats from, so elections may be quick: a
+	// fresh member leads itself after one election timeout.
+	tick     = 10 * time.Millisecond
+	election = 100 * time.Millisecond
+
+	// startTimeout bounds the wait for a member to become ready. Replaying a
+	// large log takes seconds, not minutes.
+	startTimeout = time.Minute
+
+	// socketPathLimit is the longest path a Unix socket can be bound to on Linux
+	// (sizeof sun_path less the terminating zero).
+	socketPathLimit = 107
+)
+
+// Server is an embedded etcd with one member.
+type Server struct {
+	etcd      *embed.Etcd
+	socketDir string // not empty where the socket had to live outside the data directory
+	endpoint  string
+	stop      sync.Once
+}
+
+// Start runs an embedded etcd in dir, which is created where it doesn't exist, and waits until it
+// serves. It fails at once where dir can't be written and where what is in it is damaged; the error
+// says which.
+func Start(ctx context.Context, dir string) (server *Server, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory %s can't be created: %w", dir, err)
+	}
+	s := &Server{}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	socket, err := s.socketPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	s.endpoint = "unix://" + socket
+
+	cfg := embed.NewConfig()
+	cfg.Name = "gatehouse"
+	cfg.Dir = dir
+	cfg.TickMs = uint(tick.Milliseconds())
+	cfg.ElectionMs = uint(election.Milliseconds())
+	// A member must name TCP addresses to the rest of its cluster. There is none, so nothing listens on them.
+	nowhere := []url.URL{{Scheme: "http", Host: "localhost:0"}}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: socket}}, nowhere
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, nowhere
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.QuotaBackendBytes = 8 << 30 // etcd's own recommendation for the most
+	fatal := &fatalHook{dir: dir}
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(fatal))
+
+	if s.etcd, err = startRecovering(cfg); err != nil {
+		return nil, fmt.Errorf("etcd can't start on data directory %s: %w", dir, err)
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case err := <-s.etcd.Err():
+		s.etcd.Close()
+		return nil, fmt.Errorf("etcd on data directory %s stopped: %w", dir, err)
+	case <-ctx.Done():
+		s.etcd.Close()
+		return nil, ctx.Err()
+	case <-time.After(startTimeout):
+		s.etcd.Close()
+		return nil, fmt.Errorf("etcd on data directory %s is not ready after %s", dir, startTimeout)
+	}
+	fatal.started.Store(true)
+	return s, nil
+}
+
+// startRecovering turns the panics by which etcd reports a damaged or unwritable directory into errors.
+func startRecovering(cfg *embed.Config) (server *embed.Etcd, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			server, err = nil, fmt.Errorf("%v", r)
+		}
+	}()
+	return embed.StartEtcd(cfg)
+}
+
+// Client calls the server's functions directly, without gRPC and its encoding between. It stays valid
+// until Stop.
+func (s *Server) Client() *kubernetes.Client {
+	c := &kubernetes.Client{Client: v3client.New(s.etcd.Server)}
+	c.Kubernetes = c
+	return c
+}
+
+// Endpoint is where the server speaks gRPC: a unix:// URL.
+func (s *Server) Endpoint() string { return s.endpoint }
+
+// Err tells of a server that stopped by itself.
+func (s *Server) Err() <-chan error { return s.etcd.Err() }
+
+// Member is the raft member, for tests and benchmarks.
+func (s *Server) Member() *etcdserver.EtcdServer { return s.etcd.Server }
+
+// Stop closes the server; everything acknowledged is on disk already. It may be called more than once.
+func (s *Server) Stop() {
+	s.stop.Do(func() {
+		s.etcd.Close()
+		s.release()
+	})
+}
+
+func (s *Server) release() {
+	if s.socketDir != "" {
+		os.RemoveAll(s.socketDir)
+	}
+}
+
+// socketPath is dir/etcd.sock, made absolute since etcd wants it so; or, where that is longer than
+// a socket's path may be, a private directory under the system's temporary one.
+func (s *Server) socketPath(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	socket := filepath.Join(abs, "etcd.sock")
+	if len(socket) > socketPathLimit {
+		if s.socketDir, err = os.MkdirTemp("", "gatehouse-etcd-"); err != nil {
+			return "", fmt.Errorf("etcd's socket needs a short path, and none can be made: %w", err)
+		}
+		socket = filepath.Join(s.socketDir, "etcd.sock")
+	}
+	// What a killed process left behind would refuse the bind. The directory is the caller's alone.
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("data directory %s can't be written: %w", dir, err)
+	}
+	return socket, nil
+}
+
+// fatalHook decides what happens when etcd finds that it can't go on. While it starts, that is an
+// error of Start. Later it means that a write can't be made durable (the disk is full or broken): the
+// process must end before anything more is acknowledged.
+type fatalHook struct {
+	dir     string
+	started atomic.Bool
+}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (h *fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	message := entry.Message
+	for _, f := range fields {
+		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+			message += ": " + err.Error()
+		}
+	}
+	if h.started.Load() {
+		fmt.Fprintf(os.Stderr, "gatehouse: etcd can't store in data directory %s: %s\n", h.dir, message)
+		os.Exit(1)
+	}
+	panic(strings.TrimSpace(message))
+}
+
+// logger passes on etcd's warnings only: its information is about clusters.
+func logger(fatal *fatalHook) *zap.Logger {
+	cfg := zap.NewProductionConfig()
+	cfg.Level = zap.NewAtomicLevelAt(zapcore.WarnLevel)
+	cfg.Encoding = "console"
+	cfg.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
+	cfg.DisableStacktrace = true
+	cfg.DisableCaller = true
+	l, err := cfg.Build(zap.WithFatalHook(fatal), zap.WithPanicHook(fatal))
+	if err != nil {
+		panic(err) // the configuration above is constant
+	}
+	return l.Named("etcd")
+}

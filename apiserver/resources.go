@@ -1,0 +1,160 @@
+package apiserver
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
+	apiserverinternalrest "k8s.io/kubernetes/pkg/registry/apiserverinternal/rest"
+	appsrest "k8s.io/kubernetes/pkg/registry/apps/rest"
+	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
+	authorizationrest "k8s.io/kubernetes/pkg/registry/authorization/rest"
+	autoscalingrest "k8s.io/kubernetes/pkg/registry/autoscaling/rest"
+	batchrest "k8s.io/kubernetes/pkg/registry/batch/rest"
+	certificatesrest "k8s.io/kubernetes/pkg/registry/certificates/rest"
+	coordinationrest "k8s.io/kubernetes/pkg/registry/coordination/rest"
+	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
+	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
+	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
+	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
+	networkingrest "k8s.io/kubernetes/pkg/registry/networking/rest"
+	noderest "k8s.io/kubernetes/pkg/registry/node/rest"
+	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
+	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+	svmrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
+)
+
+// serviceRepairInterval is how often Services' IPs and ports are checked against what is allocated.
+const serviceRepairInterval = 3 * time.Minute
+
+// A group is an API group's storage as Kubernetes' registries provide it.
+type group = controlplaneapiserver.RESTStorageProvider
+
+// withoutHook keeps a group from running its post-start hook: package apiserver does that work in its own, faster
+// way (see bootstrap).
+type withoutHook struct{ provider group }
+
+func (g withoutHook) GroupName() string { return g.provider.GroupName() }
+
+func (g withoutHook) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (server.APIGroupInfo, error) {
+	return g.provider.NewRESTStorage(resources, options)
+}
+
+// groups are all groups of Kubernetes' own, in the order in which discovery lists them; where two groups have a resource of
+// the same name, a client that gives no group gets the first.
+func (c *config) groups() ([]group, error) {
+	g := c.generic
+	core, err := corerest.New(corerest.Config{
+		GenericConfig: corerest.GenericConfig{
+			StorageFactory:              c.storageFactory,
+			EventTTL:                    c.options.EventTTL,
+			LoopbackClientConfig:        g.LoopbackClientConfig,
+			ServiceAccountIssuer:        c.options.tokenIssuer,
+			ExtendExpiration:            c.options.Authentication.ServiceAccounts.ExtendExpiration,
+			ServiceAccountMaxExpiration: c.options.Authentication.ServiceAccounts.MaxExpiration,
+			MaxExtendedExpiration:       c.options.Authentication.ServiceAccounts.MaxExtendedExpiration,
+			APIAudiences:                g.Authentication.APIAudiences,
+			Informers:                   c.informers,
+		},
+		Proxy: corerest.ProxyConfig{Transport: c.proxyTransport, KubeletClientConfig: c.options.Kubelet},
+		Services: corerest.ServicesConfig{
+			ClusterIPRange:          c.options.serviceIPs[0],
+			SecondaryClusterIPRange: c.options.serviceIPs[1],
+			NodePortRange:           kubeoptions.DefaultServiceNodePortRange,
+			IPRepairInterval:        serviceRepairInterval,
+		},
+	}, g.Authorization.Authorizer)
+	if err != nil {
+		return nil, err
+	}
+	authorizer := g.Authorization.Authorizer
+	return []group{
+		core,
+		apiserverinternalrest.StorageProvider{},
+		authenticationrest.RESTStorageProvider{Authenticator: g.Authentication.Authenticator, APIAudiences: g.Authentication.APIAudiences},
+		authorizationrest.RESTStorageProvider{Authorizer: authorizer, RuleResolver: g.RuleResolver},
+		autoscalingrest.RESTStorageProvider{},
+		batchrest.RESTStorageProvider{},
+		certificatesrest.RESTStorageProvider{Authorizer: authorizer},
+		coordinationrest.RESTStorageProvider{},
+		discoveryrest.StorageProvider{},
+		networkingrest.RESTStorageProvider{},
+		noderest.RESTStorageProvider{},
+		policyrest.RESTStorageProvider{},
+		withoutHook{rbacrest.RESTStorageProvider{Authorizer: authorizer}},
+		withoutHook{schedulingrest.RESTStorageProvider{}},
+		storagerest.RESTStorageProvider{},
+		svmrest.RESTStorageProvider{},
+		flowcontrolrest.RESTStorageProvider{InformerFactory: c.informers},
+		appsrest.StorageProvider{},
+		admissionregistrationrest.RESTStorageProvider{Authorizer: authorizer, DiscoveryClient: c.client.Discovery()},
+		eventsrest.RESTStorageProvider{TTL: c.options.EventTTL},
+		resourcerest.RESTStorageProvider{NamespaceClient: c.client.CoreV1().Namespaces(), Authorizer: authorizer},
+	}, nil
+}
+
+// installGroups makes s serve every enabled resource of Kubernetes' own groups.
+func (c *config) installGroups(s *server.GenericAPIServer) error {
+	groups, err := c.groups()
+	if err != nil {
+		return err
+	}
+	lifecycle, err := server.NewResourceExpirationEvaluatorFromOptions(server.ResourceExpirationEvaluatorOptions{
+		CurrentVersion:                          s.EffectiveVersion.EmulationVersion(),
+		Prerelease:                              s.EffectiveVersion.BinaryVersion().PreRelease(),
+		EmulationForwardCompatible:              s.EmulationForwardCompatible,
+		RuntimeConfigEmulationForwardCompatible: s.RuntimeConfigEmulationForwardCompatible,
+	})
+	if err != nil {
+		return err
+	}
+	resources := c.storageFactory.APIResourceConfigSource
+	var named []*server.APIGroupInfo
+	for _, group := range groups {
+		info, err := group.NewRESTStorage(resources, c.generic.RESTOptionsGetter)
+		if err != nil {
+			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
+		}
+		// A kind that this version of Kubernetes no longer has, or doesn't have yet, isn't served even where its
+		// group version is on.
+		if err := lifecycle.RemoveUnavailableKinds(group.GroupName(), info.Scheme, info.VersionedResourcesStorageMap, resources); err != nil {
+			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
+		}
+		if group.GroupName() == appsv1.GroupName {
+			extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig, func(gvr schema.GroupVersionResource) bool {
+				return resources.ResourceEnabled(gvr)
+			})
+			if extensions != nil {
+				named = append(named, extensions)
+			}
+		}
+		if len(info.VersionedResourcesStorageMap) == 0 {
+			continue // switched off altogether
+		}
+		if hook, ok := group.(server.PostStartHookProvider); ok {
+			name, run, err := hook.PostStartHook()
+			if err != nil {
+				return fmt.Errorf("API group %q: %w", group.GroupName(), err)
+			}
+			if err := s.AddPostStartHook(name, run); err != nil {
+				return err
+			}
+		}
+		if group.GroupName() != "" {
+			named = append(named, &info)
+		} else if err := s.InstallLegacyAPIGroup(server.DefaultLegacyAPIPrefix, &info); err != nil {
+			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
+		}
+	}
+	return s.InstallAPIGroups(named...)
+}

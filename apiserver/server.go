@@ -1,0 +1,275 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"time"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/chain"
+)
+
+const (
+	// readyPoll is how often a starting server looks whether it is ready. The look is a function call.
+	readyPoll = 5 * time.Millisecond
+
+	adminUser = "kubernetes-admin"
+)
+
+// An AdmissionFunc builds the chain that every write passes from what the server offers it.
+type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
+
+// Server is an API server that has been built and has not yet ended.
+type Server struct {
+	options   *Options
+	lock      *os.File
+	etcd      *etcd.Server // nil where the etcd is somebody else's
+	backend   *storage.Backend
+	admission *bootstrapAdmission
+	handler   http.Handler // what is behind authentication and authorization
+	run       func(context.Context) error
+	cancel    context.CancelFunc // ends what New started
+	admin     *rest.Config
+	ready     chan struct{}
+}
+
+// New builds a server: it takes the port, opens the storage, builds the admission chain and writes the administrator's
+// kubeconfig. Whatever is wrong with the options, the port, the storage or the chain's configuration is its error, and nothing
+// is left running then. The server serves when Run is called; Run must be called, since it also releases everything.
+func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Server{options: o, cancel: cancel, ready: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	// Before anything is changed: a second server on the same directory or port must fail at once.
+	if s.lock, err = lockDir(o.DataDir); err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := s.openStorage(ctx); err != nil {
+		return nil, err
+	}
+	c, err := newConfig(ctx, o, s.backend)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.buildAdmission(c, admit); err != nil {
+		return nil, err
+	}
+	if err := s.buildServers(c); err != nil {
+		return nil, err
+	}
+	return s, s.writeAdminKubeconfig()
+}
+
+// listen takes the port.
+func (s *Server) listen() error {
+	serving := s.options.SecureServing
+	if serving.Listener == nil {
+		address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("can't listen on %s: %w (--bind-address and --secure-port choose another)", address, errors.Unwrap(err))
+		}
+		serving.Listener = listener
+	}
+	serving.BindPort = serving.Listener.Addr().(*net.TCPAddr).Port
+	return nil
+}
+
+func (s *Server) openStorage(ctx context.Context) (err error) {
+	config := &s.options.Etcd.StorageConfig
+	if s.options.Embedded() {
+		if s.etcd, err = etcd.Start(ctx, s.options.etcdDir()); err != nil {
+			return err
+		}
+		// The parts of Kubernetes that dial etcd themselves find it here.
+		config.Transport.ServerList = []string{s.etcd.Endpoint()}
+		s.backend, err = storage.NewBackend(*config, s.etcd.Client())
+	} else {
+		s.backend, err = storage.NewBackend(*config, nil)
+	}
+	// From here on compaction is the backend's.
+	config.CompactionInterval = 0
+	return err
+}
+
+func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
+	dynamicClient, err := dynamic.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	built, err := admit(&chain.Env{
+		Client:     c.client,
+		Dynamic:    dynamicClient,
+		Informers:  c.informers,
+		Authorizer: c.generic.Authorization.Authorizer,
+		RESTMapper: restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.client.Discovery())),
+		Features:   utilfeature.DefaultFeatureGate,
+		Done:       c.generic.DrainedNotify(),
+	})
+	if err != nil {
+		return err
+	}
+	s.admission = &bootstrapAdmission{chain: built}
+	c.generic.AdmissionControl = s.admission
+	return nil
+}
+
+// buildServers links the three servers: a request that one doesn't know goes to the next.
+func (s *Server) buildServers(c *config) error {
+	notFound := notfoundhandler.New(c.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	extensions, err := c.newExtensions(server.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return err
+	}
+	kubernetes, err := c.newKubernetes(extensions.GenericAPIServer)
+	if err != nil {
+		return err
+	}
+	aggregator, err := c.newAggregator(kubernetes, extensions)
+	if err != nil {
+		return err
+	}
+	prepared, err := aggregator.PrepareRun()
+	if err != nil {
+		return err
+	}
+	s.run = prepared.Run
+	s.handler = aggregator.GenericAPIServer.UnprotectedHandler()
+	return nil
+}
+
+// Run serves until ctx ends, then lets requests in flight finish, and closes the storage. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.release()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go s.awaitReady(ctx)
+	if s.etcd == nil {
+		return s.run(ctx)
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		select {
+		case err := <-s.etcd.Err():
+			stopped <- fmt.Errorf("etcd on data directory %s stopped: %w", s.options.DataDir, err)
+			cancel()
+		case <-ctx.Done():
+			close(stopped)
+		}
+	}()
+	return errors.Join(s.run(ctx), <-stopped)
+}
+
+// awaitReady closes ready when /readyz says ok, and ends the exemption of the server's own writes.
+func (s *Server) awaitReady(ctx context.Context) {
+	for {
+		response := httptest.NewRecorder()
+		s.handler.ServeHTTP(response, httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
+		if response.Code == http.StatusOK {
+			s.admission.ready.Store(true)
+			close(s.ready)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+// Ready is closed once the server is ready: /readyz has said ok.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// AdminConfig is the administrator's client configuration: what admin.kubeconfig says.
+func (s *Server) AdminConfig() *rest.Config { return rest.CopyConfig(s.admin) }
+
+// Backend is where the server stores.
+func (s *Server) Backend() *storage.Backend { return s.backend }
+
+// Etcd is the server's own etcd, nil where it uses another.
+func (s *Server) Etcd() *etcd.Server { return s.etcd }
+
+func (s *Server) release() {
+	s.cancel()
+	if s.options.SecureServing.Listener != nil {
+		s.options.SecureServing.Listener.Close()
+	}
+	if s.backend != nil {
+		s.backend.Close()
+	}
+	if s.etcd != nil {
+		s.etcd.Stop()
+	}
+	if s.lock != nil {
+		s.lock.Close()
+	}
+}
+
+// writeAdminKubeconfig makes a client certificate in the group that may do everything, and writes it where kubectl reads it.
+func (s *Server) writeAdminKubeconfig() error {
+	o := s.options
+	certPEM, keyPEM, err := o.authority.Client(adminUser, user.SystemPrivilegedGroup)
+	if err != nil {
+		return err
+	}
+	ca, err := o.servingCA()
+	if err != nil {
+		return err
+	}
+	host := o.SecureServing.BindAddress.String()
+	if o.SecureServing.BindAddress.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	cluster := clientcmdapi.NewCluster()
+	cluster.Server = "https://" + net.JoinHostPort(host, strconv.Itoa(o.SecureServing.BindPort))
+	cluster.CertificateAuthorityData = ca
+	auth := clientcmdapi.NewAuthInfo()
+	auth.ClientCertificateData, auth.ClientKeyData = certPEM, keyPEM
+	context := clientcmdapi.NewContext()
+	context.Cluster, context.AuthInfo = "gatehouse", adminUser
+	config := clientcmdapi.NewConfig()
+	config.Clusters["gatehouse"], config.AuthInfos[adminUser], config.Contexts["gatehouse"] = cluster, auth, context
+	config.CurrentContext = "gatehouse"
+
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return err
+	}
+	if err := pki.WriteFile(o.AdminKubeconfig(), data); err != nil {
+		return fmt.Errorf("data directory %s can't be written: %w", o.DataDir, err)
+	}
+	s.admin, err = clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	return err
+}

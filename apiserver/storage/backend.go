@@ -1,0 +1,252 @@
+// Package storage is where the API server's objects are kept: Kubernetes' etcd3 store behind its watch
+// cache, for every kind over one etcd client.
+//
+// Kubernetes itself makes an etcd client for each kind. One client for all kinds has one connection,
+// one set of goroutines and one place, Backend, at which a write to etcd can be added to.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// The figures are those of Kubernetes' own client.
+	dialTimeout      = 20 * time.Second
+	keepaliveTime    = 30 * time.Second
+	keepaliveTimeout = 10 * time.Second
+)
+
+// Backend holds the etcd clients of one API server: one, and one more for every other etcd cluster that
+// --etcd-servers-overrides names.
+type Backend struct {
+	compaction time.Duration
+	prefix     string
+
+	mu    sync.Mutex
+	conns map[string]*connection // by servers
+	order []string
+}
+
+// connection is a client and the loop that compacts its cluster's history.
+type connection struct {
+	client    *kubernetes.Client
+	compactor interface {
+		etcd3.Compactor
+		Stop()
+	}
+	owned bool
+}
+
+// NewBackend makes a backend for the etcd cluster at transport, asking it to forget revisions older than
+// config's compaction interval. With a client given, as for an embedded server, that is used; the caller
+// closes it. Otherwise the cluster is dialled, and must answer.
+func NewBackend(config storagebackend.Config, client *kubernetes.Client) (*Backend, error) {
+	b := &Backend{compaction: config.CompactionInterval, prefix: config.Prefix, conns: map[string]*connection{}}
+	if client != nil {
+		b.add(config.Transport, client, false)
+		return b, nil
+	}
+	_, err := b.connection(config.Transport)
+	return b, err
+}
+
+// Client is the client of the main cluster.
+func (b *Backend) Client() *kubernetes.Client {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.conns[b.order[0]].client
+}
+
+// Close ends compaction and closes the clients that the backend made itself.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for _, conn := range b.conns {
+		conn.compactor.Stop()
+		if conn.owned {
+			errs = append(errs, conn.client.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// connection is that of the cluster at t, dialled where there is none yet.
+func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, error) {
+	b.mu.Lock()
+	conn := b.conns[key(t)]
+	b.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	client, err := dial(t)
+	if err != nil {
+		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(t.ServerList, ","), err)
+	}
+	return b.add(t, client, true), nil
+}
+
+func (b *Backend) add(t storagebackend.TransportConfig, client *kubernetes.Client, owned bool) *connection {
+	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
+	conn := &connection{
+		client:    client,
+		compactor: etcd3.NewCompactor(client.Client, b.compaction, clock.RealClock{}, nil),
+		owned:     owned,
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conns[key(t)] = conn
+	b.order = append(b.order, key(t))
+	return conn
+}
+
+func key(t storagebackend.TransportConfig) string { return strings.Join(t.ServerList, ",") }
+
+func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
+	cfg := clientv3.Config{
+		Endpoints:            t.ServerList,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    keepaliveTime,
+		DialKeepAliveTimeout: keepaliveTimeout,
+		DialOptions:          []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck // a server without its storage must not start
+		Logger:               zap.NewNop(),
+	}
+	if t.CertFile != "" || t.KeyFile != "" || t.TrustedCAFile != "" {
+		info := transport.TLSInfo{CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.TrustedCAFile}
+		var err error
+		if cfg.TLS, err = info.ClientConfig(); err != nil {
+			return nil, err
+		}
+	}
+	client, err := kubernetes.New(cfg)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("no answer within %s", dialTimeout)
+	}
+	return client, err
+}
+
+// Checks are the health checks of the main cluster: "etcd" for all of /healthz, /livez and /readyz, and
+// "etcd-readiness" for /readyz alone, as kube-apiserver has them.
+func (b *Backend) Checks(liveTimeout, readyTimeout time.Duration) (live, ready healthz.HealthChecker) {
+	probe := func(timeout time.Duration) func(*http.Request) error {
+		return func(r *http.Request) error {
+			ctx, cancel := context.WithTimeout(r.Context(), timeout)
+			defer cancel()
+			if _, err := b.Client().KV.Get(ctx, path.Join("/", b.prefix, "health")); err != nil {
+				return fmt.Errorf("error getting data from etcd: %w", err)
+			}
+			return nil
+		}
+	}
+	return healthz.NamedGroupedCheck("etcd", "etcd", probe(liveTimeout)),
+		healthz.NamedGroupedCheck("etcd-readiness", "etcd-readiness", probe(readyTimeout))
+}
+
+// RESTOptions makes the storage of every kind that delegate describes use the backend's clients. Kinds for
+// which cached says no have no watch cache.
+func (b *Backend) RESTOptions(delegate generic.RESTOptionsGetter, cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
+	return restOptions{backend: b, delegate: delegate, cached: cached}
+}
+
+type restOptions struct {
+	backend  *Backend
+	delegate generic.RESTOptionsGetter
+	cached   func(schema.GroupResource) bool
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := o.delegate.GetRESTOptions(resource, example)
+	if err != nil {
+		return options, err
+	}
+	if o.cached(resource) {
+		options.Decorator = o.backend.cachedStorage
+	} else {
+		options.Decorator = o.backend.storage
+	}
+	return options, nil
+}
+
+// storage is a generic.StorageDecorator: a store in etcd.
+func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePrefix string,
+	_ func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+	_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	conn, err := b.connection(config.Transport)
+	if err != nil {
+		return nil, nil, err
+	}
+	transformer := config.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	store, err := etcd3.New(conn.client, conn.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+		config.GroupResource, transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A store is shared by a kind and its subresources, and each of them destroys it.
+	return store, sync.OnceFunc(store.Close), nil
+}
+
+// cachedStorage is a generic.StorageDecorator: a store in etcd behind a watch cache.
+func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resourcePrefix string,
+	keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+	getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	store, destroy, err := b.storage(config, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, triggers, indexers)
+	if err != nil {
+		return nil, nil, err
+	}
+	watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
+		Storage:             store,
+		Versioner:           storage.APIObjectVersioner{},
+		GroupResource:       config.GroupResource,
+		EventsHistoryWindow: config.EventsHistoryWindow,
+		ResourcePrefix:      resourcePrefix,
+		KeyFunc:             keyFunc,
+		NewFunc:             newFunc,
+		NewListFunc:         newListFunc,
+		GetAttrsFunc:        getAttrs,
+		IndexerFuncs:        triggers,
+		Indexers:            indexers,
+		Codec:               config.Codec,
+	})
+	if err != nil {
+		destroy()
+		return nil, nil, err
+	}
+	delegator := cacher.NewCacheDelegator(watchCache, store)
+	return delegator, sync.OnceFunc(func() {
+		delegator.Stop()
+		watchCache.Stop()
+		destroy()
+	}), nil
+}

@@ -1,0 +1,79 @@
+package apiserver
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	appsv1beta1 "k8s.io/api/apps/v1beta1"
+	appsv1beta2 "k8s.io/api/apps/v1beta2"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/apis/extensions/install"
+)
+
+// Kubernetes stopped serving these versions in 1.16, and still carries their types and their conversions. KEP-492's
+// examples need them, and so does whoever tests that a webhook sees a write whatever the version it was made in. They
+// are views of what apps/v1 stores, so they share its storage.
+var legacyWorkloadVersions = []schema.GroupVersion{
+	appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion, extensionsv1beta1.SchemeGroupVersion,
+}
+
+// legacyWorkloads are the resources of apps/v1 that each of those versions had.
+var legacyWorkloads = map[schema.GroupVersion][]string{
+	appsv1beta1.SchemeGroupVersion: {
+		"deployments", "deployments/status", "deployments/scale",
+		"statefulsets", "statefulsets/status", "statefulsets/scale",
+		"controllerrevisions",
+	},
+	appsv1beta2.SchemeGroupVersion: {
+		"deployments", "deployments/status", "deployments/scale",
+		"statefulsets", "statefulsets/status", "statefulsets/scale",
+		"daemonsets", "daemonsets/status",
+		"replicasets", "replicasets/status", "replicasets/scale",
+		"controllerrevisions",
+	},
+	extensionsv1beta1.SchemeGroupVersion: {
+		"deployments", "deployments/status", "deployments/scale",
+		"daemonsets", "daemonsets/status",
+		"replicasets", "replicasets/status", "replicasets/scale",
+	},
+}
+
+// addLegacyWorkloads adds to apps, as Kubernetes installs it, the versions that runtimeConfig names, and returns the extensions group,
+// or nil where nothing of it is asked for. Only their own names switch them on: api/beta=true means what
+// it means to kube-apiserver.
+func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]string, enabled func(schema.GroupVersionResource) bool) *server.APIGroupInfo {
+	stored := apps.VersionedResourcesStorageMap[appsv1.SchemeGroupVersion.Version]
+	view := func(gv schema.GroupVersion) map[string]rest.Storage {
+		resources := map[string]rest.Storage{}
+		for _, name := range legacyWorkloads[gv] {
+			resource, _, _ := strings.Cut(name, "/")
+			if s, ok := stored[name]; ok && named(runtimeConfig, gv, resource) && enabled(gv.WithResource(resource)) {
+				resources[name] = s
+			}
+		}
+		return resources
+	}
+	for _, gv := range []schema.GroupVersion{appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion} {
+		if resources := view(gv); len(resources) > 0 {
+			apps.VersionedResourcesStorageMap[gv.Version] = resources
+		}
+	}
+	resources := view(extensionsv1beta1.SchemeGroupVersion)
+	if len(resources) == 0 {
+		return nil
+	}
+	extensions := server.NewDefaultAPIGroupInfo(extensionsv1beta1.GroupName, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
+	extensions.VersionedResourcesStorageMap[extensionsv1beta1.SchemeGroupVersion.Version] = resources
+	return &extensions
+}
+
+// named tells whether runtimeConfig (--runtime-config) has gv, or its resource, by name.
+func named(runtimeConfig map[string]string, gv schema.GroupVersion, resource string) bool {
+	_, version := runtimeConfig[gv.String()]
+	_, one := runtimeConfig[gv.String()+"/"+resource]
+	return version || one
+}

@@ -1,0 +1,107 @@
+package chain
+
+import (
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/featuregate"
+)
+
+// A Descriptor is a compiled-in admission plugin before it is built: its name,
+// what a person choosing plugins must know of it, and how to build it.
+//
+// A plugin's whole life is in New. It is called once, when the server starts, with the
+// plugin's own configuration and with everything the host offers; it returns the finished
+// plugin or says what is missing. From then on the plugin is called concurrently, by every
+// write, and never again told anything: there are no setters and no second initialization.
+type Descriptor struct {
+	// Name is what users write in --enable-admission-plugins, in the
+	// AdmissionConfiguration and read in metrics. It is unique in a list.
+	Name string
+
+	// Summary says in one line what the plugin does, for `gatehouse plugins`.
+	Summary string
+
+	// Phases are the phases the plugin takes part in. What New returns must implement
+	// admission.MutationInterface, admission.ValidationInterface or both, accordingly.
+	Phases Phases
+
+	// Default says that the plugin runs unless it is disabled.
+	Default bool
+
+	// Deprecated, where not empty, says why the plugin should not be used any more. The
+	// chain logs it when the plugin is enabled.
+	Deprecated string
+
+	// Internal says that the plugin works on objects in the form the server holds them
+	// in (the internal types of k8s.io/kubernetes) and not on their k8s.io/api types.
+	// It exists for plugins that were written for another server; see Adopt.
+	Internal bool
+
+	// New builds the plugin. config is the plugin's section of the admission control
+	// configuration file, nil where there is none. env is valid for as long as the plugin is.
+	New func(config io.Reader, env *Env) (admission.Interface, error)
+}
+
+// Phases is a set of the two phases of admission.
+type Phases uint8
+
+const (
+	// Mutating is the first phase: plugins may change the object.
+	Mutating Phases = 1 << iota
+	// Validating is the second phase: plugins see the object's final state.
+	Validating
+)
+
+// Has tells whether all of other is in p.
+func (p Phases) Has(other Phases) bool { return p&other == other }
+
+// Names are the phases' names in the order in which they run.
+func (p Phases) Names() []string {
+	var names []string
+	if p.Has(Mutating) {
+		names = append(names, "mutating")
+	}
+	if p.Has(Validating) {
+		names = append(names, "validating")
+	}
+	return names
+}
+
+// String is the phases' names, separated by commas.
+func (p Phases) String() string { return strings.Join(p.Names(), ",") }
+
+// Env is what the host offers a plugin while it is being built. A plugin takes what it needs
+// and keeps that; New fails, naming the field, where something it needs is nil.
+type Env struct {
+	// Client reads and writes the cluster with the server's own identity. What a
+	// plugin writes through it passes admission as everybody's writes do.
+	Client kubernetes.Interface
+
+	// Dynamic does the same for resources whose Go types the plugin doesn't know.
+	Dynamic dynamic.Interface
+
+	// Informers is the shared cache. A plugin asks for its informers in New; the host starts them
+	// after all plugins are built. Until an informer has synced the plugin must not decide
+	// from it: admission.Handler's SetReadyFunc and WaitForReady serve that.
+	Informers informers.SharedInformerFactory
+
+	// Authorizer answers what a user may do.
+	Authorizer authorizer.Authorizer
+
+	// RESTMapper tells kinds from resources and namespaced ones from others, custom
+	// resources included.
+	RESTMapper meta.RESTMapper
+
+	// Features are the server's feature gates.
+	Features featuregate.FeatureGate
+
+	// Done is closed when the server stops. What a plugin runs in the background ends then.
+	Done <-chan struct{}
+}
