@@ -73,6 +73,7 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 	if err := o.Run.ApplyTo(g); err != nil {
 		return nil, err
 	}
+	g.EffectiveVersion = effectiveVersion{g.EffectiveVersion}
 	if err := c.applyServing(); err != nil {
 		return nil, err
 	}

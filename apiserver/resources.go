@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -141,6 +142,9 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		if len(info.VersionedResourcesStorageMap) == 0 {
 			continue // switched off altogether
 		}
+		info.PrioritizedVersions = slices.DeleteFunc(slices.Clone(info.PrioritizedVersions), func(gv schema.GroupVersion) bool {
+			return len(info.VersionedResourcesStorageMap[gv.Version]) == 0
+		})
 		if hook, ok := group.(server.PostStartHookProvider); ok {
 			name, run, err := hook.PostStartHook()
 			if err != nil {

@@ -49,6 +49,7 @@ type Server struct {
 	etcd      *embed.Etcd
 	socketDir string // not empty where the socket had to live outside the data directory
 	endpoint  string
+	level     zap.AtomicLevel
 	stop      sync.Once
 }
 
@@ -83,7 +84,9 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.QuotaBackendBytes = 8 << 30 // etcd's own recommendation for the most
 	fatal := &fatalHook{dir: dir}
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(fatal))
+	// While it starts and while it stops, etcd reports as errors what is none for a single member.
+	s.level = zap.NewAtomicLevelAt(zapcore.DPanicLevel)
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(s.level, fatal))
 
 	if s.etcd, err = startRecovering(cfg); err != nil {
 		return nil, fmt.Errorf("etcd can't start on data directory %s: %w", dir, err)
@@ -101,6 +104,7 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 		return nil, fmt.Errorf("etcd on data directory %s is not ready after %s", dir, startTimeout)
 	}
 	fatal.started.Store(true)
+	s.level.SetLevel(zapcore.ErrorLevel)
 	return s, nil
 }
 
@@ -134,6 +138,7 @@ func (s *Server) Member() *etcdserver.EtcdServer { return s.etcd.Server }
 // Stop closes the server; everything acknowledged is on disk already. It may be called more than once.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
+		s.level.SetLevel(zapcore.DPanicLevel)
 		s.etcd.Close()
 		s.release()
 	})
@@ -189,17 +194,34 @@ func (h *fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field)
 	panic(strings.TrimSpace(message))
 }
 
-// logger passes on etcd's warnings only: its information is about clusters.
-func logger(fatal *fatalHook) *zap.Logger {
+// logger writes etcd's log from level on to the standard error output.
+func logger(level zap.AtomicLevel, fatal *fatalHook) *zap.Logger {
 	cfg := zap.NewProductionConfig()
-	cfg.Level = zap.NewAtomicLevelAt(zapcore.WarnLevel)
+	cfg.Level = level
 	cfg.Encoding = "console"
 	cfg.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
 	cfg.DisableStacktrace = true
 	cfg.DisableCaller = true
-	l, err := cfg.Build(zap.WithFatalHook(fatal), zap.WithPanicHook(fatal))
+	l, err := cfg.Build(zap.WithFatalHook(fatal), zap.WithPanicHook(fatal), zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return filtered{core}
+	}))
 	if err != nil {
 		panic(err) // the configuration above is constant
 	}
 	return l.Named("etcd")
 }
+
+// filtered leaves out what etcd 3.6 reports as an error on every new member's first seconds: a member that hasn't stored
+// its term yet can't tell its storage version.
+type filtered struct{ zapcore.Core }
+
+// Check implements zapcore.Core.
+func (f filtered) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if entry.Message == "failed to update storage version" {
+		return checked
+	}
+	return f.Core.Check(entry, checked)
+}
+
+// With implements zapcore.Core.
+func (f filtered) With(fields []zapcore.Field) zapcore.Core { return filtered{f.Core.With(fields)} }

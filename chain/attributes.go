@@ -1,0 +1,239 @@
+package chain
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// versioned shows plugins the request's objects in the types of their API version for one
+// phase of one request. Everything but the objects is the request's own: annotations,
+// warnings and the reinvocation context go where they would go without it.
+//
+// The server holds objects in internal types. Conversion is lazy, because most plugins look at
+// few requests, and cheap, because it shares memory with the internal object wherever
+// the two types are laid out alike. For that reason the mutating phase keeps the converted object as
+// it came, as the pristine state, and shows plugins a deep copy; at the end of the phase
+// writeBack compares the two. The validating phase shows the converted object
+// itself, which is not to be changed.
+//
+// GetObject and GetOldObject may be called concurrently: plugins that call webhooks in parallel do.
+type versioned struct {
+	admission.Attributes
+	interfaces admission.ObjectInterfaces
+	// mutable is true in the mutating phase.
+	mutable bool
+
+	mu     sync.Mutex
+	object form
+	old    form
+	// err is why an object could not be shown. GetObject can't return it, so the chain
+	// asks for it after each plugin.
+	err error
+	// before is the object as it was when the current plugin first asked for it, kept where
+	// tracking is on, that is, where an observer wants to know what a plugin changed.
+	tracking bool
+	before   runtime.Object
+}
+
+// form is one object as plugins see it.
+type form struct {
+	// asked is true once a plugin has looked; shown may still be nil, as there may be no object.
+	asked bool
+	shown runtime.Object
+	// pristine is what shown was copied from. It is nil where shown is not a copy: in the
+	// validating phase and for objects that need no conversion, which are changed in place.
+	pristine runtime.Object
+}
+
+func newVersioned(a admission.Attributes, o admission.ObjectInterfaces, mutable, tracking bool) *versioned {
+	return &versioned{Attributes: a, interfaces: o, mutable: mutable, tracking: tracking}
+}
+
+// GetObject returns the object in the type of its API version.
+func (v *versioned) GetObject() runtime.Object {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.object.asked {
+		v.object = v.show(v.Attributes.GetObject())
+		if converted := v.object.shown; v.mutable && converted != nil && converted != v.Attributes.GetObject() {
+			v.object.pristine, v.object.shown = converted, converted.DeepCopyObject()
+		}
+	}
+	if v.tracking && v.before == nil && v.object.shown != nil {
+		v.before = v.object.shown.DeepCopyObject()
+	}
+	return v.object.shown
+}
+
+// GetOldObject returns the stored object in the type of the request's API version. It is never to be changed.
+func (v *versioned) GetOldObject() runtime.Object {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.old.asked {
+		v.old = v.show(v.Attributes.GetOldObject())
+	}
+	return v.old.shown
+}
+
+func (v *versioned) show(obj runtime.Object) form {
+	if obj == nil {
+		return form{asked: true}
+	}
+	shown, err := versionedForm(obj, v.GetKind(), v.interfaces)
+	if err != nil {
+		if v.err == nil {
+			v.err = err
+		}
+		return form{asked: true}
+	}
+	return form{asked: true, shown: shown}
+}
+
+// failure returns the error for a request whose objects could not be shown, nil where all is well.
+func (v *versioned) failure() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil {
+		return nil
+	}
+	return apierrors.NewInternalError(fmt.Errorf("showing %s to admission plugins: %w", v.GetKind(), v.err))
+}
+
+// begin and changed enclose a plugin's call, where an observer wants to know what it changed.
+func (v *versioned) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.before = nil
+}
+
+func (v *versioned) changed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.before != nil && differ(v.before, v.object.shown)
+}
+
+// writeBack brings what plugins changed into the server's own object. The server holds
+// on to that object, so its content is replaced and not the object. Where nobody looked or
+// nothing changed nothing is done. Afterwards the object is converted again for who asks next.
+func (v *versioned) writeBack() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	current := v.object
+	v.object = form{}
+	// A strict comparison, for it takes a quarter of a semantic one's time. What it finds beyond real
+	// changes (an empty list for none, a quantity written otherwise) is converted back, which
+	// is right and costs less than to tell it apart.
+	if current.pristine == nil || reflect.DeepEqual(current.pristine, current.shown) {
+		return nil
+	}
+	internal := v.Attributes.GetObject()
+	// Converting into a new object, not over the present one: a conversion may set a field only
+	// where its source has one, and would leave there what a plugin removed. And
+	// a conversion that fails halfway leaves the server's object as it was.
+	fresh := reflect.New(reflect.TypeOf(internal).Elem())
+	if err := v.interfaces.GetObjectConvertor().Convert(current.shown, fresh.Interface(), nil); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("converting %s back after admission plugins changed it: %w", v.GetKind(), err))
+	}
+	kind := internal.GetObjectKind().GroupVersionKind()
+	reflect.ValueOf(internal).Elem().Set(fresh.Elem())
+	internal.GetObjectKind().SetGroupVersionKind(kind)
+	return nil
+}
+
+// differ tells whether two states of an object mean different things.
+func differ(a, b runtime.Object) bool {
+	return !reflect.DeepEqual(a, b) && !equality.Semantic.DeepEqual(a, b)
+}
+
+// versionedForm returns obj in the type that plugins see: that of kind, which is what the request was
+// sent as. obj itself is returned where it has no other form: it is unstructured (custom
+// resources are held in the version of the request), it already is of that type, or its
+// type is not one of the server's scheme (the Scale of a custom resource).
+//
+// For subresources kind is that of what was sent, and their objects convert to it: pods/binding to v1
+// Binding, pods/eviction to policy/v1 Eviction (whichever version was sent), scale to
+// autoscaling/v1 Scale or to that of the old workload groups, serviceaccounts/token to
+// authentication.k8s.io/v1 TokenRequest. For CONNECT the server's kind is derived from the storage's
+// New(), which for every connecting storage of Kubernetes returns the options type that
+// its NewConnectOptions returns (PodExecOptions, NodeProxyOptions, ...): kind
+// and object agree, in the version of the group that serves the subresource. A storage of
+// someone else's may pass an object of another kind; alternatives says what happens then.
+func versionedForm(obj runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+	if _, ok := obj.(runtime.Unstructured); ok || o == nil {
+		return obj, nil
+	}
+	own, _, err := o.GetObjectTyper().ObjectKinds(obj)
+	if runtime.IsNotRegisteredError(err) {
+		return obj, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(own, kind) {
+		return obj, nil
+	}
+	converted, err := convert(obj, kind, o)
+	if err == nil {
+		return converted, nil
+	}
+	for _, other := range alternatives(own, kind, o) {
+		if other.Version == runtime.APIVersionInternal {
+			continue
+		}
+		if slices.Contains(own, other) {
+			return obj, nil
+		}
+		if converted, otherErr := convert(obj, other, o); otherErr == nil {
+			return converted, nil
+		}
+	}
+	return nil, err
+}
+
+func convert(obj runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+	out, err := o.GetObjectCreater().New(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.GetObjectConvertor().Convert(obj, out, nil); err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(kind)
+	return out, nil
+}
+
+// alternatives are the kinds to show an object as that can't be shown as the request's kind, in order
+// of preference: a versioned type is shown as it is; an object of another kind of the request's
+// group is shown in the request's version; one of another group in the version its scheme prefers.
+// An object of the request's own kind has no alternative: its conversion failed.
+func alternatives(own []schema.GroupVersionKind, kind schema.GroupVersionKind, o admission.ObjectInterfaces) []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for _, k := range own {
+		switch {
+		case k.GroupKind() == kind.GroupKind():
+		case k.Version != runtime.APIVersionInternal:
+			kinds = append(kinds, k)
+		case k.Group == kind.Group:
+			kinds = append(kinds, kind.GroupVersion().WithKind(k.Kind))
+		default:
+			scheme, ok := o.GetObjectCreater().(interface {
+				PrioritizedVersionsForGroup(group string) []schema.GroupVersion
+			})
+			if !ok {
+				continue
+			}
+			for _, version := range scheme.PrioritizedVersionsForGroup(k.Group) {
+				kinds = append(kinds, version.WithKind(k.Kind))
+			}
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,272 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/klog/v2"
+)
+
+// Chain is the admission control of a server: the plugins that were selected, built and in order. It
+// is safe for concurrent use.
+type Chain struct {
+	descriptors []Descriptor
+	mutating    []mutator
+	validating  []validator
+	observers   []Observer
+	// tracking is true where an observer wants to know which plugin changed the object.
+	tracking bool
+}
+
+var (
+	_ admission.MutationInterface   = &Chain{}
+	_ admission.ValidationInterface = &Chain{}
+)
+
+type mutator struct {
+	admission.MutationInterface
+	name     string
+	internal bool
+}
+
+type validator struct {
+	admission.ValidationInterface
+	name     string
+	internal bool
+}
+
+// New builds the selected plugins (see Options.Select), in order, each with its section of config and
+// with env. The chain it returns tells the observers what it does. Where plugins
+// can't be built the error names all of them.
+func New(selected []Descriptor, config *Config, env *Env, observers ...Observer) (*Chain, error) {
+	if err := checkList(selected); err != nil {
+		return nil, err
+	}
+	if env == nil {
+		env = &Env{}
+	}
+	c := &Chain{descriptors: slices.Clone(selected), observers: slices.Clone(observers)}
+	for _, o := range observers {
+		if o, ok := o.(ChangeObserver); ok && o.ObservesChanges() {
+			c.tracking = true
+		}
+	}
+	var errs []error
+	for _, d := range selected {
+		if d.Deprecated != "" {
+			klog.Warningf("Admission plugin %q is enabled, but deprecated: %s", d.Name, d.Deprecated)
+		}
+		if err := c.add(d, config, env); err != nil {
+			errs = append(errs, fmt.Errorf("admission plugin %q%s: %w", d.Name, config.origin(d.Name), err))
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
+	plugin, err := d.New(config.For(d.Name), env)
+	if err != nil {
+		return err
+	}
+	if plugin == nil {
+		return fmt.Errorf("New returned no plugin")
+	}
+	if v, ok := plugin.(admission.InitializationValidator); ok {
+		if err := v.ValidateInitialization(); err != nil {
+			return err
+		}
+	}
+	if d.Phases.Has(Mutating) {
+		p, ok := plugin.(admission.MutationInterface)
+		if !ok {
+			return fmt.Errorf("takes part in the mutating phase, but its type %T has no Admit method", plugin)
+		}
+		c.mutating = append(c.mutating, mutator{p, d.Name, d.Internal})
+	}
+	if d.Phases.Has(Validating) {
+		p, ok := plugin.(admission.ValidationInterface)
+		if !ok {
+			return fmt.Errorf("takes part in the validating phase, but its type %T has no Validate method", plugin)
+		}
+		c.validating = append(c.validating, validator{p, d.Name, d.Internal})
+	}
+	return nil
+}
+
+// Plugins are the plugins that run, in order.
+func (c *Chain) Plugins() []Descriptor { return slices.Clone(c.descriptors) }
+
+// Names are the names of the plugins that run, in order.
+func (c *Chain) Names() []string { return names(c.descriptors) }
+
+// Handles tells whether any plugin handles the operation.
+func (c *Chain) Handles(operation admission.Operation) bool {
+	for _, p := range c.mutating {
+		if p.Handles(operation) {
+			return true
+		}
+	}
+	for _, p := range c.validating {
+		if p.Handles(operation) {
+			return true
+		}
+	}
+	return false
+}
+
+// Admit runs the mutating phase: every mutating plugin in order, and all of them once more where
+// one asked for that through the request's ReinvocationContext. The first error ends the
+// phase, and what plugins have changed until then is dropped (except through plugins that are
+// Internal, which change the server's object itself). Otherwise a.GetObject() has the changes
+// when Admit returns.
+func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	start := c.now()
+	rounds, err := c.admit(ctx, a, o)
+	c.phaseDone(ctx, start, PhaseStep{Attributes: a, Phase: Mutating, Rounds: rounds, Err: err})
+	return err
+}
+
+func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int, err error) {
+	v := newVersioned(a, o, true, c.tracking)
+	if err := c.admitRound(ctx, 0, a, v, o); err != nil {
+		return 1, err
+	}
+	rounds = 1
+	if again := a.GetReinvocationContext(); again.ShouldReinvoke() && !again.IsReinvoke() {
+		rounds = 2
+		again.SetIsReinvoke()
+		if err := c.admitRound(ctx, 1, a, v, o); err != nil {
+			return rounds, err
+		}
+	}
+	return rounds, v.writeBack()
+}
+
+func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attributes, v *versioned, o admission.ObjectInterfaces) error {
+	for _, p := range c.mutating {
+		if !p.Handles(a.GetOperation()) {
+			continue
+		}
+		start := c.now()
+		changed, err := c.admitPlugin(ctx, p, a, v, o)
+		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err, Changed: changed})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned, o admission.ObjectInterfaces) (changed bool, err error) {
+	if p.internal {
+		// What plugins have changed so far is in the versioned object: the server's own gets
+		// it first, and is converted anew for the plugins that follow.
+		if err := v.writeBack(); err != nil {
+			return false, err
+		}
+		var before runtime.Object
+		if object := a.GetObject(); c.tracking && object != nil {
+			before = object.DeepCopyObject()
+		}
+		err := guard(p.name, Mutating, a, func() error { return p.Admit(ctx, a, o) })
+		return before != nil && differ(before, a.GetObject()), err
+	}
+	if c.tracking {
+		v.begin()
+	}
+	err = guard(p.name, Mutating, a, func() error { return p.Admit(ctx, v, o) })
+	if failure := v.failure(); failure != nil {
+		return false, failure
+	}
+	return c.tracking && v.changed(), err
+}
+
+// Validate runs the validating phase: every validating plugin in order. The first error ends it.
+func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	start := c.now()
+	err := c.validate(ctx, a, o)
+	c.phaseDone(ctx, start, PhaseStep{Attributes: a, Phase: Validating, Rounds: 1, Err: err})
+	return err
+}
+
+func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	v := newVersioned(a, o, false, false)
+	for _, p := range c.validating {
+		if !p.Handles(a.GetOperation()) {
+			continue
+		}
+		start := c.now()
+		var shown admission.Attributes = v
+		if p.internal {
+			shown = a
+		}
+		err := guard(p.name, Validating, a, func() error { return p.Validate(ctx, shown, o) })
+		if failure := v.failure(); failure != nil {
+			err = failure
+		}
+		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Err: err})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guard calls a plugin. A plugin that panics refuses the request: what was wrong is the
+// plugin, so the client learns its name, and the log the rest.
+func guard(name string, phase Phases, a admission.Attributes, call func() error) (err error) {
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		if cause == http.ErrAbortHandler {
+			// Not a failure: net/http's way to end a request without an answer.
+			panic(cause)
+		}
+		klog.ErrorS(nil, "Admission plugin panicked", "plugin", name, "phase", phase.String(),
+			"operation", a.GetOperation(), "resource", a.GetResource().String(), "subresource", a.GetSubresource(),
+			"object", klog.KRef(a.GetNamespace(), a.GetName()), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		err = apierrors.NewInternalError(fmt.Errorf("admission plugin %q panicked in the %s phase", name, phase))
+	}()
+	return call()
+}
+
+// now is the time where an observer will want to know it.
+func (c *Chain) now() time.Time {
+	if len(c.observers) == 0 {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (c *Chain) pluginDone(ctx context.Context, start time.Time, step PluginStep) {
+	if len(c.observers) == 0 {
+		return
+	}
+	step.Duration = time.Since(start)
+	for _, o := range c.observers {
+		o.PluginDone(ctx, step)
+	}
+}
+
+func (c *Chain) phaseDone(ctx context.Context, start time.Time, phase PhaseStep) {
+	if len(c.observers) == 0 {
+		return
+	}
+	phase.Duration = time.Since(start)
+	for _, o := range c.observers {
+		o.PhaseDone(ctx, phase)
+	}
+}

@@ -1,0 +1,299 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/klog/v2"
+)
+
+func TestOrder(t *testing.T) {
+	var calls []string
+	say := func(what string) func(admission.Attributes) error {
+		return func(admission.Attributes) error { calls = append(calls, what); return nil }
+	}
+	sayAndRefuse := func(what string) func(admission.Attributes) error {
+		return func(a admission.Attributes) error { calls = append(calls, what); return refuse(a) }
+	}
+	const forbidden = `pods.example.apiserver.k8s.io "web" is forbidden: no`
+	for name, test := range map[string]struct {
+		list              []Descriptor
+		calls             []string
+		admitErr, validee string
+		handles           bool
+	}{
+		"no plugins": {},
+		"list order in both phases": {
+			list: []Descriptor{
+				described("a", fake{validate: say("a validate")}),
+				described("b", fake{admit: say("b admit"), validate: say("b validate")}),
+				described("c", fake{admit: say("c admit")}),
+			},
+			calls:   []string{"b admit", "c admit", "a validate", "b validate"},
+			handles: true,
+		},
+		"refused while mutating": {
+			list: []Descriptor{
+				described("a", fake{admit: sayAndRefuse("a admit"), validate: say("a validate")}),
+				described("b", fake{admit: say("b admit")}),
+			},
+			calls: []string{"a admit"}, admitErr: forbidden, handles: true,
+		},
+		"refused while validating": {
+			list: []Descriptor{
+				described("a", fake{validate: sayAndRefuse("a validate")}),
+				described("b", fake{admit: say("b admit"), validate: say("b validate")}),
+			},
+			calls: []string{"b admit", "a validate"}, validee: forbidden, handles: true,
+		},
+		"only what handles the operation": {
+			list: []Descriptor{
+				described("a", fake{operations: []admission.Operation{admission.Delete}, admit: say("a admit"), validate: say("a validate")}),
+				described("b", fake{operations: []admission.Operation{admission.Create}, admit: say("b admit")}),
+			},
+			calls: []string{"b admit"}, handles: true,
+		},
+		"nothing handles the operation": {
+			list: []Descriptor{described("a", fake{operations: []admission.Operation{admission.Delete}, admit: say("a admit"), validate: say("a validate")})},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls = nil
+			c := newChain(t, test.list)
+			if got := c.Handles(admission.Create); got != test.handles {
+				t.Errorf("Handles(CREATE) is %v, want %v", got, test.handles)
+			}
+			err := c.Admit(context.Background(), create(newPod()), newInterfaces())
+			wantError(t, err, test.admitErr)
+			if err == nil {
+				wantError(t, c.Validate(context.Background(), create(newPod()), newInterfaces()), test.validee)
+			}
+			if !reflect.DeepEqual(calls, test.calls) {
+				t.Errorf("calls are %q, want %q", calls, test.calls)
+			}
+			if got, want := c.Names(), names(test.list); !reflect.DeepEqual(got, want) {
+				t.Errorf("Names() is %q, want %q", got, want)
+			}
+			if got := names(c.Plugins()); !reflect.DeepEqual(got, names(test.list)) {
+				t.Errorf("Plugins() are %q", got)
+			}
+		})
+	}
+}
+
+func TestHandlesInEitherPhase(t *testing.T) {
+	c := newChain(t, []Descriptor{
+		described("a", fake{operations: []admission.Operation{admission.Create}, admit: idle}),
+		described("b", fake{operations: []admission.Operation{admission.Delete}, validate: idle}),
+	})
+	for operation, want := range map[admission.Operation]bool{admission.Create: true, admission.Delete: true, admission.Update: false} {
+		if got := c.Handles(operation); got != want {
+			t.Errorf("Handles(%s) is %v, want %v", operation, got, want)
+		}
+	}
+}
+
+func TestReinvocation(t *testing.T) {
+	var calls []string
+	plugin := func(name string, wants bool) func(admission.Attributes) error {
+		return func(a admission.Attributes) error {
+			again := a.GetReinvocationContext()
+			calls = append(calls, fmt.Sprintf("%s %v", name, again.IsReinvoke()))
+			if wants {
+				again.SetShouldReinvoke()
+			}
+			return nil
+		}
+	}
+	for name, test := range map[string]struct {
+		list  []Descriptor
+		calls []string
+		err   string
+	}{
+		"nobody asks": {mutators(plugin("a", false), plugin("b", false)), []string{"a false", "b false"}, ""},
+		"one asks":    {mutators(plugin("a", false), plugin("b", true)), []string{"a false", "b false", "a true", "b true"}, ""},
+		"all ask":     {mutators(plugin("a", true), plugin("b", true)), []string{"a false", "b false", "a true", "b true"}, ""},
+		"and refused": {mutators(plugin("a", true), refuse), []string{"a false"}, `pods.example.apiserver.k8s.io "web" is forbidden: no`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls = nil
+			a := create(newPod())
+			c := newChain(t, test.list)
+			wantError(t, c.Admit(context.Background(), a, newInterfaces()), test.err)
+			if !reflect.DeepEqual(calls, test.calls) {
+				t.Errorf("calls are %q, want %q", calls, test.calls)
+			}
+		})
+	}
+
+	t.Run("a refusal in the second round", func(t *testing.T) {
+		pod, o := newPod(), newInterfaces()
+		c := newChain(t, mutators(label("x", "1"), func(a admission.Attributes) error {
+			if a.GetReinvocationContext().IsReinvoke() {
+				return refuse(a)
+			}
+			a.GetReinvocationContext().SetShouldReinvoke()
+			return nil
+		}))
+		wantError(t, c.Admit(context.Background(), create(pod), o), `pods.example.apiserver.k8s.io "web" is forbidden: no`)
+		if pod.Labels["x"] != "" {
+			t.Error("what was changed before the refusal is in the server's object")
+		}
+		o.wantConversions(t, 1, 0)
+	})
+
+	t.Run("a request that was re-run already", func(t *testing.T) {
+		calls = nil
+		a := create(newPod())
+		a.GetReinvocationContext().SetIsReinvoke()
+		if err := newChain(t, mutators(plugin("a", true))).Admit(context.Background(), a, newInterfaces()); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"a true"}; !reflect.DeepEqual(calls, want) {
+			t.Errorf("calls are %q, want %q", calls, want)
+		}
+	})
+
+	t.Run("both rounds see one object", func(t *testing.T) {
+		pod, o := newPod(), newInterfaces()
+		c := newChain(t, mutators(func(a admission.Attributes) error {
+			a.GetReinvocationContext().SetShouldReinvoke()
+			return label("x", "1")(a)
+		}))
+		if err := c.Admit(context.Background(), create(pod), o); err != nil {
+			t.Error(err)
+		}
+		if pod.Labels["x"] != "1" {
+			t.Errorf("labels are %v", pod.Labels)
+		}
+		o.wantConversions(t, 1, 1)
+	})
+}
+
+// captureLog returns what klog writes from now on.
+func captureLog(t *testing.T) *bytes.Buffer {
+	state := klog.CaptureState()
+	t.Cleanup(state.Restore)
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := &bytes.Buffer{}
+	klog.SetOutput(log)
+	return log
+}
+
+func TestPanic(t *testing.T) {
+	log := captureLog(t)
+	broken := func(admission.Attributes) error { panic("the password is hunter2") }
+	c := newChain(t, []Descriptor{described("Broken", fake{admit: broken, validate: broken})})
+	for phase, call := range map[string]func() error{
+		"mutating":   func() error { return c.Admit(context.Background(), create(newPod()), newInterfaces()) },
+		"validating": func() error { return c.Validate(context.Background(), create(newPod()), newInterfaces()) },
+	} {
+		log.Reset()
+		err := call()
+		wantError(t, err, `Internal error occurred: admission plugin "Broken" panicked in the `+phase+` phase`)
+		if !apierrors.IsInternalError(err) {
+			t.Errorf("error is a %T", err)
+		}
+		klog.Flush()
+		for _, want := range []string{`"Admission plugin panicked"`, `plugin="Broken"`, `phase="` + phase + `"`, "chain_test.go", `object="shop/web"`} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log has no %s:\n%s", want, log)
+			}
+		}
+	}
+}
+
+func TestAbortedHandler(t *testing.T) {
+	c := newChain(t, mutators(func(admission.Attributes) error { panic(http.ErrAbortHandler) }))
+	defer func() {
+		if got := recover(); got != http.ErrAbortHandler {
+			t.Errorf("recovered %v, want http.ErrAbortHandler", got)
+		}
+	}()
+	_ = c.Admit(context.Background(), create(newPod()), newInterfaces())
+	t.Error("did not panic")
+}
+
+// onlyAdmit, onlyValidate and uninitialized are plugin types.
+type (
+	onlyAdmit     struct{ admission.MutationInterface }
+	onlyValidate  struct{ admission.ValidationInterface }
+	uninitialized struct{ fake }
+)
+
+func (uninitialized) ValidateInitialization() error { return errors.New("missing client") }
+
+func TestNew(t *testing.T) {
+	build := func(plugin admission.Interface, err error) func(io.Reader, *Env) (admission.Interface, error) {
+		return func(io.Reader, *Env) (admission.Interface, error) { return plugin, err }
+	}
+	for name, test := range map[string]struct {
+		list []Descriptor
+		err  string
+	}{
+		"New fails":      {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("Client is nil"))}}, `admission plugin "A": Client is nil`},
+		"no plugin":      {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, nil)}}, `admission plugin "A": New returned no plugin`},
+		"no Admit":       {[]Descriptor{{Name: "A", Phases: Mutating | Validating, New: build(onlyValidate{}, nil)}}, `admission plugin "A": takes part in the mutating phase, but its type chain.onlyValidate has no Admit method`},
+		"no Validate":    {[]Descriptor{{Name: "A", Phases: Validating, New: build(onlyAdmit{}, nil)}}, `admission plugin "A": takes part in the validating phase, but its type chain.onlyAdmit has no Validate method`},
+		"uninitialized":  {[]Descriptor{{Name: "A", Phases: Validating, New: build(uninitialized{}, nil)}}, `admission plugin "A": missing client`},
+		"all are named":  {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("x"))}, {Name: "B", Phases: Mutating, New: build(nil, errors.New("y"))}}, `[admission plugin "A": x, admission plugin "B": y]`},
+		"malformed list": {[]Descriptor{{Name: "A", Phases: Mutating}}, `admission plugin list: "A" has no New`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(test.list, nil, nil)
+			wantError(t, err, test.err)
+		})
+	}
+}
+
+func TestNewPassesConfigurationAndEnv(t *testing.T) {
+	env := &Env{Done: make(chan struct{})}
+	config := &Config{file: "adm.yaml", plugins: []pluginConfig{{name: "A", field: "plugins[0]", data: []byte(`{"x":1}`)}, {name: "C", field: "plugins[1]", path: "/etc/c.yaml", data: []byte("y")}}}
+	got := map[string]string{}
+	var list []Descriptor
+	for _, name := range []string{"A", "B", "C"} {
+		list = append(list, Descriptor{Name: name, Phases: Mutating, New: func(config io.Reader, e *Env) (admission.Interface, error) {
+			if e != env {
+				t.Error("env is another one")
+			}
+			got[name] = "none"
+			if config != nil {
+				data, _ := io.ReadAll(config)
+				got[name] = string(data)
+			}
+			return nil, errors.New("bad")
+		}})
+	}
+	_, err := New(list, config, env)
+	wantError(t, err, `[admission plugin "A" (configured in adm.yaml: plugins[0].configuration): bad, admission plugin "B": bad, admission plugin "C" (configured in /etc/c.yaml): bad]`)
+	if want := map[string]string{"A": `{"x":1}`, "B": "none", "C": "y"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("configurations are %v, want %v", got, want)
+	}
+}
+
+func TestDeprecatedIsLogged(t *testing.T) {
+	log := captureLog(t)
+	d := described("Old", fake{admit: idle})
+	d.Deprecated = "use New instead"
+	newChain(t, []Descriptor{d})
+	klog.Flush()
+	if want := `Admission plugin "Old" is enabled, but deprecated: use New instead`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log has no %s:\n%s", want, log)
+	}
+}

@@ -1,0 +1,297 @@
+package chain
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	apiserverv1alpha1 "k8s.io/apiserver/pkg/apis/apiserver/v1alpha1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Config is the configuration of plugins, as read from an admission control configuration file. The zero
+// value and nil configure no plugin.
+type Config struct {
+	file    string
+	plugins []pluginConfig
+}
+
+// pluginConfig is one plugin's section of the file.
+type pluginConfig struct {
+	name string
+	// field is what the section is in the file, for messages: plugins[0].
+	field string
+	// path is the file that the plugin's configuration was read from; empty where it is inline.
+	path string
+	// data is nil where the section has no configuration.
+	data []byte
+}
+
+// configKind is the kind of an admission control configuration file.
+const configKind = "AdmissionConfiguration"
+
+var (
+	// configVersions are the versions in which that kind is accepted. The two don't differ in their fields.
+	configVersions = []string{apiserverv1.SchemeGroupVersion.String(), apiserverv1alpha1.SchemeGroupVersion.String()}
+
+	configMust = fmt.Sprintf("must be kind %s in apiVersion %s", configKind, strings.Join(configVersions, " or "))
+)
+
+// The file's content is decoded strictly into these types, and not by the scheme of k8s.io/apiserver, so that
+// configuration reaches plugins as it was written and messages name plugin and field.
+type (
+	configMeta struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	configFile struct {
+		configMeta
+		Plugins []json.RawMessage `json:"plugins"`
+	}
+	configEntry struct {
+		Name          string          `json:"name"`
+		Path          string          `json:"path"`
+		Configuration json.RawMessage `json:"configuration"`
+	}
+)
+
+// LoadConfig reads an admission control configuration file: an AdmissionConfiguration, as YAML or JSON, and
+// the files that its plugins' paths name, relative to its own directory. The empty
+// path is an empty configuration. Reading is strict: an unknown or repeated field is an error.
+func LoadConfig(path string) (*Config, error) {
+	if path == "" {
+		return &Config{}, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("admission control configuration: %w", err)
+	}
+	c, err := parseConfig(path, data)
+	if err != nil {
+		return nil, fmt.Errorf("admission control configuration %s: %w", path, err)
+	}
+	for i := range c.plugins {
+		p := &c.plugins[i]
+		if p.path == "" {
+			continue
+		}
+		if p.data, err = os.ReadFile(p.path); err != nil {
+			return nil, fmt.Errorf("admission control configuration %s: plugin %q: %s.path: %w", path, p.name, p.field, err)
+		}
+		if p.data == nil {
+			p.data = []byte{}
+		}
+	}
+	return c, nil
+}
+
+// parseConfig reads the file's content, but not the files it refers to.
+func parseConfig(file string, data []byte) (*Config, error) {
+	document, err := toJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	// First what it is, leniently: who passes some other file should read that, and not that
+	// its fields are unknown.
+	var meta configMeta
+	if err := unmarshal(document, &meta); err != nil {
+		return nil, err
+	}
+	if meta.Kind != configKind || !slices.Contains(configVersions, meta.APIVersion) {
+		return nil, fmt.Errorf("apiVersion %q, kind %q: %s", meta.APIVersion, meta.Kind, configMust)
+	}
+	var content configFile
+	if err := unmarshalStrict(document, &content); err != nil {
+		return nil, err
+	}
+	c := &Config{file: file}
+	var errs []error
+	for i, raw := range content.Plugins {
+		p, err := parseEntry(filepath.Dir(file), fmt.Sprintf("plugins[%d]", i), raw)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if other := c.find(p.name); other != nil {
+			errs = append(errs, fmt.Errorf("plugin %q: %s.name: the plugin is configured already by %s", p.name, p.field, other.field))
+		}
+		c.plugins = append(c.plugins, p)
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// parseEntry reads one plugin's section, which is field of a file in the directory dir.
+func parseEntry(dir, field string, raw json.RawMessage) (pluginConfig, error) {
+	// The name first, for messages.
+	var named struct {
+		Name string `json:"name"`
+	}
+	if err := unmarshal(raw, &named); err != nil || named.Name == "" {
+		return pluginConfig{}, fmt.Errorf("%s.name: must be the name of an admission plugin", field)
+	}
+	var entry configEntry
+	err := unmarshalStrict(raw, &entry)
+	if err == nil {
+		// What inline configuration means is the plugin's business, but no field of it may be there twice.
+		var anything map[string]any
+		err = unmarshalStrict(raw, &anything)
+	}
+	if err != nil {
+		return pluginConfig{}, fmt.Errorf("plugin %q: %s: %w", named.Name, field, err)
+	}
+	p := pluginConfig{name: entry.Name, field: field, path: entry.Path}
+	if data := entry.Configuration; len(data) > 0 && !bytes.Equal(data, []byte("null")) {
+		if data[0] != '{' {
+			return pluginConfig{}, fmt.Errorf("plugin %q: %s.configuration: must be an object", p.name, field)
+		}
+		p.data = data
+	}
+	if p.path == "" {
+		return p, nil
+	}
+	if p.data != nil {
+		return pluginConfig{}, fmt.Errorf("plugin %q: %s: path and configuration are mutually exclusive: remove one of them", p.name, field)
+	}
+	if !filepath.IsAbs(p.path) {
+		p.path = filepath.Join(dir, p.path)
+	}
+	return p, nil
+}
+
+// toJSON returns the one document that data must be, in JSON.
+func toJSON(data []byte) ([]byte, error) {
+	if json.Valid(data) {
+		return data, nil
+	}
+	var document []byte
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+		next, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		next, err = yaml.YAMLToJSONStrict(next)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Equal(next, []byte("null")) {
+			continue
+		}
+		if document != nil {
+			return nil, fmt.Errorf("more than one YAML document: must be one")
+		}
+		document = next
+	}
+	if document == nil {
+		return nil, fmt.Errorf("is empty: %s", configMust)
+	}
+	return document, nil
+}
+
+// unmarshal reads JSON leniently.
+func unmarshal(data []byte, into any) error {
+	return explain(kjson.UnmarshalCaseSensitivePreserveInts(data, into))
+}
+
+// unmarshalStrict reads JSON and refuses fields that are unknown, where into has a type that says so, or repeated.
+func unmarshalStrict(data []byte, into any) error {
+	strict, err := kjson.UnmarshalStrict(data, into)
+	if err != nil {
+		return explain(err)
+	}
+	return utilerrors.NewAggregate(strict)
+}
+
+// explain puts an error about a value's type into the words of who wrote the value.
+func explain(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	field, must := mismatch.Field, "a string"
+	switch mismatch.Type.Kind() {
+	case reflect.Slice:
+		must = "a list"
+	case reflect.Struct, reflect.Map:
+		must = "an object"
+	}
+	if field == "" {
+		field = "the whole"
+	}
+	return fmt.Errorf("%s: is of type %s, must be %s", field, mismatch.Value, must)
+}
+
+func (c *Config) find(name string) *pluginConfig {
+	if c == nil {
+		return nil
+	}
+	for i := range c.plugins {
+		if c.plugins[i].name == name {
+			return &c.plugins[i]
+		}
+	}
+	return nil
+}
+
+// For returns the configuration of the named plugin, nil where it has none.
+func (c *Config) For(name string) io.Reader {
+	p := c.find(name)
+	if p == nil || p.data == nil {
+		return nil
+	}
+	return bytes.NewReader(p.data)
+}
+
+// origin is the part of a message that says where the named plugin's configuration is, empty where it has none.
+func (c *Config) origin(name string) string {
+	p := c.find(name)
+	switch {
+	case p == nil || p.data == nil:
+		return ""
+	case p.path != "":
+		return fmt.Sprintf(" (configured in %s)", p.path)
+	default:
+		return fmt.Sprintf(" (configured in %s: %s.configuration)", c.file, p.field)
+	}
+}
+
+// Check refuses configuration that no plugin would read: of plugins that are not in list, and of those that
+// are not enabled. It is more likely a mistake than meant.
+func (c *Config) Check(list, enabled []Descriptor) error {
+	if c == nil {
+		return nil
+	}
+	var errs []error
+	for _, p := range c.plugins {
+		switch {
+		case !hasName(list, p.name):
+			remedy := suggestion(list, p.name)
+			if remedy == "" {
+				remedy = ": remove the entry"
+			}
+			errs = append(errs, fmt.Errorf("admission control configuration %s: plugin %q: %s.name: the plugin is unknown%s",
+				c.file, p.name, p.field, remedy))
+		case !hasName(enabled, p.name):
+			errs = append(errs, fmt.Errorf("admission control configuration %s: plugin %q: %s: the plugin is not enabled: enable it with --%s or remove the entry",
+				c.file, p.name, p.field, enableFlag))
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}

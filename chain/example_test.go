@@ -1,0 +1,93 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+)
+
+// imageRegistry is a plugin that admits only pods whose images come from one registry.
+type imageRegistry struct {
+	*admission.Handler
+	registry string
+}
+
+// ImageRegistry describes it.
+var ImageRegistry = chain.Descriptor{
+	Name:    "ImageRegistry",
+	Summary: "Admits only pods whose images come from the configured registry.",
+	Phases:  chain.Validating,
+	New:     newImageRegistry,
+}
+
+func newImageRegistry(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	if config == nil {
+		return nil, fmt.Errorf("needs a configuration: {registry: example.com}")
+	}
+	var c struct {
+		Registry string `json:"registry"`
+	}
+	if err := json.NewDecoder(config).Decode(&c); err != nil {
+		return nil, err
+	}
+	return &imageRegistry{Handler: admission.NewHandler(admission.Create, admission.Update), registry: c.Registry}, nil
+}
+
+// Validate implements admission.ValidationInterface. Objects are those of k8s.io/api.
+func (p *imageRegistry) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, ok := a.GetObject().(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	for i, c := range pod.Spec.Containers {
+		if !strings.HasPrefix(c.Image, p.registry+"/") {
+			return admission.NewForbidden(a, fmt.Errorf("spec.containers[%d].image: %q is not from %s", i, c.Image, p.registry))
+		}
+	}
+	return nil
+}
+
+// A plugin is a Descriptor. A list of them and the options of the user make a chain.
+func Example() {
+	list := []chain.Descriptor{ImageRegistry}
+	options := chain.Options{Enable: []string{"ImageRegistry"}, ConfigFile: "testdata/image-registry.yaml"}
+
+	selected, err := options.Select(list)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	config, err := chain.LoadConfig(options.ConfigFile)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := config.Check(list, selected); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := chain.New(selected, config, &chain.Env{}, chain.Metrics())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// What follows is done by the server for each request.
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "evil.com/web:1"}}},
+	}
+	a := admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "shop", "web",
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
+	fmt.Println(c.Validate(context.Background(), a, nil))
+	// Output:
+	// pods "web" is forbidden: spec.containers[0].image: "evil.com/web:1" is not from example.com
+}

@@ -1,0 +1,92 @@
+package chain
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// An Observer is told what the chain does with each request. Metrics, traces and audit are observers;
+// a plugin holds no code for them.
+//
+// An observer is called in the request's goroutine, after what it is told of, and concurrently for
+// concurrent requests. It must not change the objects it can reach through the attributes.
+type Observer interface {
+	// PluginDone is called after each call of a plugin. A plugin that
+	// doesn't handle the operation is not called, and nothing is said of it.
+	PluginDone(ctx context.Context, step PluginStep)
+
+	// PhaseDone is called after each phase, whatever its end.
+	PhaseDone(ctx context.Context, phase PhaseStep)
+}
+
+// A ChangeObserver is an Observer that may ask for PluginStep.Changed. It is asked once, when the
+// chain is built. Knowing what a plugin changed takes a deep copy and a comparison of
+// the object for each plugin that looks at it, which is not spent where no observer wants it.
+type ChangeObserver interface {
+	Observer
+	// ObservesChanges tells whether the observer reads PluginStep.Changed.
+	ObservesChanges() bool
+}
+
+// PluginStep is one call of a plugin.
+type PluginStep struct {
+	// Attributes are the request's, with its objects in the form the server holds them in. In the mutating
+	// phase these don't have yet what plugins have changed.
+	Attributes admission.Attributes
+	// Plugin is the plugin's name.
+	Plugin string
+	// Phase is Mutating or Validating.
+	Phase Phases
+	// Round is 0, or 1 in the re-run of the mutating phase.
+	Round int
+	// Duration is what the call took, conversion of the object included.
+	Duration time.Duration
+	// Err is nil where the plugin admitted the request, and the refusal otherwise.
+	Err error
+	// Changed says that the plugin changed the object. It is always false where no observer asked
+	// for it, and in the validating phase.
+	Changed bool
+}
+
+// PhaseStep is one whole phase of a request.
+type PhaseStep struct {
+	// Attributes are the request's, with its objects in the form the server holds them in.
+	Attributes admission.Attributes
+	// Phase is Mutating or Validating.
+	Phase Phases
+	// Rounds is how often the plugins ran: 2 where the mutating phase was run once more.
+	Rounds int
+	// Duration is that of all rounds together, conversions included.
+	Duration time.Duration
+	// Err is nil where the request was admitted, and the refusal that ended it otherwise.
+	Err error
+}
+
+// ObserverFuncs is an Observer made of functions, any of which may be nil.
+type ObserverFuncs struct {
+	Plugin func(ctx context.Context, step PluginStep)
+	Phase  func(ctx context.Context, phase PhaseStep)
+	// Changes asks for PluginStep.Changed.
+	Changes bool
+}
+
+var _ ChangeObserver = ObserverFuncs{}
+
+// PluginDone calls Plugin.
+func (f ObserverFuncs) PluginDone(ctx context.Context, step PluginStep) {
+	if f.Plugin != nil {
+		f.Plugin(ctx, step)
+	}
+}
+
+// PhaseDone calls Phase.
+func (f ObserverFuncs) PhaseDone(ctx context.Context, phase PhaseStep) {
+	if f.Phase != nil {
+		f.Phase(ctx, phase)
+	}
+}
+
+// ObservesChanges returns Changes.
+func (f ObserverFuncs) ObservesChanges() bool { return f.Changes }

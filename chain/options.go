@@ -1,0 +1,157 @@
+package chain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Options is what a user says of the chain: which plugins run and where their
+// configuration is. The zero value runs the plugins that are on by default.
+type Options struct {
+	// Enable are plugins that run in addition to the default ones (--enable-admission-plugins).
+	Enable []string
+	// Disable are default plugins that don't run (--disable-admission-plugins).
+	Disable []string
+	// Exact, where not nil, are the plugins that run, in this order (--admission-control, deprecated). It
+	// excludes Enable and Disable.
+	Exact []string
+	// ConfigFile is the admission control configuration file (--admission-control-config-file); see LoadConfig.
+	ConfigFile string
+}
+
+// The names are kube-apiserver's.
+const (
+	enableFlag  = "enable-admission-plugins"
+	disableFlag = "disable-admission-plugins"
+	exactFlag   = "admission-control"
+	configFlag  = "admission-control-config-file"
+)
+
+// AddFlags adds kube-apiserver's admission flags to fs. Their help names the plugins of list.
+func (o *Options) AddFlags(fs *pflag.FlagSet, list []Descriptor) {
+	all, defaults := strings.Join(names(list), ", "), "none"
+	if on := names(slices.DeleteFunc(slices.Clone(list), func(d Descriptor) bool { return !d.Default })); len(on) > 0 {
+		defaults = strings.Join(on, ", ")
+	}
+	fs.StringSliceVar(&o.Enable, enableFlag, o.Enable,
+		"Admission plugins to run in addition to those that are on by default ("+defaults+"). "+
+			"Comma-separated names of: "+all+". Plugins run in this order, whatever the order of the flag's names.")
+	fs.StringSliceVar(&o.Disable, disableFlag, o.Disable,
+		"Admission plugins not to run although they are on by default ("+defaults+"). "+
+			"Comma-separated names of: "+all+".")
+	fs.StringSliceVar(&o.Exact, exactFlag, o.Exact,
+		"The admission plugins to run, these and no others, in the order given, "+
+			"mutating ones in the first phase and validating ones in the second. "+
+			"Comma-separated names of: "+all+".")
+	fs.StringVar(&o.ConfigFile, configFlag, o.ConfigFile,
+		"File with the configuration of admission plugins (an AdmissionConfiguration).")
+	if err := fs.MarkDeprecated(exactFlag, "use --"+enableFlag+" and --"+disableFlag+" instead."); err == nil {
+		// As with kube-apiserver, a deprecated flag is still a documented one.
+		fs.Lookup(exactFlag).Hidden = false
+	}
+}
+
+// Select returns those plugins of list that are to run, in the order in which they run: that of
+// list, or that of Exact. The error names everything that is wrong with the options.
+func (o *Options) Select(list []Descriptor) ([]Descriptor, error) {
+	if err := checkList(list); err != nil {
+		return nil, err
+	}
+	if err := o.check(list); err != nil {
+		return nil, err
+	}
+	var selected []Descriptor
+	if o.Exact != nil {
+		for _, name := range o.Exact {
+			selected = append(selected, list[slices.IndexFunc(list, func(d Descriptor) bool { return d.Name == name })])
+		}
+		return selected, nil
+	}
+	for _, d := range list {
+		if slices.Contains(o.Enable, d.Name) || d.Default && !slices.Contains(o.Disable, d.Name) {
+			selected = append(selected, d)
+		}
+	}
+	return selected, nil
+}
+
+func (o *Options) check(list []Descriptor) error {
+	var errs []error
+	if o.Exact != nil && (o.Enable != nil || o.Disable != nil) {
+		errs = append(errs, fmt.Errorf("%s and %s/%s flags are mutually exclusive: use the latter", exactFlag, enableFlag, disableFlag))
+	}
+	for _, flag := range []struct {
+		name  string
+		value []string
+	}{{exactFlag, o.Exact}, {enableFlag, o.Enable}, {disableFlag, o.Disable}} {
+		for _, name := range flag.value {
+			if !hasName(list, name) {
+				errs = append(errs, fmt.Errorf("%s plugin %q is unknown%s", flag.name, name, suggestion(list, name)))
+			}
+		}
+	}
+	if both := sets.New(o.Enable...).Intersection(sets.New(o.Disable...)); len(both) > 0 {
+		errs = append(errs, fmt.Errorf("%v in %s and %s overlapped: remove from one of them", sets.List(both), enableFlag, disableFlag))
+	}
+	seen, repeated := sets.New[string](), sets.New[string]()
+	for _, name := range o.Exact {
+		if seen.Has(name) {
+			repeated.Insert(name)
+		}
+		seen.Insert(name)
+	}
+	if len(repeated) > 0 {
+		errs = append(errs, fmt.Errorf("%v in %s repeated: a plugin runs once in each phase", sets.List(repeated), exactFlag))
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// checkList finds what is wrong with a list of plugins. All of it is a programmer's error.
+func checkList(list []Descriptor) error {
+	var errs []error
+	seen := sets.New[string]()
+	for i, d := range list {
+		if d.Name == "" {
+			errs = append(errs, fmt.Errorf("admission plugin list: entry %d has no Name", i))
+			continue
+		}
+		if seen.Has(d.Name) {
+			errs = append(errs, fmt.Errorf("admission plugin list: %q is there twice", d.Name))
+		}
+		seen.Insert(d.Name)
+		if d.New == nil {
+			errs = append(errs, fmt.Errorf("admission plugin list: %q has no New", d.Name))
+		}
+		if d.Phases == 0 || !(Mutating | Validating).Has(d.Phases) {
+			errs = append(errs, fmt.Errorf("admission plugin list: %q has Phases %d, must be Mutating, Validating or both", d.Name, d.Phases))
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+func names(list []Descriptor) []string {
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func hasName(list []Descriptor, name string) bool {
+	return slices.ContainsFunc(list, func(d Descriptor) bool { return d.Name == name })
+}
+
+// suggestion is the end of a message on an unknown name: the name that differs only in case, where there is one.
+func suggestion(list []Descriptor, name string) string {
+	for _, d := range list {
+		if strings.EqualFold(d.Name, name) {
+			return fmt.Sprintf(", did you mean %q?", d.Name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,98 @@
+// Package cli is the gatehouse command. A program with admission plugins of its own is a main that calls Main with a list
+// that has them.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/term"
+
+	"gatehouse.dev/chain"
+)
+
+// Exit codes besides 0 and 1 (anything that failed while running).
+const (
+	// ExitUsage means that the command line or a file it names is wrong.
+	ExitUsage = 2
+)
+
+// Main runs the gatehouse command with these plugins, in this run order, and ends the process.
+func Main(plugins []chain.Descriptor) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// Run runs the command with args until it is done or ctx ends, and returns its exit code.
+func Run(ctx context.Context, plugins []chain.Descriptor, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(plugins)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "gatehouse: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return ExitUsage
+	}
+	return 1
+}
+
+// usageError is an error in what the user wrote.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func newRoot(plugins []chain.Descriptor) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gatehouse",
+		Short: "Kubernetes admission control as a system of its own",
+		Long: `Gatehouse is Kubernetes admission control as a system of its own: every admission
+controller Kubernetes ever shipped, in one ordered list.
+
+  gatehouse serve         a real Kubernetes API server with etcd inside
+  gatehouse controllers   the controllers of such a server, apart from it
+  gatehouse plugins       what plugins there are, and which of them run`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
+	})
+	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newVersion())
+	return root
+}
+
+// groupFlags adds the flags to the command and makes its help show them by group.
+func groupFlags(c *cobra.Command, groups cliflag.NamedFlagSets) {
+	for _, name := range groups.Order {
+		c.Flags().AddFlagSet(groups.FlagSets[name])
+	}
+	columns, _, err := term.TerminalSize(os.Stdout)
+	if err != nil {
+		columns = 100
+	}
+	cliflag.SetUsageAndHelpFunc(c, groups, columns)
+}
+
+// noArgs refuses positional arguments by name: a flag's value that was separated from it, most often.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, got %q (see '%s --help')", c.CommandPath(), args, c.CommandPath())}
+	}
+	return nil
+}

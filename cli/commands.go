@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/controllers"
+)
+
+func newPlugins(plugins []chain.Descriptor) *cobra.Command {
+	var options chain.Options
+	var output string
+	c := &cobra.Command{
+		Use:   "plugins",
+		Short: "List the admission plugins, in the order in which they run",
+		Example: `  # What runs by default
+  gatehouse plugins
+
+  # What would run with these flags of serve, for a script
+  gatehouse plugins --enable-admission-plugins=NamespaceExists -o json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			rows, err := chain.Rows(plugins, &options)
+			if err != nil {
+				return usageError{err}
+			}
+			config, err := chain.LoadConfig(options.ConfigFile)
+			if err != nil {
+				return usageError{err}
+			}
+			selected, err := options.Select(plugins)
+			if err != nil {
+				return usageError{err}
+			}
+			if err := config.Check(plugins, selected); err != nil {
+				return usageError{err}
+			}
+			if err := chain.PrintRows(c.OutOrStdout(), rows, output); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+	}
+	options.AddFlags(c.Flags(), plugins)
+	c.Flags().StringVarP(&output, "output", "o", "", "Output format: json or yaml; a table if empty.")
+	return c
+}
+
+func newControllers() *cobra.Command {
+	var kubeconfig string
+	options := controllers.Options{LeaderElect: true}
+	log := &logging{}
+	c := &cobra.Command{
+		Use:   "controllers",
+		Short: "Run the controllers against a server, apart from it",
+		Long: `Run the controllers against a server, apart from it. Several processes may: the one that holds the
+Lease kube-system/gatehouse-controllers works, the others wait.`,
+		Example: `  gatehouse serve --controllers=''
+  gatehouse controllers --kubeconfig=gatehouse-data/admin.kubeconfig`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if kubeconfig == "" {
+				return usageError{errors.New("--kubeconfig is required: the file that says how to reach the server")}
+			}
+			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				return usageError{fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)}
+			}
+			if err := options.Validate(); err != nil {
+				return usageError{err}
+			}
+			log.apply(c.ErrOrStderr())
+			log.show(true)
+			return controllers.Run(c.Context(), config, options)
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	fs := groups.FlagSet("controllers")
+	fs.StringVar(&kubeconfig, "kubeconfig", "", "The kubeconfig file with which to reach the server. Each controller has its user's permissions.")
+	fs.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect, "Run only while holding the Lease kube-system/gatehouse-controllers.")
+	fs.BoolVar(&options.Impersonate, "use-service-account-credentials", false, "Run each controller as its service account, by impersonation.")
+	options.AddFlags(fs)
+	log.addFlags(fs)
+	groupFlags(c, groups)
+	return c
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of gatehouse and of the Kubernetes inside",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			own := "unknown"
+			if info, ok := debug.ReadBuildInfo(); ok {
+				own = info.Main.Version
+			}
+			_, err := fmt.Fprintf(c.OutOrStdout(), "gatehouse  %s\nkubernetes %s\n", own, apiserver.KubernetesVersion())
+			return err
+		},
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/server"
+)
+
+// slowStart is when a start that isn't over begins to show what it logs.
+const slowStart = 10 * time.Second
+
+func newServe(plugins []chain.Descriptor) *cobra.Command {
+	config := server.NewConfig(plugins)
+	log := &logging{}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a Kubernetes API server whose every write passes the admission plugins",
+		Long: `Run a real Kubernetes API server whose every write passes the admission plugins.
+
+It needs no configuration: etcd runs inside, certificates are its own, and everything is kept in one
+directory. Stop it with ctrl-c or SIGTERM; started again it has everything again.`,
+		Example: `  # A server on 127.0.0.1:6443 that keeps everything in ./gatehouse-data
+  gatehouse serve
+
+  # One more plugin, configured by a file
+  gatehouse serve --enable-admission-plugins=NamespaceAutoProvision --admission-control-config-file=admission.yaml
+
+  # Over an existing etcd cluster
+  gatehouse serve --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=client.crt --etcd-keyfile=client.key`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c, config, log) },
+	}
+	var groups cliflag.NamedFlagSets
+	groups.FlagSet("gatehouse") // ours come first
+	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
+	config.API.AddFlags(&groups)
+	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
+	log.addFlags(groups.FlagSet("gatehouse"))
+	groupFlags(c, groups)
+	return c
+}
+
+func serve(c *cobra.Command, config *server.Config, log *logging) error {
+	// Feature gates take effect once all of them have been read.
+	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
+		return usageError{err}
+	}
+	if err := config.Check(); err != nil {
+		return usageError{err}
+	}
+	log.apply(c.ErrOrStderr())
+	ctx := c.Context()
+	srv, err := server.New(ctx, config)
+	if err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-srv.Ready():
+			log.show(true)
+			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n", srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
+			returnMemory()
+		case <-time.After(slowStart):
+			log.show(true)
+			<-srv.Ready()
+			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n", srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
+		case <-ctx.Done():
+		}
+	}()
+	go func() {
+		<-ctx.Done()
+		log.show(false) // everything says that it stops
+	}()
+	return srv.Run(ctx)
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

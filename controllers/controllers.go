@@ -1,0 +1,211 @@
+// Package controllers runs the controllers without which an API server's own objects don't hold together: deleted
+// namespaces empty and go, dependents go with their owners, every namespace has its default ServiceAccount and the
+// cluster's CA, and aggregated ClusterRoles get their rules.
+//
+// The controllers are Kubernetes' own, under the names that kube-controller-manager gives them. They are clients: the same
+// code runs inside the server and, as `gatehouse controllers`, apart from it. Their writes pass admission as everybody's do.
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	serviceaccountuser "k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	controllerapp "k8s.io/controller-manager/app"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// leaseName is the Lease in kube-system that the leader holds.
+	leaseName = "gatehouse-controllers"
+
+	// kube-controller-manager's figures.
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+
+	informerResync = 12 * time.Hour
+)
+
+// Options choose what runs and how.
+type Options struct {
+	// Controllers are names; "*" stands for all, "-name" takes one out. Empty runs nothing.
+	Controllers []string
+	// LeaderElect makes the controllers run only in the process that holds the Lease
+	// kube-system/gatehouse-controllers, so that several processes may run them over one cluster.
+	LeaderElect bool
+	// Impersonate gives each controller the identity of its service account in kube-system, with what Kubernetes' default
+	// roles grant that one and no more. The configuration's user must be allowed to impersonate.
+	Impersonate bool
+	// RootCA is the PEM of the authority that the API server's certificate is of, published in every namespace. The
+	// client configuration's authority if empty.
+	RootCA []byte
+}
+
+// Names are the names of all controllers, in alphabetical order.
+func Names() []string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// AddFlags adds --controllers.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, fmt.Sprintf(
+		"A list of controllers to enable. '*' enables all, 'foo' enables the controller named 'foo', '-foo' disables it.\nAll controllers: %s",
+		strings.Join(Names(), ", ")))
+}
+
+// Validate says which of the names is none.
+func (o *Options) Validate() error {
+	var errs []error
+	for _, name := range o.Controllers {
+		if name != "*" && !slices.Contains(Names(), strings.TrimPrefix(name, "-")) {
+			errs = append(errs, fmt.Errorf("--controllers: %q is not a controller; there are %s", name, strings.Join(Names(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs the chosen controllers against the cluster of config until ctx ends, or until leadership is lost, which is an error: another process
+// may lead from then on.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if len(o.chosen()) == 0 {
+		return nil
+	}
+	if !o.LeaderElect {
+		return o.run(ctx, config)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	identity := host + "_" + uuid.NewString()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	result := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Name: leaseName,
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) {
+				result <- o.run(leading, config)
+				cancel()
+			},
+			OnStoppedLeading: func() { klog.InfoS("Controllers stopped", "lease", klog.KRef(metav1.NamespaceSystem, leaseName)) },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	asked := ctx.Done()
+	elector.Run(ctx)
+	select {
+	case <-asked:
+	default:
+		return fmt.Errorf("lost the lease %s/%s", metav1.NamespaceSystem, leaseName)
+	}
+	select {
+	case err := <-result:
+		return err
+	default: // never led
+		return nil
+	}
+}
+
+// chosen are the controllers to run.
+func (o Options) chosen() []controller {
+	var chosen []controller
+	for _, c := range all {
+		if controllerapp.IsControllerEnabled(c.name, sets.NewString(), o.Controllers) {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen
+}
+
+func (o Options) run(ctx context.Context, config *rest.Config) error {
+	// The informers read with the given identity: what one controller may read is no secret to another in the same process.
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	e := &environment{
+		config:    config,
+		options:   o,
+		informers: informers.NewSharedInformerFactory(client, informerResync),
+		started:   make(chan struct{}),
+	}
+	var runs []func(context.Context)
+	for _, c := range o.chosen() {
+		run, err := c.build(ctx, e)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		runs = append(runs, run)
+	}
+	e.informers.StartWithContext(ctx)
+	close(e.started)
+	var running sync.WaitGroup
+	for _, run := range runs {
+		running.Go(func() { run(ctx) })
+	}
+	running.Wait()
+	e.informers.Shutdown()
+	return nil
+}
+
+// environment is what controllers are built from.
+type environment struct {
+	config    *rest.Config
+	options   Options
+	informers informers.SharedInformerFactory
+	started   chan struct{} // closed when the informers have been started
+}
+
+// clientConfig is the configuration of the controller whose service account is account. Its rate isn't limited: the
+// server has priority and fairness.
+func (e *environment) clientConfig(account string) *rest.Config {
+	config := rest.AddUserAgent(rest.CopyConfig(e.config), account)
+	config.QPS = -1
+	if e.options.Impersonate {
+		config.Impersonate = rest.ImpersonationConfig{
+			UserName: serviceaccountuser.MakeUsername(metav1.NamespaceSystem, account),
+			Groups:   append(serviceaccountuser.MakeGroupNames(metav1.NamespaceSystem), user.AllAuthenticated),
+		}
+	}
+	return config
+}

@@ -1,0 +1,52 @@
+// Package alwaysadmit is the plugin AlwaysAdmit: it admits every request, in both phases, unread.
+//
+// That is what happens without it as well, so it has no real meaning. It dates from the time when
+// --admission-control had to name at least one plugin, and open clusters named this one. It
+// stays for command lines and tests that still do.
+package alwaysadmit
+
+import (
+	"context"
+	"io"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "AlwaysAdmit"
+
+// Descriptor is AlwaysAdmit, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:       name,
+	Summary:    "Admits every request",
+	Phases:     chain.Mutating | chain.Validating,
+	Deprecated: "it has no real meaning: a request that no plugin refuses is admitted anyway",
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return plugin{}, nil
+	},
+}
+
+type plugin struct{}
+
+var (
+	_ admission.MutationInterface   = plugin{}
+	_ admission.ValidationInterface = plugin{}
+)
+
+// Handles says yes to all operations.
+func (plugin) Handles(admission.Operation) bool { return true }
+
+// Admit admits.
+func (plugin) Admit(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+	return nil
+}
+
+// Validate admits.
+func (plugin) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+	return nil
+}

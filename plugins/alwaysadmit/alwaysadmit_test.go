@@ -1,0 +1,46 @@
+package alwaysadmit
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+func TestEveryRequestIsAdmitted(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	plugin := chaintest.New(t, Descriptor, "")
+	for name, request := range map[string]chaintest.Request{
+		"create":         chaintest.Create(pod),
+		"update":         chaintest.Update(pod, pod),
+		"delete":         chaintest.Delete(pod),
+		"connect":        chaintest.Connect(pod, "exec", &corev1.PodExecOptions{}),
+		"cluster-scoped": chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}),
+		"dry run":        chaintest.Create(pod).AsDryRun(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, result := range []chaintest.Result{plugin.Admit(t, request), plugin.Validate(t, request)} {
+				if result.Admitted(t); !result.Handled || result.Changed {
+					t.Errorf("handled %t, changed %t", result.Handled, result.Changed)
+				}
+			}
+		})
+	}
+}
+
+func TestItIsOffAndDeprecated(t *testing.T) {
+	if Descriptor.Default || Descriptor.Deprecated == "" {
+		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
+	}
+}
+
+func TestAConfigurationIsRefused(t *testing.T) {
+	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	if err == nil || err.Error() != "AlwaysAdmit takes no configuration, but is given one" {
+		t.Errorf("got %v", err)
+	}
+}

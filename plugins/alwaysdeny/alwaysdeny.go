@@ -1,0 +1,59 @@
+// Package alwaysdeny is the plugin AlwaysDeny: it refuses every request that changes the cluster, of
+// every user, with a 403 that says "admission control is denying all modifications".
+//
+// It takes part in both phases: in the mutating one, so that nothing goes on to validation and storage, and in the
+// validating one for whoever runs only that. It sees what admission sees: writes and CONNECT, never
+// reads. As the last of the list it doesn't keep earlier plugins from their side effects.
+//
+// It serves tests, and has no other real meaning: who wants to freeze a cluster takes the permission
+// to write away.
+package alwaysdeny
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "AlwaysDeny"
+
+// Descriptor is AlwaysDeny, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:       name,
+	Summary:    "Refuses every request",
+	Phases:     chain.Mutating | chain.Validating,
+	Deprecated: "it has no real meaning: nothing at all can be changed while it runs",
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return plugin{}, nil
+	},
+}
+
+var errDenied = errors.New("admission control is denying all modifications")
+
+type plugin struct{}
+
+var (
+	_ admission.MutationInterface   = plugin{}
+	_ admission.ValidationInterface = plugin{}
+)
+
+// Handles says yes to all operations.
+func (plugin) Handles(admission.Operation) bool { return true }
+
+// Admit refuses.
+func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return admission.NewForbidden(a, errDenied)
+}
+
+// Validate refuses.
+func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return admission.NewForbidden(a, errDenied)
+}

@@ -1,0 +1,50 @@
+package alwaysdeny
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+func TestEveryRequestIsRefused(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	unnamed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "p-"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	plugin := chaintest.New(t, Descriptor, "")
+	for name, test := range map[string]struct {
+		request chaintest.Request
+		about   string
+	}{
+		"create":         {chaintest.Create(pod), `pods "p"`},
+		"generated name": {chaintest.Create(unnamed), `pods "p-"`},
+		"update":         {chaintest.Update(pod, pod), `pods "p"`},
+		"delete":         {chaintest.Delete(pod), `pods "p"`},
+		"connect":        {chaintest.Connect(pod, "exec", &corev1.PodExecOptions{}), `pods "p"`},
+		"cluster-scoped": {chaintest.Create(node), `nodes "n"`},
+		"dry run":        {chaintest.Create(pod).AsDryRun(), `pods "p"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message := test.about + " is forbidden: admission control is denying all modifications"
+			plugin.Admit(t, test.request).Refused(t, 403, message)
+			plugin.Validate(t, test.request).Refused(t, 403, message)
+		})
+	}
+}
+
+func TestItIsOffAndDeprecated(t *testing.T) {
+	if Descriptor.Default || Descriptor.Deprecated == "" {
+		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
+	}
+}
+
+func TestAConfigurationIsRefused(t *testing.T) {
+	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	if err == nil || err.Error() != "AlwaysDeny takes no configuration, but is given one" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+package plugins
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestNamesAreUniqueAndSummariesOneLine(t *testing.T) {
+	seen := map[string]bool{}
+	for _, d := range List {
+		if seen[d.Name] {
+			t.Errorf("%s is there twice", d.Name)
+		}
+		seen[d.Name] = true
+		if d.Summary == "" || strings.ContainsAny(d.Summary, "\n") || strings.HasSuffix(d.Summary, ".") {
+			t.Errorf("%s: the summary should be one line, not a sentence: %q", d.Name, d.Summary)
+		}
+		if d.Phases == 0 || d.New == nil {
+			t.Errorf("%s has no phase or no New", d.Name)
+		}
+	}
+}
+
+// The run order of the plugins that exist, as the project's plugin table has it.
+func TestOrder(t *testing.T) {
+	var names []string
+	for _, d := range List {
+		names = append(names, d.Name)
+	}
+	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists AlwaysDeny"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestEveryFolderIsAListedPluginAndDocumented(t *testing.T) {
+	listed := map[string]string{}
+	for _, d := range List {
+		listed[strings.ToLower(d.Name)] = d.Name
+	}
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		folder := entry.Name()
+		if !entry.IsDir() || folder == "internal" {
+			continue
+		}
+		name, ok := listed[folder]
+		if !ok {
+			t.Errorf("no plugin of the list is named like the folder %s", folder)
+			continue
+		}
+		delete(listed, folder)
+		for _, file := range []string{folder + ".go", folder + "_test.go"} {
+			if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
+				t.Error(err)
+			}
+		}
+		checkManual(t, folder, name)
+	}
+	for folder, name := range listed {
+		t.Errorf("%s has no folder %s", name, folder)
+	}
+}
+
+// checkManual wants every manual page to have the same sections in the same order.
+func checkManual(t *testing.T, folder, name string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var headings []string
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "## ") {
+			headings = append(headings, strings.TrimSpace(line))
+		}
+	}
+	want := []string{
+		"# " + name, "## Name", "## Description", "## Configuration", "## What the user sees when refused", "## Metrics", "## Bugs",
+	}
+	if got := strings.Join(headings, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("%s/README.md has the headings\n%s\nand should have\n%s", folder, got, strings.Join(want, "\n"))
+	}
+	if !strings.Contains(string(content), "\n*"+name+"* - ") {
+		t.Errorf("%s/README.md: Name should say: *%s* - what it does", folder, name)
+	}
+}

@@ -1,0 +1,97 @@
+// Package namespaceautoprovision is the plugin NamespaceAutoProvision: a request that creates or updates
+// an object in a namespace that doesn't exist creates that namespace, then goes on.
+//
+// It is for clusters in which a namespace is a mere prefix that need not be declared. Whoever may
+// create an object in any namespace may, with this plugin on, bring any namespace into being: the plugin
+// creates it with the server's own identity, and only the server's admission sees that.
+//
+// The plugin looks for the namespace in the cache. Where it is missing there, it creates it without
+// asking further, since the answer AlreadyExists tells as much as a live read would, whether the cache lags or another
+// request was faster. A namespace that is being deleted exists; refusing that
+// request is NamespaceLifecycle's part, which therefore runs after this plugin.
+//
+// A dry-run request creates nothing and is admitted here. NamespaceLifecycle, which finds no namespace, then
+// answers it with 404. Requests for Namespace objects themselves and for
+// cluster-scoped objects pass.
+package namespaceautoprovision
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "NamespaceAutoProvision"
+
+// Descriptor is NamespaceAutoProvision, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Creates the namespace of a request where it doesn't exist",
+	Phases:  chain.Mutating,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		namespaces := env.Informers.Core().V1().Namespaces()
+		p := &plugin{
+			Handler: admission.NewHandler(admission.Create, admission.Update),
+			client:  env.Client,
+			cache:   namespaces.Lister(),
+		}
+		p.SetReadyFunc(namespaces.Informer().HasSynced)
+		return p, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	client kubernetes.Interface
+	cache  corev1listers.NamespaceLister
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit creates the request's namespace where it is missing.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.IsDryRun() || a.GetNamespace() == "" || a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+
+	_, err := p.cache.Get(a.GetNamespace())
+	if apierrors.IsNotFound(err) {
+		err = p.create(ctx, a.GetNamespace())
+	}
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+func (p *plugin) create(ctx context.Context, namespace string) error {
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	_, err := p.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package namespaceautoprovision
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func pod(namespace string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}
+}
+
+func TestNamespaceIsCreatedWhereMissing(t *testing.T) {
+	for name, test := range map[string]struct {
+		request chaintest.Request
+		creates bool
+	}{
+		"create":                    {chaintest.Create(pod("new")), true},
+		"update":                    {chaintest.Update(pod("new"), pod("new")), true},
+		"subresource":               {chaintest.Create(pod("new")).On("pods", "eviction"), true},
+		"namespace exists":          {chaintest.Create(pod("old")), false},
+		"dry run":                   {chaintest.Create(pod("new")).AsDryRun(), false},
+		"delete":                    {chaintest.Delete(pod("new")), false},
+		"connect":                   {chaintest.Connect(pod("new"), "exec", &corev1.PodExecOptions{}), false},
+		"the namespace itself":      {chaintest.Create(namespace("new")), false},
+		"update of a namespace":     {chaintest.Update(namespace("new"), namespace("new")), false},
+		"cluster-scoped, no effect": {chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, "", namespace("old"))
+			plugin.Admit(t, test.request).Admitted(t)
+			if calls := plugin.Calls(); slices.Contains(calls, "create namespaces new") != test.creates {
+				t.Errorf("should create: %t, calls: %q", test.creates, calls)
+			} else if !test.creates && len(calls) != 0 {
+				t.Errorf("needless calls: %q", calls)
+			}
+		})
+	}
+}
+
+func TestConcurrentCreationIsSuccess(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "")
+	var requests sync.WaitGroup
+	for range 16 {
+		requests.Go(func() { plugin.Admit(t, chaintest.Create(pod("new"))).Admitted(t) })
+	}
+	requests.Wait()
+	if _, err := plugin.Client.CoreV1().Namespaces().Get(t.Context(), "new", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFailureToCreateRefusesTheRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		failure error
+		message string
+	}{
+		"forbidden stays what it is": {
+			apierrors.NewForbidden(corev1.Resource("namespaces"), "new", errors.New("no more of them")),
+			`namespaces "new" is forbidden: no more of them`,
+		},
+		"anything else is told": {errors.New("no leader"), `pods "p" is forbidden: no leader`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, "")
+			plugin.Client.PrependReactor("create", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, test.failure
+			})
+			plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403, test.message)
+		})
+	}
+}
+
+// The informers of this host never start; ten seconds pass at once in the bubble.
+func TestItWaitsForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plugin := chaintest.Plugin{Interface: built}
+		plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		if len(client.Actions()) != 0 {
+			t.Errorf("calls before the cache is ready: %v", client.Actions())
+		}
+	})
+}
+
+func TestItIsOff(t *testing.T) {
+	if Descriptor.Default || Descriptor.Deprecated != "" {
+		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	client := fake.NewClientset()
+	for want, env := range map[string]*chain.Env{
+		"NamespaceAutoProvision needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
+		"NamespaceAutoProvision needs informers": {Client: client},
+	} {
+		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	if err == nil || err.Error() != "NamespaceAutoProvision takes no configuration, but is given one" {
+		t.Errorf("got %v", err)
+	}
+}

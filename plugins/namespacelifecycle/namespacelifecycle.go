@@ -1,0 +1,192 @@
+// Package namespacelifecycle is the plugin NamespaceLifecycle: it ties objects to the life of their namespace.
+//
+//   - Nothing is created in a namespace that is being terminated. The namespace controller deletes what
+//     is in it; without this rule new objects could keep it from ever becoming empty.
+//   - Nothing is created or updated in a namespace that doesn't exist.
+//   - The namespaces default, kube-system and kube-public are not deleted.
+//
+// Deletions in any namespace pass, or what is left in one could not be cleaned up. So do requests for
+// cluster-scoped objects, and localsubjectaccessreviews: to answer those
+// with what is known of the namespace would tell someone without rights there whether it exists.
+//
+// # The cache, and when it isn't believed
+//
+// Each request looks its namespace up in a cache that a watch keeps current, a moment late. Three rules
+// bridge that moment:
+//
+//   - A namespace missing from the cache is read live before a request is refused for it. A create first gives the
+//     cache a short time, as it typically follows the creation of the namespace at once;
+//     in a storage cluster, the member that answers the live read needs that time too.
+//   - A namespace whose deletion passed here is remembered for 30 seconds. While the cache still shows it as
+//     it was before, it is read live, so no create slips in between.
+//   - The same holds for a namespace which turns out, when it is updated, to be deleted: another server
+//     may have taken the deletion.
+//
+// Other requests cost one look into the cache, and their objects are not looked at.
+package namespacelifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "NamespaceLifecycle"
+
+const (
+	// deletionMemory is how long a deletion is remembered: longer than any cache lags.
+	deletionMemory = 30 * time.Second
+	// deletionsRemembered is a bound on memory, high enough for test suites that delete a namespace with each test.
+	deletionsRemembered = 10_000
+
+	// missingWait is how long a create waits for its namespace to appear in the cache.
+	missingWait = 50 * time.Millisecond
+	// missingPoll is how often it looks meanwhile.
+	missingPoll = 5 * time.Millisecond
+)
+
+var (
+	immortal = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
+
+	namespaceKind = schema.GroupKind{Kind: "Namespace"}
+	accessReviews = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
+)
+
+// Descriptor is NamespaceLifecycle, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's namespaces",
+	Phases:  chain.Mutating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		namespaces := env.Informers.Core().V1().Namespaces()
+		p := &plugin{
+			Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
+			client:  env.Client,
+			cache:   namespaces.Lister(),
+			deleted: cache.NewLRUExpireCache(deletionsRemembered),
+		}
+		p.SetReadyFunc(namespaces.Informer().HasSynced)
+		return p, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	client kubernetes.Interface
+	cache  corev1listers.NamespaceLister
+	// deleted holds the names of the namespaces for which the cache isn't believed.
+	deleted *cache.LRUExpireCache
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit refuses what the namespace's state doesn't allow. It changes nothing, but belongs into the mutating
+// phase: a refused request must not have had the side effects of other plugins.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	switch {
+	case a.GetKind().GroupKind() == namespaceKind:
+		return p.admitNamespace(a)
+	case a.GetNamespace() == "",
+		a.GetOperation() == admission.Delete,
+		a.GetResource().GroupResource() == accessReviews:
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+
+	namespace, err := p.find(ctx, a)
+	switch {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		// Whatever else went wrong says nothing about the request.
+		return apierrors.NewInternalError(err)
+	case a.GetOperation() == admission.Create && namespace.Status.Phase == corev1.NamespaceTerminating:
+		return terminating(a)
+	default:
+		return nil
+	}
+}
+
+// admitNamespace protects the immortal namespaces and takes notice of the other ones' end.
+func (p *plugin) admitNamespace(a admission.Attributes) error {
+	switch a.GetOperation() {
+	case admission.Delete:
+		if immortal.Has(a.GetName()) {
+			return admission.NewForbidden(a, errors.New("this namespace may not be deleted"))
+		}
+		p.deleted.Add(a.GetName(), nil, deletionMemory)
+	case admission.Update:
+		// The old object, which is the stored one: the new one says what the client wrote.
+		if old, err := meta.Accessor(a.GetOldObject()); err == nil && old.GetDeletionTimestamp() != nil {
+			p.deleted.Add(a.GetName(), nil, deletionMemory)
+		}
+	}
+	return nil
+}
+
+// find is the request's namespace, from the cache where that can be believed.
+func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
+	namespace, err := p.cache.Get(a.GetNamespace())
+	if apierrors.IsNotFound(err) && a.GetOperation() == admission.Create {
+		// The error only says that the time is over, or that the client has gone.
+		_ = wait.PollUntilContextTimeout(ctx, missingPoll, missingWait, false, func(context.Context) (bool, error) {
+			namespace, err = p.cache.Get(a.GetNamespace())
+			return !apierrors.IsNotFound(err), nil
+		})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, err
+	case namespace.Status.Phase == corev1.NamespaceTerminating:
+		return namespace, nil // a namespace never returns from that, so there is nothing to miss
+	default:
+		if _, deleted := p.deleted.Get(a.GetNamespace()); !deleted {
+			return namespace, nil
+		}
+	}
+	return p.client.CoreV1().Namespaces().Get(ctx, a.GetNamespace(), metav1.GetOptions{})
+}
+
+// terminating is the refusal that controllers recognize by its cause: they stop trying.
+func terminating(a admission.Attributes) error {
+	err := admission.NewForbidden(a, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type:    corev1.NamespaceTerminatingCause,
+			Message: fmt.Sprintf("namespace %s is being terminated", a.GetNamespace()),
+			Field:   "metadata.namespace",
+		})
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+// Package server is Gatehouse as a whole: the API server with a chain of plugins around its writes, and
+// the controllers. The command, the tests' servers and a program with plugins of its own all start it here.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/controllers"
+)
+
+// Config says what a server is made of. NewConfig gives that of a server with no configuration.
+type Config struct {
+	// API says how the API server runs.
+	API *apiserver.Options
+	// Plugins are all plugins there are, in run order; Admission says which of them run.
+	Plugins   []chain.Descriptor
+	Admission chain.Options
+	// Observers are told what the chain does, besides the metrics.
+	Observers []chain.Observer
+	// Controllers says which controllers run inside the server once it is ready.
+	Controllers controllers.Options
+}
+
+// NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all controllers.
+func NewConfig(plugins []chain.Descriptor) *Config {
+	return &Config{
+		API:         apiserver.NewOptions(),
+		Plugins:     plugins,
+		Controllers: controllers.Options{Controllers: []string{"*"}, Impersonate: true},
+	}
+}
+
+// Server has been built and waits to be run.
+type Server struct {
+	*apiserver.Server
+	config *Config
+}
+
+// New builds a server. Everything that is wrong with the configuration is its error; see apiserver.New.
+func New(ctx context.Context, c *Config) (*Server, error) {
+	if err := c.Controllers.Validate(); err != nil {
+		return nil, err
+	}
+	// Servers that share an etcd share its objects, so only one of them may run controllers over them at a time.
+	c.Controllers.LeaderElect = !c.API.Embedded()
+	api, err := apiserver.New(ctx, c.API, c.buildChain)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{Server: api, config: c}, nil
+}
+
+// Check tells whether the admission options hold, without building anything.
+func (c *Config) Check() error {
+	_, _, err := c.selectPlugins()
+	return err
+}
+
+func (c *Config) selectPlugins() ([]chain.Descriptor, *chain.Config, error) {
+	selected, err := c.Admission.Select(c.Plugins)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := chain.LoadConfig(c.Admission.ConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	return selected, config, config.Check(c.Plugins, selected)
+}
+
+func (c *Config) buildChain(env *chain.Env) (admission.Interface, error) {
+	selected, config, err := c.selectPlugins()
+	if err != nil {
+		return nil, err
+	}
+	return chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, c.Observers...)...)
+}
+
+// Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does, since they are its clients.
+func (s *Server) Run(ctx context.Context) error {
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	controlling, stopControlling := context.WithCancel(ctx)
+	defer stopControlling()
+
+	controlled := make(chan error, 1)
+	go func() {
+		defer stopServing()
+		select {
+		case <-s.Ready():
+			err := controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)
+			if err != nil {
+				err = fmt.Errorf("controllers: %w", err)
+			} else {
+				<-controlling.Done() // there may be none to run
+			}
+			controlled <- err
+		case <-controlling.Done():
+			controlled <- nil
+		}
+	}()
+	err := s.Server.Run(serving)
+	stopControlling()
+	return errors.Join(err, <-controlled)
+}
