@@ -66,7 +66,9 @@ func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.
 
 // newKubernetes makes the server of Kubernetes' own kinds.
 func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPIServer, error) {
-	s, err := c.generic.Complete(c.informers).New("kube-apiserver", next)
+	completed := c.generic.Complete(c.informers)
+	completed.SkipOpenAPIInstallation = true // see installOpenAPI
+	s, err := completed.New("kube-apiserver", next)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +79,9 @@ func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPI
 	}
 	routes.NewOpenIDMetadataServer(metadata).Install(s.Handler.GoRestfulContainer)
 	if err := c.installGroups(s); err != nil {
+		return nil, err
+	}
+	if err := c.installOpenAPI(s, completed.OpenAPIConfig, completed.OpenAPIV3Config); err != nil {
 		return nil, err
 	}
 	return s, c.addHooks(s)

@@ -36,6 +36,7 @@ const (
 	defaultIssuer            = "https://kubernetes.default.svc.cluster.local"
 	defaultServiceCIDR       = "10.96.0.0/12"
 	defaultEventTTL          = time.Hour
+	watchTermination         = 5 * time.Second
 	adminKubeconfig          = "admin.kubeconfig"
 	serviceAccountSigningKey = "service-account-signing-key-file"
 )
@@ -107,6 +108,10 @@ func NewOptions() *Options {
 	}
 	o.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
 	o.SecureServing.ServerCert.CertDirectory = ""
+	// A stop ends the watches, which kube-apiserver by default waits for until --request-timeout, and then
+	// the listener, so that who asks meanwhile is told to ask again.
+	o.Run.ShutdownWatchTerminationGracePeriod = watchTermination
+	o.Run.ShutdownSendRetryAfter = true
 	o.Authorization.Modes = []string{modes.ModeNode, modes.ModeRBAC}
 	o.Etcd.DefaultStorageMediaType = "application/vnd.kubernetes.protobuf"
 	return o

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -51,6 +52,7 @@ type Server struct {
 	run       func(context.Context) error
 	cancel    context.CancelFunc // ends what New started
 	admin     *rest.Config
+	loopback  *rest.Config
 	ready     chan struct{}
 }
 
@@ -88,6 +90,7 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := s.buildServers(c); err != nil {
 		return nil, err
 	}
+	s.loopback = c.generic.LoopbackClientConfig
 	return s, s.writeAdminKubeconfig()
 }
 
@@ -175,6 +178,9 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go s.awaitReady(ctx)
+	ended := make(chan struct{})
+	defer close(ended)
+	go s.closeIdleConnections(ctx, ended)
 	if s.etcd == nil {
 		return s.run(ctx)
 	}
@@ -203,6 +209,28 @@ func (s *Server) awaitReady(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+			return
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+// closeIdleConnections closes the connections that this process has to itself while the server stops. A client that keeps
+// an idle connection open makes the server wait a second for it.
+func (s *Server) closeIdleConnections(ctx context.Context, ended <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-ended:
+		return
+	}
+	for {
+		for _, config := range []*rest.Config{s.admin, s.loopback} {
+			if transport, err := rest.TransportFor(config); err == nil {
+				utilnet.CloseIdleConnectionsFor(transport)
+			}
+		}
+		select {
+		case <-ended:
 			return
 		case <-time.After(readyPoll):
 		}
