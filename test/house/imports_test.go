@@ -1,0 +1,118 @@
+// Package house holds the rules of who may import whom.
+package house
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "gatehouse.dev/"
+
+// A rule says what the packages whose path begins with one of from must not import.
+type rule struct {
+	why  string
+	from []string
+	// never lists path prefixes; direct ones are looked for among a package's own imports only, the others among
+	// everything it depends on.
+	direct, never []string
+}
+
+var rules = []rule{
+	{
+		why:    "a plugin, the chain and the engines are a library of k8s.io/apiserver's size",
+		from:   []string{"chain", "plugins", "webhook", "expression", "quota"},
+		never:  []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module + "controllers", module + "server", module + "cli"},
+		direct: nil,
+	},
+	{
+		why:    "the chain knows nobody",
+		from:   []string{"chain"},
+		direct: []string{module + "plugins", module + "webhook", module + "expression", module + "quota"},
+	},
+	{
+		why:    "the API server takes an admission.Interface and knows no plugin",
+		from:   []string{"apiserver"},
+		never:  []string{module + "plugins", module + "controllers", module + "webhook"},
+		direct: nil,
+	},
+	{
+		why:   "controllers are clients",
+		from:  []string{"controllers"},
+		never: []string{module + "apiserver", module + "plugins", module + "chain"},
+	},
+	{
+		why:  "these are ours to build",
+		from: []string{""},
+		direct: []string{
+			"k8s.io/apiserver/pkg/admission/plugin/", "k8s.io/kubernetes/plugin/pkg/admission/",
+			"k8s.io/kubernetes/pkg/quota/", "k8s.io/kubernetes/pkg/controller/resourcequota",
+		},
+	},
+}
+
+func TestImports(t *testing.T) {
+	imports, dependencies := list(t)
+	if len(imports) < 10 {
+		t.Fatalf("go list found %d packages", len(imports))
+	}
+	for _, r := range rules {
+		for pkg := range imports {
+			if !startsWithAny(strings.TrimPrefix(pkg, module), r.from) {
+				continue
+			}
+			for _, imported := range imports[pkg] {
+				if startsWithAny(imported, r.direct) {
+					t.Errorf("%s imports %s: %s", pkg, imported, r.why)
+				}
+			}
+			for _, dependency := range dependencies[pkg] {
+				if startsWithAny(dependency, r.never) {
+					t.Errorf("%s depends on %s: %s", pkg, dependency, r.why)
+				}
+			}
+		}
+	}
+}
+
+// Plugins don't import each other: each can be read, moved and switched off alone.
+func TestPluginsAreApart(t *testing.T) {
+	imports, _ := list(t)
+	for pkg := range imports {
+		if !strings.HasPrefix(pkg, module+"plugins/") {
+			continue
+		}
+		for _, imported := range imports[pkg] {
+			if strings.HasPrefix(imported, module+"plugins/") && !strings.HasPrefix(imported, module+"plugins/internal/") {
+				t.Errorf("%s imports %s", pkg, imported)
+			}
+		}
+	}
+}
+
+// list returns, by package of this module, its imports and everything it depends on.
+func list(t *testing.T) (imports, dependencies map[string][]string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}};{{join .Imports " "}};{{join .Deps " "}}`, "./...")
+	command.Dir = "../.."
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	imports, dependencies = map[string][]string{}, map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		parts := strings.Split(strings.TrimSpace(line), ";")
+		imports[parts[0]] = strings.Fields(parts[1])
+		dependencies[parts[0]] = strings.Fields(parts[2])
+	}
+	return imports, dependencies
+}
+
+func startsWithAny(path string, prefixes []string) bool {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return false
+}
