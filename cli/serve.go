@@ -52,8 +52,14 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
 		return usageError{err}
 	}
-	if err := config.Check(); err != nil {
+	selected, err := config.SelectPlugins()
+	if err != nil {
 		return usageError{err}
+	}
+	for _, plugin := range selected {
+		if plugin.Deprecated != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: admission plugin %s is deprecated: %s\n", plugin.Name, plugin.Deprecated)
+		}
 	}
 	log.apply(c.ErrOrStderr())
 	ctx := c.Context()
@@ -61,16 +67,14 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 	if err != nil {
 		return err
 	}
+	slow := time.AfterFunc(slowStart, func() { log.show(true) })
 	go func() {
 		select {
 		case <-srv.Ready():
+			slow.Stop()
 			log.show(true)
 			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n", srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
 			returnMemory()
-		case <-time.After(slowStart):
-			log.show(true)
-			<-srv.Ready()
-			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n", srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
 		case <-ctx.Done():
 		}
 	}()

@@ -56,10 +56,11 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	return &Server{Server: api, config: c}, nil
 }
 
-// Check tells whether the admission options hold, without building anything.
-func (c *Config) Check() error {
-	_, _, err := c.selectPlugins()
-	return err
+// SelectPlugins returns the plugins that will run, in order, or what is wrong with the admission options and
+// their configuration file. It builds nothing.
+func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
+	selected, _, err := c.selectPlugins()
+	return selected, err
 }
 
 func (c *Config) selectPlugins() ([]chain.Descriptor, *chain.Config, error) {

@@ -1,0 +1,75 @@
+// Package docs runs what the documents show.
+//
+// In a document, a block marked sh is run; if it starts a server, that server runs until the next one or the document's
+// end. In a block marked console, lines that begin with "$ " are run and must print the lines that follow them; "…" stands for anything,
+// alone on a line for any number of lines.
+package docs
+
+import (
+	"os"
+	"regexp"
+	"strings"
+)
+
+// A step is one thing that a document shows.
+type step struct {
+	line   int // where it stands in its document, from 1
+	shell  string
+	expect []string // nil where nothing is said of the output
+}
+
+// steps are what the document at path shows, in order.
+func steps(path string) ([]step, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var found []step
+	var kind string
+	for i, line := range strings.Split(string(data), "\n") {
+		marker, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && kind == "":
+			if kind = marker; kind == "" {
+				kind = "text"
+			}
+			if kind == "sh" {
+				found = append(found, step{line: i + 2})
+			}
+		case fence:
+			kind = ""
+		case kind == "sh":
+			found[len(found)-1].shell += line + "\n"
+		case kind == "console":
+			if command, ok := strings.CutPrefix(line, "$ "); ok {
+				found = append(found, step{line: i + 1, shell: command, expect: []string{}})
+			} else if len(found) > 0 && found[len(found)-1].expect != nil {
+				last := &found[len(found)-1]
+				last.expect = append(last.expect, line)
+			}
+		}
+	}
+	return found, nil
+}
+
+// matches tells whether output is what expect says.
+func matches(expect []string, output string) bool {
+	var pattern strings.Builder
+	pattern.WriteString(`\A`)
+	for _, line := range expect {
+		if line == "…" {
+			pattern.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		parts := strings.Split(strings.TrimRight(line, " "), "…")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		pattern.WriteString(strings.Join(parts, ".*") + ` *\n`)
+	}
+	pattern.WriteString(`\z`)
+	if output != "" && !strings.HasSuffix(output, "\n") {
+		output += "\n"
+	}
+	return regexp.MustCompile(pattern.String()).MatchString(output)
+}
