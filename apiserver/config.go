@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	authenticatedgroup "k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -38,6 +39,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/quota"
 )
 
 // informerResync is kube-apiserver's.
@@ -86,7 +88,7 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 		return nil, err
 	}
 	if err := o.APIEnablement.ApplyTo(g, resources, legacyscheme.Scheme); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	c.applyOpenAPI()
 	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(
@@ -105,6 +107,9 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 	if err := o.Audit.ApplyTo(g); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	g.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
+		return server.DefaultBuildHandlerChain(withQuotaHolder(handler), c)
+	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
 	c.proxyTransport = controlplaneapiserver.CreateProxyTransport()
@@ -115,7 +120,8 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 func (c *config) applyServing() error {
 	g := c.generic
 	if err := c.options.SecureServing.ApplyTo(&g.SecureServing); err != nil {
-		return err
+		files := c.options.SecureServing.ServerCert.CertKey
+		return fmt.Errorf("serving certificate %s with key %s: %w", files.CertFile, files.KeyFile, err)
 	}
 	certPEM, keyPEM, err := c.options.authority.Serving("loopback", []string{server.LoopbackClientServerNameOverride})
 	if err != nil {
@@ -227,7 +233,7 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 		return err
 	}
 	g.Authentication.Authenticator = union.New(
-		x509request.NewDynamic(own.VerifyOptions, x509request.CommonNameUserConversion),
+		authenticatedgroup.NewAuthenticatedGroupAdder(x509request.NewDynamic(own.VerifyOptions, x509request.CommonNameUserConversion)),
 		g.Authentication.Authenticator,
 	)
 	authn, err := o.Authentication.ToAuthenticationConfig()
@@ -278,4 +284,15 @@ func withoutManagedFields(obj any) (any, error) {
 		accessor.SetManagedFields(nil)
 	}
 	return obj, nil
+}
+
+// withQuotaHolder gives every write the place in which the ResourceQuota plugin leaves what storage is to charge.
+func withQuotaHolder(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPost, http.MethodPut, http.MethodPatch:
+			r = r.WithContext(quota.WithHolder(r.Context()))
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -277,7 +277,10 @@ func (o *Options) completeCertificates() (err error) {
 	}
 	files.CertFile = filepath.Join(o.pkiDir(), "apiserver.crt")
 	files.KeyFile = filepath.Join(o.pkiDir(), "apiserver.key")
-	return errors.Join(pki.WriteFile(files.KeyFile, keyPEM), pki.WriteFile(files.CertFile, certPEM))
+	if err := pki.WriteFile(files.KeyFile, keyPEM); err != nil {
+		return err
+	}
+	return pki.WriteFile(files.CertFile, certPEM)
 }
 
 func (o *Options) completeServiceAccounts() error {
@@ -324,7 +327,9 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
-	errs = append(errs, o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)...)
+	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme) {
+		errs = append(errs, fmt.Errorf("--runtime-config: %w", err))
+	}
 	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
 		errs = append(errs, errors.New("--proxy-client-cert-file and --proxy-client-key-file must be specified together"))
 	}

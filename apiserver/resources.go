@@ -7,9 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/server"
-	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
@@ -38,22 +36,15 @@ import (
 // serviceRepairInterval is how often Services' IPs and ports are checked against what is allocated.
 const serviceRepairInterval = 3 * time.Minute
 
-// A group is an API group's storage as Kubernetes' registries provide it.
-type group = controlplaneapiserver.RESTStorageProvider
+// A provider is an API group's storage as Kubernetes' registries provide it.
+type provider = controlplaneapiserver.RESTStorageProvider
 
-// withoutHook keeps a group from running its post-start hook: package apiserver does that work in its own, faster
-// way (see bootstrap).
-type withoutHook struct{ provider group }
-
-func (g withoutHook) GroupName() string { return g.provider.GroupName() }
-
-func (g withoutHook) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (server.APIGroupInfo, error) {
-	return g.provider.NewRESTStorage(resources, options)
-}
+// withoutHook hides a group's post-start hook: package apiserver does that work in its own, faster way (see bootstrap).
+type withoutHook struct{ provider }
 
 // groups are all groups of Kubernetes' own, in the order in which discovery lists them; where two groups have a resource of
 // the same name, a client that gives no group gets the first.
-func (c *config) groups() ([]group, error) {
+func (c *config) groups() ([]provider, error) {
 	g := c.generic
 	core, err := corerest.New(corerest.Config{
 		GenericConfig: corerest.GenericConfig{
@@ -79,7 +70,7 @@ func (c *config) groups() ([]group, error) {
 		return nil, err
 	}
 	authorizer := g.Authorization.Authorizer
-	return []group{
+	return []provider{
 		core,
 		apiserverinternalrest.StorageProvider{},
 		authenticationrest.RESTStorageProvider{Authenticator: g.Authentication.Authenticator, APIAudiences: g.Authentication.APIAudiences},

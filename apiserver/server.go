@@ -175,7 +175,7 @@ func (s *Server) buildServers(c *config) error {
 // Run serves until ctx ends, then lets requests in flight finish, and closes the storage. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.release()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := s.afterStart(ctx)
 	defer cancel()
 	go s.awaitReady(ctx)
 	ended := make(chan struct{})
@@ -195,6 +195,21 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}()
 	return errors.Join(s.run(ctx), <-stopped)
+}
+
+// afterStart is a context that ends when ctx does, but not while the server starts: some of Kubernetes' start hooks end the
+// process where they are interrupted.
+func (s *Server) afterStart(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		select {
+		case <-s.ready:
+		case <-later.Done():
+		case <-time.After(bootstrapTimeout):
+		}
+		cancel()
+	})
+	return later, cancel
 }
 
 // awaitReady closes ready when /readyz says ok, and ends the exemption of the server's own writes.

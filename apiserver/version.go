@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -23,7 +24,8 @@ func (v effectiveVersion) Info() *apimachineryversion.Info {
 	}
 	info.GitVersion = KubernetesVersion()
 	if info.GitVersion == "" {
-		info.GitVersion = "v" + v.BinaryVersion().String()
+		// Clients parse it, and a semantic version has a patch level.
+		info.GitVersion = fmt.Sprintf("v%d.%d.0", v.BinaryVersion().Major(), v.BinaryVersion().Minor())
 	}
 	info.GitVersion += "+gatehouse"
 	info.GitCommit, info.GitTreeState = "", "archive"

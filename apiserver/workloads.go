@@ -8,10 +8,13 @@ import (
 	appsv1beta2 "k8s.io/api/apps/v1beta2"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/extensions/install"
+	deploymentstorage "k8s.io/kubernetes/pkg/registry/apps/deployment/storage"
+	replicasetstorage "k8s.io/kubernetes/pkg/registry/apps/replicaset/storage"
 )
 
 // Kubernetes stopped serving these versions in 1.16, and still carries their types and their conversions. KEP-492's
@@ -40,6 +43,16 @@ var legacyWorkloads = map[schema.GroupVersion][]string{
 		"daemonsets", "daemonsets/status",
 		"replicasets", "replicasets/status", "replicasets/scale",
 	},
+}
+
+// A write to a scale looks up where the version in the request has its replicas, and ends the process where it isn't told. Kubernetes'
+// tables lack the version that it dropped first.
+func init() {
+	for _, replicas := range []managedfields.ResourcePathMappings{
+		deploymentstorage.ReplicasPathMappings(), replicasetstorage.ReplicasPathMappings(),
+	} {
+		replicas[extensionsv1beta1.SchemeGroupVersion.String()] = replicas[appsv1.SchemeGroupVersion.String()]
+	}
 }
 
 // addLegacyWorkloads adds to apps, as Kubernetes installs it, the versions that runtimeConfig names, and returns the extensions group,

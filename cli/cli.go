@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -38,11 +39,14 @@ func Run(ctx context.Context, plugins []chain.Descriptor, args []string, stdout,
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	for _, c := range root.Commands() {
+		c.Flags().SetOutput(stderr) // cobra would tell of deprecated flags on the standard output
+	}
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) { // done, or stopped before it was
 		return 0
 	}
-	fmt.Fprintf(stderr, "gatehouse: %v\n", err)
+	fmt.Fprintf(stderr, "gatehouse: %s\n", strings.ReplaceAll(err.Error(), "\n", "; ")) // one line, of several errors, too
 	var usage usageError
 	if errors.As(err, &usage) {
 		return ExitUsage

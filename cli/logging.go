@@ -2,8 +2,11 @@ package cli
 
 import (
 	"flag"
+	"fmt"
 	"io"
+	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/pflag"
@@ -38,12 +41,12 @@ func (l *logging) apply(out io.Writer) {
 		return
 	}
 	set("logtostderr", "false")
-	set("stderrthreshold", "FATAL")
+	set("stderrthreshold", "4") // above FATAL, the highest: the writers below are all
 	set("one_output", "true")
 	klog.SetOutputBySeverity("INFO", io.Discard)
 	klog.SetOutputBySeverity("WARNING", l)
 	klog.SetOutputBySeverity("ERROR", l)
-	klog.SetOutputBySeverity("FATAL", out)
+	klog.SetOutputBySeverity("FATAL", fatal{out})
 }
 
 // show begins or ends showing warnings and errors.
@@ -55,4 +58,16 @@ func (l *logging) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	return l.out.Write(line)
+}
+
+// fatal ends the process with a sentence, where klog would write the stacks of all goroutines. A hook of Kubernetes' that
+// fails while the server starts says so this way.
+type fatal struct{ out io.Writer }
+
+// Write implements io.Writer for klog.
+func (f fatal) Write(line []byte) (int, error) {
+	_, message, _ := strings.Cut(string(line), "] ") // what is before is the time and the place
+	fmt.Fprintf(f.out, "gatehouse: %s\n", strings.TrimSpace(message))
+	os.Exit(1)
+	return 0, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -62,7 +63,14 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 		}
 	}
 	log.apply(c.ErrOrStderr())
-	ctx := c.Context()
+	// What a stop makes the server's parts say isn't shown, so that is decided before they hear of it.
+	asked := c.Context()
+	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
+	defer stop()
+	context.AfterFunc(asked, func() {
+		log.show(false)
+		stop()
+	})
 	srv, err := server.New(ctx, config)
 	if err != nil {
 		return err
@@ -77,10 +85,6 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 			returnMemory()
 		case <-ctx.Done():
 		}
-	}()
-	go func() {
-		<-ctx.Done()
-		log.show(false) // everything says that it stops
 	}()
 	return srv.Run(ctx)
 }

@@ -56,6 +56,8 @@ type Options struct {
 	// RootCA is the PEM of the authority that the API server's certificate is of, published in every namespace. The
 	// client configuration's authority if empty.
 	RootCA []byte
+	// QuotaSyncPeriod is how often what quotas limit is counted again. DefaultQuotaSyncPeriod if 0.
+	QuotaSyncPeriod time.Duration
 }
 
 // Names are the names of all controllers, in alphabetical order.
@@ -67,11 +69,12 @@ func Names() []string {
 	return names
 }
 
-// AddFlags adds --controllers.
+// AddFlags adds --controllers and --resource-quota-sync-period.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, fmt.Sprintf(
 		"A list of controllers to enable. '*' enables all, 'foo' enables the controller named 'foo', '-foo' disables it.\nAll controllers: %s",
 		strings.Join(Names(), ", ")))
+	fs.DurationVar(&o.QuotaSyncPeriod, "resource-quota-sync-period", DefaultQuotaSyncPeriod, "How often what resource quotas limit is counted again.")
 }
 
 // Validate says which of the names is none.
@@ -82,6 +85,9 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("--controllers: %q is not a controller; there are %s", name, strings.Join(Names(), ", ")))
 		}
 	}
+	if o.QuotaSyncPeriod < 0 {
+		errs = append(errs, fmt.Errorf("--resource-quota-sync-period: %s must not be negative", o.QuotaSyncPeriod))
+	}
 	return errors.Join(errs...)
 }
 
@@ -90,6 +96,9 @@ func (o *Options) Validate() error {
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
+	}
+	if o.QuotaSyncPeriod == 0 {
+		o.QuotaSyncPeriod = DefaultQuotaSyncPeriod
 	}
 	if len(o.chosen()) == 0 {
 		return nil

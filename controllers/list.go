@@ -46,6 +46,7 @@ var all = []controller{
 	{names.ClusterRoleAggregationController, clusterRoleAggregation},
 	{names.GarbageCollectorController, garbageCollection},
 	{names.NamespaceController, namespaces},
+	{names.ResourceQuotaController, quotaCounting},
 	{names.RootCACertificatePublisherController, rootCA},
 	{names.ServiceAccountController, serviceAccounts},
 }
@@ -81,7 +82,7 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 	if err != nil {
 		return nil, err
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(found))
+	mapper := newMapper(client)
 	metadataInformers := metadatainformer.NewSharedInformerFactory(objects, informerResync)
 	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper, garbagecollector.DefaultIgnoredResources(),
 		informerfactory.NewInformerFactory(e.informers, metadataInformers), e.started)
@@ -96,6 +97,11 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 		running.Wait()
 		metadataInformers.Shutdown()
 	}, nil
+}
+
+// newMapper knows the kinds that the server serves, and asks it again about those it doesn't know.
+func newMapper(client kubernetes.Interface) *restmapper.DeferredDiscoveryRESTMapper {
+	return restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(client.Discovery()))
 }
 
 // serviceAccounts gives every namespace the ServiceAccount default.

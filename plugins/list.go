@@ -5,9 +5,12 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/plugins/alwaysadmit"
 	"gatehouse.dev/plugins/alwaysdeny"
+	"gatehouse.dev/plugins/limitranger"
 	"gatehouse.dev/plugins/namespaceautoprovision"
 	"gatehouse.dev/plugins/namespaceexists"
 	"gatehouse.dev/plugins/namespacelifecycle"
+	"gatehouse.dev/plugins/resourcedefaults"
+	"gatehouse.dev/plugins/resourcequota"
 )
 
 // List is every compiled-in plugin. Its order is the order in which they run, in each of the two phases, whatever the
@@ -21,5 +24,8 @@ var List = []chain.Descriptor{
 	namespaceautoprovision.Descriptor, // before NamespaceLifecycle, which refuses where there is no namespace
 	namespacelifecycle.Descriptor,
 	namespaceexists.Descriptor,
+	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
+	limitranger.Descriptor,
+	resourcequota.Descriptor, // when all else has admitted, and the object is what will be stored
 	alwaysdeny.Descriptor,
 }

@@ -211,13 +211,13 @@ func logger(level zap.AtomicLevel, fatal *fatalHook) *zap.Logger {
 	return l.Named("etcd")
 }
 
-// filtered leaves out what etcd 3.6 reports as an error on every new member's first seconds: a member that hasn't stored
-// its term yet can't tell its storage version.
+// filtered leaves out what ends etcd, of which fatalHook tells, and what etcd 3.6 reports as an error on every new member's first
+// seconds: a member that hasn't stored its term yet can't tell its storage version.
 type filtered struct{ zapcore.Core }
 
 // Check implements zapcore.Core.
 func (f filtered) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if entry.Message == "failed to update storage version" {
+	if entry.Level > zapcore.DPanicLevel || entry.Message == "failed to update storage version" {
 		return checked
 	}
 	return f.Core.Check(entry, checked)

@@ -83,7 +83,10 @@ func LoadAuthority(dir string) (*Authority, error) {
 		return nil, err
 	}
 	// The key first: a certificate without its key would be trusted and useless.
-	if err := errors.Join(WriteFile(keyFile, keyPEM), WriteFile(certFile, a.CertPEM())); err != nil {
+	if err := WriteFile(keyFile, keyPEM); err != nil {
+		return nil, err
+	}
+	if err := WriteFile(certFile, a.CertPEM()); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -32,6 +32,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"gatehouse.dev/quota"
 )
 
 const (
@@ -46,6 +48,8 @@ const (
 type Backend struct {
 	compaction time.Duration
 	prefix     string
+
+	ledger *Ledger
 
 	mu    sync.Mutex
 	conns map[string]*connection // by servers
@@ -67,12 +71,20 @@ type connection struct {
 // closes it. Otherwise the cluster is dialled, and must answer.
 func NewBackend(config storagebackend.Config, client *kubernetes.Client) (*Backend, error) {
 	b := &Backend{compaction: config.CompactionInterval, prefix: config.Prefix, conns: map[string]*connection{}}
+	b.ledger = newLedger(b)
 	if client != nil {
 		b.add(config.Transport, client, false)
 		return b, nil
 	}
 	_, err := b.connection(config.Transport)
 	return b, err
+}
+
+// main is the key of the main cluster's connection.
+func (b *Backend) main() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.order[0]
 }
 
 // Client is the client of the main cluster.
@@ -207,7 +219,12 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	store, err := etcd3.New(conn.client, conn.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+	client := conn.client
+	// Quotas can't bound what is kept in another etcd cluster than they are.
+	if !quota.Ignored(config.GroupResource) && key(config.Transport) == b.main() {
+		client = b.ledger.accountFor(client, config, resourcePrefix)
+	}
+	store, err := etcd3.New(client, conn.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource, transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,142 @@
+package storage
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// account is what the ledger knows of one namespace's quotas.
+//
+// Writes take turns to be decided, not to be stored: each is decided on the state that the writes before it will leave, and
+// its transaction holds only if they did. etcd gets them in that order and writes several to its log at once. Where one
+// fails, those behind it fail too; then everything lands, the quotas are read again, and who failed is decided anew.
+type account struct {
+	// empty is a state in which the namespace has no quotas, for writes that need nothing else; nil where it had some
+	// or nothing is known.
+	empty atomic.Pointer[quotaList]
+
+	// turn has room for the one write that is being decided. It guards tip.
+	turn chan struct{}
+	// tip is the state after all transactions under way; nil where it must be read.
+	tip *quotaList
+	// stale is set by a transaction that failed: tip will not come to be.
+	stale atomic.Bool
+
+	mu     sync.Mutex
+	flying int
+	landed chan struct{} // closed when nothing flies
+}
+
+func newAccount() *account {
+	a := &account{turn: make(chan struct{}, 1), landed: make(chan struct{})}
+	close(a.landed)
+	return a
+}
+
+// wait takes the turn; done gives it back.
+func (a *account) wait(ctx context.Context) error {
+	select {
+	case a.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *account) done() { <-a.turn }
+
+// launch and land enclose a transaction.
+func (a *account) launch() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flying++; a.flying == 1 {
+		a.landed = make(chan struct{})
+	}
+}
+
+func (a *account) land() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flying--; a.flying == 0 {
+		close(a.landed)
+	}
+}
+
+// settle waits until nothing flies, after which tip must be read. It is the caller's turn.
+func (a *account) settle(ctx context.Context) error {
+	a.tip = nil
+	a.mu.Lock()
+	landed := a.landed
+	a.mu.Unlock()
+	select {
+	case <-landed:
+		a.stale.Store(false)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// quotaList is a state of a namespace's quotas: these, and none that was made after revision. It is not changed.
+type quotaList struct {
+	revision int64
+	entries  []quotaEntry
+}
+
+// quotaEntry is a state of a quota. A key's creation and the number of its writes since tell its states apart, and unlike
+// its revision can be told before they have come to be.
+type quotaEntry struct {
+	key              string
+	created, version int64
+	quota            *corev1.ResourceQuota
+}
+
+func (e quotaEntry) holds() []clientv3.Cmp {
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.created),
+		clientv3.Compare(clientv3.Version(e.key), "=", e.version),
+	}
+}
+
+// holds are the conditions under which the quotas below prefix are in this state.
+func (l *quotaList) holds(prefix string) []clientv3.Cmp {
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", l.revision+1)}
+	for _, e := range l.entries {
+		conditions = append(conditions, e.holds()...)
+	}
+	return conditions
+}
+
+// objects are the quotas.
+func (l *quotaList) objects() []*corev1.ResourceQuota {
+	objects := make([]*corev1.ResourceQuota, len(l.entries))
+	for i, e := range l.entries {
+		objects[i] = e.quota
+	}
+	return objects
+}
+
+// without is the state without the quota at key.
+func (l *quotaList) without(key string) *quotaList {
+	return &quotaList{revision: l.revision, entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
+}
+
+// after is the state once the moved quotas have been written, and what is written.
+func (l *quotaList) after(moved []*corev1.ResourceQuota) (next *quotaList, written []quotaEntry) {
+	if len(moved) == 0 {
+		return l, nil
+	}
+	next = &quotaList{revision: l.revision, entries: slices.Clone(l.entries)}
+	for _, q := range moved {
+		i := slices.IndexFunc(next.entries, func(e quotaEntry) bool { return e.quota.UID == q.UID })
+		next.entries[i].quota = q
+		next.entries[i].version++
+		written = append(written, next.entries[i])
+	}
+	return next, written
+}

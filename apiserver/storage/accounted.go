@@ -1,0 +1,179 @@
+package storage
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+
+	"gatehouse.dev/quota"
+)
+
+var namespaceResource = schema.GroupResource{Resource: "namespaces"}
+
+// accounted is the etcd of one kind's store: its writes move the quotas of the namespace they are in.
+type accounted struct {
+	kubernetes.Interface
+	ledger      *Ledger
+	resource    schema.GroupResource
+	prefix      string
+	codec       runtime.Codec
+	transformer value.Transformer
+}
+
+// account makes the writes of a kind's store go through the ledger.
+func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.ConfigForResource, resourcePrefix string) *kubernetes.Client {
+	s := &accounted{
+		Interface:   client.Kubernetes,
+		ledger:      l,
+		resource:    config.GroupResource,
+		prefix:      keyPrefix(config.Prefix, resourcePrefix),
+		codec:       config.Codec,
+		transformer: config.Transformer,
+	}
+	if s.transformer == nil {
+		s.transformer = identity.NewEncryptCheckTransformer()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stores[s.resource] = s
+	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
+}
+
+// OptimisticPut implements kubernetes.Interface.
+func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, expected int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+	namespace, name, err := namespaceAndName(s.prefix, key)
+	if err != nil || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
+		return s.Interface.OptimisticPut(ctx, key, data, expected, opts)
+	}
+	w := write{
+		key:      key,
+		expected: expected,
+		op:       clientv3.OpPut(key, string(data), clientv3.WithLease(opts.LeaseID)),
+		enforced: quota.Spend(ctx, s.resource, namespace, name),
+	}
+	w.change = func(ctx context.Context) (quota.Change, error) {
+		if w.enforced != nil {
+			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
+		}
+		return s.change(ctx, key, expected, data)
+	}
+	var result outcome
+	if s.resource == quotaResource {
+		result, err = s.ledger.commitQuota(ctx, namespace, w)
+	} else {
+		result, err = s.ledger.commit(ctx, namespace, w)
+	}
+	return kubernetes.PutResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
+}
+
+// OptimisticDelete implements kubernetes.Interface.
+func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected int64, opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+	namespace, _, err := namespaceAndName(s.prefix, key)
+	if err != nil {
+		response, err := s.Interface.OptimisticDelete(ctx, key, expected, opts)
+		if s.resource == namespaceResource && response.Succeeded {
+			s.ledger.forget(key[len(s.prefix):])
+		}
+		return response, err
+	}
+	w := write{key: key, expected: expected, op: clientv3.OpDelete(key)}
+	w.change = func(ctx context.Context) (quota.Change, error) { return s.change(ctx, key, expected, nil) }
+	var result outcome
+	if s.resource == quotaResource {
+		result, err = s.ledger.commitQuota(ctx, namespace, w)
+	} else {
+		result, err = s.ledger.commit(ctx, namespace, w)
+	}
+	return kubernetes.DeleteResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
+}
+
+// change is what it means for quotas that the object at key, last changed at expected, becomes data (nil: is deleted).
+func (s *accounted) change(ctx context.Context, key string, expected int64, data []byte) (quota.Change, error) {
+	change := quota.Change{Resource: s.resource}
+	if data != nil {
+		cost, err := s.cost(ctx, key, data)
+		if err != nil {
+			return change, err
+		}
+		change.New = cost
+	}
+	if expected > 0 {
+		response, err := s.ledger.backend.Client().KV.Get(ctx, key)
+		if err != nil {
+			return change, err
+		}
+		// Where it has changed since, the transaction will not hold, and what is computed here is for nothing.
+		if len(response.Kvs) == 1 {
+			if change.Old, err = s.cost(ctx, key, response.Kvs[0].Value); err != nil {
+				return change, err
+			}
+		}
+	}
+	return change, nil
+}
+
+// newObject is what objects are decoded into whose cost depends on what is in them; see quota.Weighed.
+func (s *accounted) newObject() runtime.Object {
+	switch s.resource {
+	case corev1.Resource("pods"):
+		return &corev1.Pod{}
+	case corev1.Resource("services"):
+		return &corev1.Service{}
+	case corev1.Resource("persistentvolumeclaims"):
+		return &corev1.PersistentVolumeClaim{}
+	case resourcev1.Resource("resourceclaims"):
+		return &resourcev1.ResourceClaim{}
+	}
+	return nil
+}
+
+// cost is that of the object stored as data at key.
+func (s *accounted) cost(ctx context.Context, key string, data []byte) (*quota.Cost, error) {
+	object := s.newObject()
+	if object == nil {
+		return quota.CostOf(s.resource, &metav1.PartialObjectMetadata{})
+	}
+	if err := s.decode(ctx, key, data, object); err != nil {
+		return nil, err
+	}
+	return quota.CostOf(s.resource, object)
+}
+
+func (s *accounted) decode(ctx context.Context, key string, data []byte, into runtime.Object) error {
+	plain, _, err := s.transformer.TransformFromStorage(ctx, data, value.DefaultContext(key))
+	if err != nil {
+		return err
+	}
+	_, _, err = s.codec.Decode(plain, nil, into)
+	return err
+}
+
+func (s *accounted) encode(ctx context.Context, key string, object runtime.Object) ([]byte, error) {
+	plain, err := runtime.Encode(s.codec, object)
+	if err != nil {
+		return nil, err
+	}
+	return s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
+}
+
+func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, revision int64) (*quotaList, error) {
+	list := &quotaList{revision: revision}
+	for _, kv := range kvs {
+		q := &corev1.ResourceQuota{}
+		if err := s.decode(ctx, string(kv.Key), kv.Value, q); err != nil {
+			return nil, err
+		}
+		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), created: kv.CreateRevision, version: kv.Version, quota: q})
+	}
+	return list, nil
+}

@@ -1,0 +1,158 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/quota"
+)
+
+// DefaultQuotaSyncPeriod is how often usage is counted again, as in Kubernetes' first quota manager.
+const DefaultQuotaSyncPeriod = 10 * time.Second
+
+// quotaCounter counts what namespaces use and mends quotas that show something else. The server moves usage in
+// the transactions of the objects themselves, deletions and status changes included, so what it finds are statuses that were written
+// by hand while a server without that was at work.
+//
+// Objects are listed as of the revision at which the quotas were: what it compares was true at one moment.
+type quotaCounter struct {
+	client   kubernetes.Interface
+	metadata metadata.Interface
+	mapper   meta.RESTMapper
+}
+
+func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
+	config := e.clientConfig("resourcequota-controller")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client)}
+	return func(ctx context.Context) {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := c.sync(ctx); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "Counting what quotas limit")
+			}
+		}, e.options.QuotaSyncPeriod)
+	}, nil
+}
+
+// sync counts all namespaces that have quotas.
+func (c *quotaCounter) sync(ctx context.Context) error {
+	list, err := c.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	byNamespace := map[string][]*corev1.ResourceQuota{}
+	for i := range list.Items {
+		q := &list.Items[i]
+		byNamespace[q.Namespace] = append(byNamespace[q.Namespace], q)
+	}
+	var errs []error
+	for namespace, quotas := range byNamespace {
+		if err := c.syncNamespace(ctx, namespace, quotas, list.ResourceVersion); err != nil {
+			errs = append(errs, fmt.Errorf("namespace %s: %w", namespace, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// syncNamespace counts one namespace as of revision, at which its quotas were as given.
+func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota, revision string) error {
+	counted := map[schema.GroupResource][]*quota.Cost{}
+	for _, q := range quotas {
+		var costs []*quota.Cost
+		for _, resource := range quota.Resources(q) {
+			if _, ok := counted[resource]; !ok {
+				found, err := c.costs(ctx, namespace, resource, revision)
+				if err != nil {
+					return fmt.Errorf("%s: %w", resource, err)
+				}
+				counted[resource] = found
+			}
+			costs = append(costs, counted[resource]...)
+		}
+		status := corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: quota.Total(q, slices.Values(costs))}
+		if apiequality.Semantic.DeepEqual(status, q.Status) {
+			continue
+		}
+		mended := q.DeepCopy()
+		mended.Status = *status.DeepCopy()
+		_, err := c.client.CoreV1().ResourceQuotas(namespace).UpdateStatus(ctx, mended, metav1.UpdateOptions{})
+		// A quota that has changed or gone since is looked at the next time.
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("quota %s: %w", q.Name, err)
+		}
+	}
+	return nil
+}
+
+// costs are those of all objects of a resource in a namespace, as of revision.
+func (c *quotaCounter) costs(ctx context.Context, namespace string, resource schema.GroupResource, revision string) ([]*quota.Cost, error) {
+	list, err := c.lister(namespace, resource)
+	if meta.IsNoMatchError(err) {
+		return nil, nil // a kind that is not served has no objects
+	}
+	if err != nil {
+		return nil, err
+	}
+	var costs []*quota.Cost
+	options := metav1.ListOptions{ResourceVersion: revision, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+	err = pager.New(list).EachListItem(ctx, options, func(object runtime.Object) error {
+		cost, err := quota.CostOf(resource, object)
+		costs = append(costs, cost)
+		return err
+	})
+	return costs, err
+}
+
+// lister lists objects in the form in which their costs are computed.
+func (c *quotaCounter) lister(namespace string, resource schema.GroupResource) (pager.ListPageFunc, error) {
+	core := c.client.CoreV1()
+	switch resource {
+	case corev1.Resource("pods"):
+		return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return core.Pods(namespace).List(ctx, o)
+		}, nil
+	case corev1.Resource("services"):
+		return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return core.Services(namespace).List(ctx, o)
+		}, nil
+	case corev1.Resource("persistentvolumeclaims"):
+		return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return core.PersistentVolumeClaims(namespace).List(ctx, o)
+		}, nil
+	case resourcev1.Resource("resourceclaims"):
+		return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.client.ResourceV1().ResourceClaims(namespace).List(ctx, o)
+		}, nil
+	}
+	served, err := c.mapper.ResourceFor(resource.WithVersion(""))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.metadata.Resource(served).Namespace(namespace).List(ctx, o)
+	}, nil
+}

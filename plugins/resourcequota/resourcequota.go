@@ -1,0 +1,162 @@
+// Package resourcequota is the admission plugin that keeps what a namespace uses within its ResourceQuotas.
+//
+// The plugin works out what a write costs; whether there is room is decided where the object is stored. It leaves the cost
+// in the request's context, and storage charges it in the same etcd transaction as the object, with the quotas as they are
+// at that moment (see package quota and DESIGN's exact quota). So there is nothing here that could be out of
+// date: no cache of quotas, no charge that has to be taken back.
+//
+// Where the plugin does not run in a server that owns the storage it falls back to what Kubernetes does: it
+// charges the quotas' status through the API, by compare and swap, before the object is stored.
+package resourcequota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/quota"
+)
+
+// attempts bounds how often a charge through the API is tried again because somebody else changed the quota.
+const attempts = 10
+
+// Descriptor is the plugin for plugins.List.
+var Descriptor = chain.Descriptor{
+	Name:    "ResourceQuota",
+	Summary: "Keeps what a namespace uses within its ResourceQuotas, exactly.",
+	Phases:  chain.Validating,
+	Default: true,
+	New:     newPlugin,
+}
+
+type plugin struct {
+	*admission.Handler
+	client  kubernetes.Interface
+	limited []quota.LimitedResource
+}
+
+func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	if env.Client == nil {
+		return nil, errors.New("ResourceQuota needs a client")
+	}
+	limited, err := quota.LoadConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &plugin{
+		Handler: admission.NewHandler(admission.Create, admission.Update),
+		client:  env.Client,
+		limited: limited,
+	}, nil
+}
+
+// Validate implements admission.ValidationInterface.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	change, err := changeOf(a)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(), err))
+	}
+	if !change.Moves() {
+		return nil
+	}
+	refuse := func(err error) error { return admission.NewForbidden(a, err) }
+	if !a.IsDryRun() && quota.Enforce(ctx, &quota.Enforcement{
+		Resource:  a.GetResource().GroupResource(),
+		Namespace: a.GetNamespace(),
+		Name:      a.GetName(),
+		Old:       change.Old,
+		New:       change.New,
+		Limited:   p.limited,
+		Refuse:    refuse,
+	}) {
+		return nil
+	}
+	return p.charge(ctx, a, change, refuse)
+}
+
+// changeOf is what the request changes in what the namespace uses.
+func changeOf(a admission.Attributes) (quota.Change, error) {
+	resource := a.GetResource().GroupResource()
+	change := quota.Change{Resource: resource}
+	if a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.Ignored(resource) {
+		return change, nil
+	}
+	weighed := quota.Weighed(resource)
+	switch subresource := a.GetSubresource(); {
+	case subresource == "resize" && resource == corev1.Resource("pods"):
+	case subresource != "":
+		return change, nil
+	}
+	if a.GetOperation() == admission.Update && !weighed {
+		return change, nil
+	}
+	cost := func(object func() runtime.Object) (*quota.Cost, error) {
+		if !weighed {
+			return quota.CostOf(resource, &metav1.PartialObjectMetadata{})
+		}
+		return quota.CostOf(resource, object())
+	}
+	var err error
+	if change.New, err = cost(a.GetObject); err != nil {
+		return change, err
+	}
+	if a.GetOperation() == admission.Update {
+		change.Old, err = cost(a.GetOldObject)
+	}
+	return change, err
+}
+
+// charge decides through the API, and, unless the request is a dry run, charges there.
+func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quota.Change, refuse func(error) error) error {
+	client := p.client.CoreV1().ResourceQuotas(a.GetNamespace())
+	charged := sets.New[types.UID]()
+	var err error
+	for range attempts {
+		var list *corev1.ResourceQuotaList
+		if list, err = client.List(ctx, metav1.ListOptions{}); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("reading the quotas of namespace %s: %w", a.GetNamespace(), err))
+		}
+		var open []*corev1.ResourceQuota
+		for i := range list.Items {
+			if !charged.Has(list.Items[i].UID) {
+				open = append(open, &list.Items[i])
+			}
+		}
+		limited := p.limited
+		if charged.Len() > 0 {
+			limited = nil // was covered, by what is charged
+		}
+		moved, refusal := change.Admit(open, limited)
+		if refusal != nil {
+			// What has been charged already stays so until the quota controller counts again; only storage can do better.
+			return refuse(refusal)
+		}
+		if a.IsDryRun() {
+			return nil
+		}
+		for _, q := range moved {
+			if _, err = client.UpdateStatus(ctx, q, metav1.UpdateOptions{}); err != nil {
+				break
+			}
+			charged.Insert(q.UID)
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err))
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package quota
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Enforcement is what the ResourceQuota plugin decided at admission and storage carries out: the write it speaks of
+// is refused where it would exceed a quota.
+type Enforcement struct {
+	// Resource, Namespace and Name are of the object that is written. A request may write others on its way, as a
+	// Service's IP addresses, and those are not meant.
+	Resource        schema.GroupResource
+	Namespace, Name string
+	// Old and New are the object's costs before (nil on create) and after the write.
+	Old, New *Cost
+	// Limited are the resources that must not be used without a covering quota.
+	Limited []LimitedResource
+	// Refuse makes the request's error of a refusal.
+	Refuse func(error) error
+}
+
+type holderKey struct{}
+
+// holder waits in a request's context for what the plugin, which can't return a context, has to say to
+// storage.
+type holder struct {
+	mu       sync.Mutex
+	enforced *Enforcement
+}
+
+// WithHolder returns a context in which Enforce can leave an Enforcement.
+func WithHolder(ctx context.Context) context.Context {
+	return context.WithValue(ctx, holderKey{}, &holder{})
+}
+
+// Enforce leaves e for the storage that writes its object with this context. It returns false where nobody
+// will: the context is not that of a server that enforces quotas in its storage.
+func Enforce(ctx context.Context, e *Enforcement) bool {
+	h, ok := ctx.Value(holderKey{}).(*holder)
+	if !ok {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enforced = e
+	return true
+}
+
+// Spend returns what was left for this object, once: an update that is tried again is admitted again, and left anew.
+func Spend(ctx context.Context, resource schema.GroupResource, namespace, name string) *Enforcement {
+	h, ok := ctx.Value(holderKey{}).(*holder)
+	if !ok {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.enforced
+	// A kind that lives in two groups is stored in one of them, so the group may differ.
+	if e == nil || e.Resource.Resource != resource.Resource || e.Namespace != namespace || e.Name != name {
+		return nil
+	}
+	h.enforced = nil
+	return e
+}
+
+// Weighed tells whether what an object of this resource costs depends on what is in it, so that an update may
+// change it. Objects of all other resources are merely counted.
+func Weighed(resource schema.GroupResource) bool {
+	switch resource {
+	case schema.GroupResource{Resource: "pods"},
+		schema.GroupResource{Resource: "services"},
+		schema.GroupResource{Resource: "persistentvolumeclaims"},
+		schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}:
+		return true
+	}
+	return false
+}

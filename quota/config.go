@@ -1,0 +1,163 @@
+package quota
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// configKinds are the kinds and versions of the plugin's configuration. They don't differ in their fields.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota.
+var configKinds = []configMeta{
+	{"apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"},
+	{"resourcequota.admission.k8s.io/v1beta1", "Configuration"},
+	{"resourcequota.admission.k8s.io/v1alpha1", "Configuration"},
+}
+
+type configMeta struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+type configuration struct {
+	configMeta
+	LimitedResources []LimitedResource `json:"limitedResources"`
+}
+
+// LoadConfig reads the plugin's configuration, as YAML or JSON: a ResourceQuotaConfiguration of
+// apiserver.config.k8s.io/v1, or a Configuration of resourcequota.admission.k8s.io/v1beta1 or v1alpha1. Nil limits
+// nothing. Reading is strict, and scopes are checked as those of a ResourceQuota are: upstream stops to enforce the
+// whole configuration where one makes no sense.
+func LoadConfig(config io.Reader) ([]LimitedResource, error) {
+	if config == nil {
+		return nil, nil
+	}
+	document, err := readOne(config)
+	if err != nil {
+		return nil, err
+	}
+	var meta configMeta
+	// What can't be read leniently is told that it must be one of the kinds.
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(document, &meta)
+	if !slices.Contains(configKinds, meta) {
+		var kinds []string
+		for _, k := range configKinds {
+			kinds = append(kinds, k.Kind+" in apiVersion "+k.APIVersion)
+		}
+		return nil, fmt.Errorf("apiVersion %q, kind %q: must be kind %s", meta.APIVersion, meta.Kind, strings.Join(kinds, ", or "))
+	}
+	var content configuration
+	strict, err := kjson.UnmarshalStrict(document, &content)
+	if err == nil {
+		err = utilerrors.NewAggregate(strict)
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	var all field.ErrorList
+	for i := range content.LimitedResources {
+		all = append(all, content.LimitedResources[i].validate(field.NewPath("limitedResources").Index(i))...)
+	}
+	if len(all) > 0 {
+		return nil, all.ToAggregate()
+	}
+	return content.LimitedResources, nil
+}
+
+// readOne returns the one YAML or JSON document there must be, in JSON; null if there is none.
+func readOne(config io.Reader) ([]byte, error) {
+	document := []byte("null")
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(config)); ; {
+		data, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return document, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		next, err := yaml.YAMLToJSONStrict(data)
+		if err != nil {
+			return nil, err
+		}
+		if string(next) == "null" {
+			continue
+		}
+		if string(document) != "null" {
+			return nil, errors.New("more than one YAML document: must be one")
+		}
+		document = next
+	}
+}
+
+// explain puts an error about a value's type into the words of who wrote the value.
+func explain(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	must := "a string"
+	switch mismatch.Type.Kind() {
+	case reflect.Slice:
+		must = "a list"
+	case reflect.Struct:
+		must = "an object"
+	}
+	return fmt.Errorf("%s: is of type %s, must be %s", mismatch.Field, mismatch.Value, must)
+}
+
+// validate checks what upstream does, and the scopes as the API checks a scopeSelector.
+//
+// Source: ValidateConfiguration in k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation, and
+// validateScopedResourceSelectorRequirement in k8s.io/kubernetes/pkg/apis/core/validation.
+func (l *LimitedResource) validate(path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	if l.Resource == "" {
+		all = append(all, field.Required(path.Child("resource"), ""))
+	}
+	for i := range l.MatchScopes {
+		all = append(all, validateScope(&l.MatchScopes[i], path.Child("matchScopes").Index(i))...)
+	}
+	return all
+}
+
+func validateScope(s *corev1.ScopedResourceSelectorRequirement, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	switch s.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		// Upstream doesn't look at the operator of these, so it may be left out.
+		if s.Operator != corev1.ScopeSelectorOpExists && s.Operator != "" {
+			all = append(all, field.Invalid(path.Child("operator"), s.Operator, fmt.Sprintf("must be 'Exists' for scope %s", s.ScopeName)))
+		}
+	case corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass:
+		switch s.Operator {
+		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
+			if len(s.Values) == 0 {
+				all = append(all, field.Required(path.Child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+			}
+			return all
+		case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
+		default:
+			all = append(all, field.Invalid(path.Child("operator"), s.Operator, "not a valid selector operator"))
+		}
+	default:
+		return append(all, field.Invalid(path.Child("scopeName"), s.ScopeName, "unsupported scope"))
+	}
+	if len(s.Values) != 0 {
+		all = append(all, field.Invalid(path.Child("values"), s.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+	}
+	return all
+}

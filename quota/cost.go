@@ -1,0 +1,161 @@
+package quota
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Cost is what one object uses of everything a quota can limit, and what of the object scopes and
+// limited resources depend on. It doesn't change any more and may be used concurrently.
+type Cost struct {
+	// uses has each name once, in an order that follows from the names alone.
+	uses []use
+
+	// kind says which scopes the object can be in.
+	kind kind
+
+	// Scopes of pods.
+	terminating, bestEffort, crossNamespace bool
+	priorityClass                           string
+	// Scope of persistent volume claims: each class once, sorted.
+	attributesClasses []string
+
+	// unstated are a pod's containers that leave a request or limit out that some quota may require.
+	unstated []unstated
+
+	expires time.Time
+}
+
+// use is an amount of what quotas know by a name.
+type use struct {
+	name   corev1.ResourceName
+	amount resource.Quantity
+}
+
+// kind is what tells objects apart in matters other than numbers.
+type kind uint8
+
+const (
+	// A counted object is in no scope.
+	counted kind = iota
+	aPod
+	aVolumeClaim
+)
+
+// Usage is what the object uses, by the names quotas have for it. The list is a new one at each call.
+func (c *Cost) Usage() corev1.ResourceList {
+	if c == nil {
+		return corev1.ResourceList{}
+	}
+	usage := make(corev1.ResourceList, len(c.uses))
+	for i := range c.uses {
+		usage[c.uses[i].name] = c.uses[i].amount.DeepCopy()
+	}
+	return usage
+}
+
+// Expires is when the object ceases to use anything but its place in count/pods though nobody writes it: the end of
+// the grace period of a pod that is being deleted. It is zero where that doesn't happen, or has happened.
+func (c *Cost) Expires() time.Time {
+	if c == nil {
+		return time.Time{}
+	}
+	return c.expires
+}
+
+// amount is how much c uses of name, nil if that isn't among what it uses. c may be nil.
+func (c *Cost) amount(name corev1.ResourceName) *resource.Quantity {
+	if c == nil {
+		return nil
+	}
+	for i := range c.uses {
+		if c.uses[i].name == name {
+			return &c.uses[i].amount
+		}
+	}
+	return nil
+}
+
+func (c *Cost) use(name corev1.ResourceName, amount resource.Quantity) {
+	c.uses = append(c.uses, use{name: name, amount: amount})
+}
+
+func (c *Cost) count(name corev1.ResourceName, n int64) {
+	c.use(name, *resource.NewQuantity(n, resource.DecimalSI))
+}
+
+// Meter measures objects with knowledge that isn't in the object. The zero Meter knows the time and nothing else.
+type Meter struct {
+	// Now is time.Now if nil. What is compared must be measured at one time; see Total.
+	Now func() time.Time
+
+	// ExtendedResource is the name of the extended resource that devices of a device class also are
+	// (spec.extendedResourceName), "" if there is none. If nil, no class has one.
+	//
+	// Source: ExtendedResourceCache in k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
+	ExtendedResource func(deviceClass string) string
+
+	// ExtendedResourcePod is the pod for whose extended resources the scheduler has made a resource claim, so
+	// that devices which the pod's requests account for are not counted twice. It is asked for claims
+	// that say they are one, and must return nil where that isn't true; see getVerifiedPodUsage
+	// in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go. If nil, claims count in full.
+	ExtendedResourcePod func(claim *resourcev1.ResourceClaim) *corev1.Pod
+}
+
+// CostOf measures with the zero Meter.
+func CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
+	return Meter{}.CostOf(resource, object)
+}
+
+// CostOf measures an object of a resource. For pods, services and persistentvolumeclaims the object must be
+// the k8s.io/api/core/v1 type, for resourceclaims of resource.k8s.io that of k8s.io/api/resource/v1. Of all others
+// only their existence counts: the object isn't looked at, and may be anything but nil.
+//
+// Subresources don't have a cost; a write to one is a change of the object's.
+func (m Meter) CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
+	if object == nil {
+		return nil, fmt.Errorf("%s: object to measure must not be nil", resource)
+	}
+	switch resource {
+	case pods:
+		return measure(resource, object, m.pod)
+	case services:
+		return measure(resource, object, ofService)
+	case persistentVolumeClaims:
+		return measure(resource, object, ofVolumeClaim)
+	case resourceClaims:
+		return measure(resource, object, m.claim)
+	}
+	return ofCounted(resource), nil
+}
+
+func measure[T any](resource schema.GroupResource, object runtime.Object, cost func(*T) *Cost) (*Cost, error) {
+	typed, ok := any(object).(*T)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s: object to measure must be a %T, is a %T", resource, typed, object)
+	case typed == nil:
+		return nil, fmt.Errorf("%s: object to measure must not be nil", resource)
+	}
+	return cost(typed), nil
+}
+
+// ofCounted is the cost of an object that costs its existence only.
+func ofCounted(resource schema.GroupResource) *Cost {
+	if ignored[resource] {
+		return &Cost{}
+	}
+	alias, aliased := legacyCounts[resource]
+	c := &Cost{uses: make([]use, 0, 2)}
+	c.count(countName(resource), 1)
+	if aliased {
+		c.count(alias, 1)
+	}
+	return c
+}
