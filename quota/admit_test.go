@@ -203,6 +203,7 @@ func TestAdmitLimited(t *testing.T) {
 		"TestAdmitZeroDeltaUsageWithoutCoveringQuota":      {services, balancer, balancer, nil, balancers, "", ""},
 		"TestAdmitRejectIncreaseUsageWithoutCoveringQuota": {services, newService(corev1.ServiceTypeNodePort, nil, 0), balancer, nil, balancers, "", "insufficient quota to consume: services.loadbalancers"},
 		"TestAdmitAllowDecreaseUsageWithoutCoveringQuota":  {services, balancer, newService(corev1.ServiceTypeClusterIP, nil), nil, balancers, "", ""},
+		"none of what is limited":                          {services, nil, newService(corev1.ServiceTypeClusterIP, nil), nil, balancers, "", ""},
 		"delete without covering quota":                    {services, balancer, nil, nil, balancers, "", ""},
 		"a quota in another scope does not cover":          {pods, nil, pod, quotas(newQuota("q", "cpu=10,requests.cpu=10", "", scoped(terminating))), cpu, "", "insufficient quota to consume: cpu,requests.cpu"},
 		"a class":                     {persistentVolumeClaims, nil, newPVC("1Gi", "gold"), nil, storage, "", "insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage"},

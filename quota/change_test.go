@@ -107,6 +107,15 @@ func TestApplyIsExact(t *testing.T) {
 	back := change(t, pods, newPod(with(box("c", "memory="+huge+",cpu=2n", ""))), nil).Apply(moved)
 	wantList(t, "used after create and delete", back[0].Status.Used, q.Status.Used)
 
+	// A change's costs stay as they are however often it is applied.
+	grow := change(t, pods, usualPod(), newPod(with(box("c", "memory="+huge, ""), box("d", "memory="+huge, ""))))
+	for range 2 {
+		grow.Apply([]*corev1.ResourceQuota{q})
+	}
+	if got := grow.New.amount("memory"); got.String() != "18446744073709551614" {
+		t.Errorf("the cost became %s", got.String())
+	}
+
 	// The form in which amounts are written stays that of users.
 	claims := change(t, persistentVolumeClaims, nil, newPVC("1536Mi", "")).Apply([]*corev1.ResourceQuota{newQuota("q", "requests.storage=1", "requests.storage=0")})
 	if got := usage(claims); got != "q: requests.storage=1536Mi" {

@@ -3,11 +3,11 @@ package quota
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -54,8 +54,8 @@ func TestLoadConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("\n got %v\nwant %v", got, test.want)
 			}
 		})
 	}

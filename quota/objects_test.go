@@ -140,6 +140,7 @@ func TestResourceClaimUsage(t *testing.T) {
 		"two classes":        {newClaim(exactly("gpu", 5), exactly("tpu", 1)), gpu + "5" + extended + "5" + tpu},
 		"all":                {newClaim(inMode(all)), gpu + "32" + extended + "32"},
 		"unknown-count-mode": {newClaim(inMode("future-mode")), gpu + "0"},
+		"no class":           {newClaim(exactly("", 1)), ",.deviceclass.resource.k8s.io/devices=1"},
 		"unknown request":    {newClaim(resourcev1.DeviceRequest{}), ""},
 		"prioritized-list":   {newClaim(firstOf(sub("gpu", exact, 1))), gpu + "1" + extended + "1"},
 		"prioritized-list-multiple-subrequests": {

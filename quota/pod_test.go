@@ -102,7 +102,12 @@ func TestPodUsageInResize(t *testing.T) {
 		"smaller than actual":  {newPod(c, status("cpu=150m,memory=250Mi", "")), "cpu=150m,memory=250Mi"},
 		"smaller than granted": {newPod(c, status("cpu=50m", "cpu=170m,memory=10Mi")), "cpu=170m,memory=200Mi"},
 		"infeasible":           {newPod(c, status("cpu=50m,memory=50Mi", "cpu=60m,memory=40Mi"), infeasible), "cpu=60m,memory=50Mi"},
-		"status without any":   {newPod(c, func(pod *corev1.Pod) { pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1) }), "cpu=100m,memory=200Mi"},
+		"sidecar": {
+			newPod(withInit(sidecar(box("s", "cpu=100m,memory=200Mi", ""))), func(pod *corev1.Pod) {
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s", Resources: &corev1.ResourceRequirements{Requests: list("cpu=150m")}}}
+			}), "cpu=150m,memory=200Mi",
+		},
+		"status without any": {newPod(c, func(pod *corev1.Pod) { pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1) }), "cpu=100m,memory=200Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := cost(t, pods, test.pod)

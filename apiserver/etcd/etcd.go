@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,9 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 			s.release()
 		}
 	}()
+	if err := check(dir); err != nil {
+		return nil, err
+	}
 	socket, err := s.socketPath(dir)
 	if err != nil {
 		return nil, err
@@ -83,16 +87,30 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, nowhere
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.QuotaBackendBytes = 8 << 30 // etcd's own recommendation for the most
-	fatal := &fatalHook{dir: dir}
+	fatal := &fatalHook{dir: dir, failed: make(chan string, 1)}
 	// While it starts and while it stops, etcd reports as errors what is none for a single member.
 	s.level = zap.NewAtomicLevelAt(zapcore.DPanicLevel)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(s.level, fatal))
 
-	if s.etcd, err = startRecovering(cfg); err != nil {
+	starting := make(chan error, 1)
+	go func() {
+		var err error
+		s.etcd, err = startRecovering(cfg)
+		starting <- err
+	}()
+	// What fails in a goroutine of etcd's leaves it in a state in which it can't be closed.
+	select {
+	case err = <-starting:
+	case message := <-fatal.failed:
+		err = errors.New(message)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("etcd can't start on data directory %s: %w", dir, err)
 	}
 	select {
 	case <-s.etcd.Server.ReadyNotify():
+	case message := <-fatal.failed:
+		return nil, fmt.Errorf("etcd can't start on data directory %s: %s", dir, message)
 	case err := <-s.etcd.Err():
 		s.etcd.Close()
 		return nil, fmt.Errorf("etcd on data directory %s stopped: %w", dir, err)
@@ -108,7 +126,7 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	return s, nil
 }
 
-// startRecovering turns the panics by which etcd reports a damaged or unwritable directory into errors.
+// startRecovering turns panics into errors.
 func startRecovering(cfg *embed.Config) (server *embed.Etcd, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -177,6 +195,7 @@ func (s *Server) socketPath(dir string) (string, error) {
 type fatalHook struct {
 	dir     string
 	started atomic.Bool
+	failed  chan string // gets the first failure of a start
 }
 
 // OnWrite implements zapcore.CheckWriteHook.
@@ -191,7 +210,12 @@ func (h *fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field)
 		fmt.Fprintf(os.Stderr, "gatehouse: etcd can't store in data directory %s: %s\n", h.dir, message)
 		os.Exit(1)
 	}
-	panic(strings.TrimSpace(message))
+	select {
+	case h.failed <- strings.TrimSpace(message):
+	default:
+	}
+	// The goroutine is one of etcd's, where a panic would end the process.
+	runtime.Goexit()
 }
 
 // logger writes etcd's log from level on to the standard error output.

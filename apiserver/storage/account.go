@@ -88,26 +88,23 @@ type quotaList struct {
 	entries  []quotaEntry
 }
 
-// quotaEntry is a state of a quota. A key's creation and the number of its writes since tell its states apart, and unlike
-// its revision can be told before they have come to be.
+// quotaEntry is a state of a quota: what is stored, and what it means. The stored bytes can be told before they are stored,
+// which a revision can't, and unlike the number of a key's writes they can't be anybody else's.
 type quotaEntry struct {
-	key              string
-	created, version int64
-	quota            *corev1.ResourceQuota
+	key   string
+	data  string
+	quota *corev1.ResourceQuota
 }
 
-func (e quotaEntry) holds() []clientv3.Cmp {
-	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.created),
-		clientv3.Compare(clientv3.Version(e.key), "=", e.version),
-	}
-}
+func (e quotaEntry) holds() clientv3.Cmp { return clientv3.Compare(clientv3.Value(e.key), "=", e.data) }
+
+func (e quotaEntry) put() clientv3.Op { return clientv3.OpPut(e.key, e.data) }
 
 // holds are the conditions under which the quotas below prefix are in this state.
 func (l *quotaList) holds(prefix string) []clientv3.Cmp {
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", l.revision+1)}
 	for _, e := range l.entries {
-		conditions = append(conditions, e.holds()...)
+		conditions = append(conditions, e.holds())
 	}
 	return conditions
 }
@@ -126,17 +123,22 @@ func (l *quotaList) without(key string) *quotaList {
 	return &quotaList{revision: l.revision, entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
 }
 
-// after is the state once the moved quotas have been written, and what is written.
-func (l *quotaList) after(moved []*corev1.ResourceQuota) (next *quotaList, written []quotaEntry) {
+// after is the state once the moved quotas have been written, and the writes that make it so.
+func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string, q *corev1.ResourceQuota) (string, error)) (*quotaList, []clientv3.Op, error) {
 	if len(moved) == 0 {
-		return l, nil
+		return l, nil, nil
 	}
-	next = &quotaList{revision: l.revision, entries: slices.Clone(l.entries)}
+	next := &quotaList{revision: l.revision, entries: slices.Clone(l.entries)}
+	var writes []clientv3.Op
 	for _, q := range moved {
 		i := slices.IndexFunc(next.entries, func(e quotaEntry) bool { return e.quota.UID == q.UID })
-		next.entries[i].quota = q
-		next.entries[i].version++
-		written = append(written, next.entries[i])
+		entry := &next.entries[i]
+		data, err := encode(entry.key, q)
+		if err != nil {
+			return nil, nil, err
+		}
+		entry.quota, entry.data = q, data
+		writes = append(writes, entry.put())
 	}
-	return next, written
+	return next, writes, nil
 }

@@ -158,12 +158,16 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 	return err
 }
 
-func (s *accounted) encode(ctx context.Context, key string, object runtime.Object) ([]byte, error) {
-	plain, err := runtime.Encode(s.codec, object)
-	if err != nil {
-		return nil, err
+// encoder makes of a quota what is stored at key.
+func (s *accounted) encoder(ctx context.Context) func(key string, q *corev1.ResourceQuota) (string, error) {
+	return func(key string, q *corev1.ResourceQuota) (string, error) {
+		plain, err := runtime.Encode(s.codec, q)
+		if err != nil {
+			return "", err
+		}
+		data, err := s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
+		return string(data), err
 	}
-	return s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
 }
 
 func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, revision int64) (*quotaList, error) {
@@ -173,7 +177,7 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		if err := s.decode(ctx, string(kv.Key), kv.Value, q); err != nil {
 			return nil, err
 		}
-		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), created: kv.CreateRevision, version: kv.Version, quota: q})
+		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: string(kv.Value), quota: q})
 	}
 	return list, nil
 }

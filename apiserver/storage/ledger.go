@@ -147,11 +147,26 @@ func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *accou
 
 // charge moves the quotas with the write.
 func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w write, change quota.Change) (outcome, error) {
-	s, prefix := l.quotas(namespace)
+	settled := false
 	for {
-		flight, err := l.decide(ctx, namespace, a, w, change, s, prefix)
+		flight, refusal, err := l.decide(ctx, namespace, a, w, change, settled)
 		if err != nil {
 			return outcome{}, err
+		}
+		if refusal != nil && settled {
+			return outcome{}, w.enforced.Refuse(refusal)
+		}
+		if refusal != nil {
+			// There may be no room only for what is under way and may fail yet. Where there is none in what is stored
+			// nobody's turn is needed to say so.
+			if refusal, err = l.full(ctx, namespace, w, change); err != nil {
+				return outcome{}, err
+			}
+			if refusal != nil {
+				return outcome{}, w.enforced.Refuse(refusal)
+			}
+			settled = true
+			continue
 		}
 		select {
 		case result := <-flight:
@@ -165,41 +180,40 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w wri
 	}
 }
 
-// decide decides the write in its turn, and sends off its transaction.
-func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w write, change quota.Change, s *accounted, prefix string) (<-chan landing, error) {
-	if err := a.wait(ctx); err != nil {
+// full returns why the write must not be, on what is stored now; nil where it may be or that isn't known.
+func (l *Ledger) full(ctx context.Context, namespace string, w write, change quota.Change) (refusal, err error) {
+	list, err := l.read(ctx, namespace)
+	if err != nil || slices.ContainsFunc(list.entries, func(e quotaEntry) bool { return !quota.Known(e.quota) }) {
 		return nil, err
 	}
-	defer a.done()
-	fresh := false
-	for {
-		if a.tip == nil || a.stale.Load() {
-			if err := l.refresh(ctx, namespace, a); err != nil {
-				return nil, err
-			}
-			fresh = true
-		}
-		moved, refusal := w.admit(change, a.tip)
-		if refusal != nil && !fresh {
-			a.tip = nil
-			continue
-		}
-		if refusal != nil {
-			return nil, w.enforced.Refuse(refusal)
-		}
-		conditions := a.tip.holds(prefix)
-		next, written := a.tip.after(moved)
-		operations := make([]clientv3.Op, len(written))
-		for i, entry := range written {
-			data, err := s.encode(ctx, entry.key, entry.quota)
-			if err != nil {
-				return nil, err
-			}
-			operations[i] = clientv3.OpPut(entry.key, string(data))
-		}
-		a.tip = next
-		return l.send(ctx, a, w, conditions, operations), nil
+	_, refusal = w.admit(change, list)
+	return refusal, nil
+}
+
+// decide decides the write in its turn, and sends off its transaction. With settled, it waits for what is under way, and decides on
+// what is stored then.
+func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w write, change quota.Change, settled bool) (flight <-chan landing, refusal, err error) {
+	if err := a.wait(ctx); err != nil {
+		return nil, nil, err
 	}
+	defer a.done()
+	if settled || a.tip == nil || a.stale.Load() {
+		if err := l.refresh(ctx, namespace, a); err != nil {
+			return nil, nil, err
+		}
+	}
+	moved, refusal := w.admit(change, a.tip)
+	if refusal != nil {
+		return nil, refusal, nil
+	}
+	s, prefix := l.quotas(namespace)
+	next, writes, err := a.tip.after(moved, s.encoder(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	conditions := a.tip.holds(prefix)
+	a.tip = next
+	return l.send(ctx, a, w, conditions, writes), nil, nil
 }
 
 // landing is how a transaction ended.
@@ -292,17 +306,17 @@ func (l *Ledger) recount(ctx context.Context, namespace string, entry quotaEntry
 	if err != nil {
 		return fmt.Errorf("usage of quota %s/%s: %w", namespace, entry.quota.Name, err)
 	}
-	q := entry.quota.DeepCopy()
-	q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: total}
-	if apiequality.Semantic.DeepEqual(q.Status, entry.quota.Status) {
+	counted := entry
+	counted.quota = entry.quota.DeepCopy()
+	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
+	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {
 		return nil
 	}
 	s, _ := l.quotas(namespace)
-	data, err := s.encode(ctx, entry.key, q)
-	if err != nil {
+	if counted.data, err = s.encoder(ctx)(counted.key, counted.quota); err != nil {
 		return err
 	}
-	_, err = l.backend.Client().KV.Txn(ctx).If(entry.holds()...).Then(clientv3.OpPut(entry.key, string(data))).Commit()
+	_, err = l.backend.Client().KV.Txn(ctx).If(entry.holds()).Then(counted.put()).Commit()
 	return err
 }
 
@@ -356,17 +370,11 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w write) (ou
 		if refusal != nil {
 			return outcome{}, w.enforced.Refuse(refusal)
 		}
-		conditions := others.holds(prefix)[1:] // one that is made here is among those below the prefix
-		var operations []clientv3.Op
-		_, written := others.after(moved)
-		for _, entry := range written {
-			data, err := s.encode(ctx, entry.key, entry.quota)
-			if err != nil {
-				return outcome{}, err
-			}
-			operations = append(operations, clientv3.OpPut(entry.key, string(data)))
+		_, writes, err := others.after(moved, s.encoder(ctx))
+		if err != nil {
+			return outcome{}, err
 		}
-		result, err := l.transact(ctx, w, conditions, operations)
+		result, err := l.transact(ctx, w, others.holds(prefix), writes)
 		if err != nil || result.conflict {
 			return result.outcome, err
 		}

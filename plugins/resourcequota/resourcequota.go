@@ -34,7 +34,7 @@ const attempts = 10
 // Descriptor is the plugin for plugins.List.
 var Descriptor = chain.Descriptor{
 	Name:    "ResourceQuota",
-	Summary: "Keeps what a namespace uses within its ResourceQuotas, exactly.",
+	Summary: "Keeps what a namespace uses within its ResourceQuotas.",
 	Phases:  chain.Validating,
 	Default: true,
 	New:     newPlugin,

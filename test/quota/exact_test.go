@@ -1,0 +1,266 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+
+	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/server"
+)
+
+var load = flag.Duration("quota.load", 10*time.Second, "how long TestExact puts load on the quotas")
+
+const clients = 100
+
+// What issue readers ask of quota, with two servers over one etcd and many clients that create, update and delete pods, fail at it
+// in every way there is, and edit the limits meanwhile:
+//
+//	(a) the sum over the stored objects never exceeds the hard limits at any revision unless they were lowered,
+//	(b) status.used equals that sum at every revision,
+//	(c) no request is refused while there is room, and none fails because of a conflict on the quota.
+//
+// The history is read from etcd itself, revision by revision.
+func TestExact(t *testing.T) {
+	store := startEtcd(t)
+	var servers []kubernetes.Interface
+	for range 2 {
+		servers = append(servers, clientOf(gatehousetest.Start(t, over(store), refusing)))
+	}
+	const namespace = "busy"
+	namespaceWith(t, servers[0], namespace, 0)
+	for _, q := range busyQuotas() {
+		if _, err := servers[0].CoreV1().ResourceQuotas(namespace).Create(t.Context(), q, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := record(t, store, namespace)
+
+	ctx, cancel := context.WithTimeout(t.Context(), *load)
+	defer cancel()
+	var running sync.WaitGroup
+	counts := &tally{counts: map[string]int{}}
+	for i := range clients {
+		running.Go(func() {
+			w := &worker{
+				t: t, client: servers[i%len(servers)], namespace: namespace, history: h, tally: counts,
+				random: rand.New(rand.NewPCG(uint64(i), 1)), id: i,
+			}
+			for ctx.Err() == nil {
+				w.step(ctx)
+			}
+		})
+	}
+	running.Go(func() { editLimits(ctx, t, servers, namespace) })
+	running.Wait()
+
+	h.finish(t)
+	h.check(t)
+	t.Logf("%d revisions with pods or quotas; %s", len(h.states), counts)
+	for _, must := range []string{"created", "refused", "deleted", "updated", "exists", "vetoed", "invalid"} {
+		if counts.counts[must] == 0 {
+			t.Errorf("nothing was %s: the load doesn't test that", must)
+		}
+	}
+}
+
+// busyQuotas are small enough to be full most of the time.
+func busyQuotas() []*corev1.ResourceQuota {
+	limits := func(name string, hard map[corev1.ResourceName]string, scopes ...corev1.ResourceQuotaScope) *corev1.ResourceQuota {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}, Scopes: scopes}}
+		for k, v := range hard {
+			q.Spec.Hard[k] = resource.MustParse(v)
+		}
+		return q
+	}
+	return []*corev1.ResourceQuota{
+		limits("all", map[corev1.ResourceName]string{"pods": "40", "requests.cpu": "5", "count/pods": "45"}),
+		limits("short", map[corev1.ResourceName]string{"pods": "15"}, corev1.ResourceQuotaScopeTerminating),
+	}
+}
+
+// editLimits lowers and raises a limit all the time.
+func editLimits(ctx context.Context, t *testing.T, servers []kubernetes.Interface, namespace string) {
+	for i := 0; ctx.Err() == nil; i++ {
+		patch := fmt.Sprintf(`{"spec":{"hard":{"pods":"%d"}}}`, 30+10*(i%3))
+		_, err := servers[i%len(servers)].CoreV1().ResourceQuotas(namespace).Patch(ctx, "all", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("editing the limit: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// worker is one client.
+type worker struct {
+	t         *testing.T
+	client    kubernetes.Interface
+	namespace string
+	history   *history
+	tally     *tally
+	random    *rand.Rand
+	id, n     int
+	mine      []string
+}
+
+// step does one thing at random.
+func (w *worker) step(ctx context.Context) {
+	pods := w.client.CoreV1().Pods(w.namespace)
+	switch choice := w.random.IntN(20); {
+	case choice < 9:
+		w.n++
+		p := pod(fmt.Sprintf("p-%d-%d", w.id, w.n))
+		if w.random.IntN(3) == 0 {
+			seconds := int64(3600)
+			p.Spec.ActiveDeadlineSeconds = &seconds
+		}
+		if w.create(ctx, p) == nil {
+			w.mine = append(w.mine, p.Name)
+		}
+	case choice < 10 && len(w.mine) > 0: // exists already
+		w.create(ctx, pod(w.mine[w.random.IntN(len(w.mine))]))
+	case choice < 11: // a plugin after the quota says no
+		p := pod(fmt.Sprintf("veto-%d", w.id))
+		p.Labels = map[string]string{"veto": "yes"}
+		w.create(ctx, p)
+	case choice < 12: // doesn't validate
+		p := pod(fmt.Sprintf("invalid-%d", w.id))
+		p.Spec.RestartPolicy = "Sometimes"
+		w.create(ctx, p)
+	case choice < 13: // the client goes away
+		gone, cancel := context.WithTimeout(ctx, time.Duration(w.random.IntN(3000))*time.Microsecond)
+		defer cancel()
+		name := fmt.Sprintf("gone-%d-%d", w.id, w.n)
+		w.n++
+		_, _ = pods.Create(gone, pod(name), metav1.CreateOptions{})
+		w.mine = append(w.mine, name)
+	case choice < 15 && len(w.mine) > 0: // from one scope into the other, and the end of a pod
+		name := w.mine[w.random.IntN(len(w.mine))]
+		patch, subresource := `{"spec":{"activeDeadlineSeconds":1800}}`, ""
+		if w.random.IntN(3) == 0 {
+			patch, subresource = `{"status":{"phase":"Succeeded"}}`, "status"
+		}
+		_, err := pods.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, subresources(subresource)...)
+		w.judge(ctx, "updated", err)
+	case len(w.mine) > 0:
+		i := w.random.IntN(len(w.mine))
+		name := w.mine[i]
+		w.mine = append(w.mine[:i], w.mine[i+1:]...)
+		now := int64(0)
+		w.judge(ctx, "deleted", pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	}
+}
+
+func subresources(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+func (w *worker) create(ctx context.Context, p *corev1.Pod) error {
+	before := w.history.revision(ctx)
+	_, err := w.client.CoreV1().Pods(w.namespace).Create(ctx, p, metav1.CreateOptions{})
+	if exceeded(err) {
+		w.history.refused(before, w.history.revision(ctx), p, err)
+	}
+	w.judge(ctx, "created", err)
+	return err
+}
+
+// judge counts what happened, and fails the test where it must not.
+func (w *worker) judge(ctx context.Context, success string, err error) {
+	var status *apierrors.StatusError
+	switch {
+	case err == nil:
+		w.tally.add(success)
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+	case exceeded(err):
+		w.tally.add("refused")
+	case apierrors.IsForbidden(err):
+		w.tally.add("vetoed")
+	case apierrors.IsAlreadyExists(err):
+		w.tally.add("exists")
+	case apierrors.IsNotFound(err):
+		w.tally.add("missing")
+	case apierrors.IsInvalid(err):
+		w.tally.add("invalid")
+	case errors.As(err, &status):
+		w.t.Errorf("%s: %d %s", success, status.ErrStatus.Code, status.ErrStatus.Message)
+	default:
+		w.t.Errorf("%s: %v", success, err)
+	}
+}
+
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (t *tally) add(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[what]++
+}
+
+func (t *tally) String() string { return fmt.Sprint(t.counts) }
+
+// startEtcd runs an etcd for several servers.
+func startEtcd(t testing.TB) *etcd.Server {
+	dir, err := os.MkdirTemp("", "gatehouse-etcd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	store, err := etcd.Start(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Stop)
+	return store
+}
+
+// over makes a server store in that etcd.
+func over(store *etcd.Server) gatehousetest.Option {
+	return func(c *server.Config) { c.API.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()} }
+}
+
+// refusing adds a plugin that refuses, after the quota has admitted, what is labelled veto.
+func refusing(c *server.Config) {
+	c.Plugins = append(append([]chain.Descriptor{}, plugins.List...), chain.Descriptor{
+		Name: "Veto", Summary: "Refuses what is labelled veto", Phases: chain.Validating, Default: true,
+		New: func(io.Reader, *chain.Env) (admission.Interface, error) { return veto{}, nil },
+	})
+}
+
+type veto struct{}
+
+func (veto) Handles(operation admission.Operation) bool { return operation == admission.Create }
+
+func (veto) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if p, ok := a.GetObject().(*corev1.Pod); ok && p.Labels["veto"] != "" {
+		return admission.NewForbidden(a, errors.New("vetoed"))
+	}
+	return nil
+}
