@@ -66,6 +66,9 @@ Lease kube-system/gatehouse-controllers works, the others wait.`,
   gatehouse controllers --kubeconfig=gatehouse-data/admin.kubeconfig`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := options.Validate(); err != nil {
+				return usageError{err}
+			}
 			if kubeconfig == "" {
 				return usageError{errors.New("--kubeconfig is required: the file that says how to reach the server")}
 			}
@@ -73,12 +76,11 @@ Lease kube-system/gatehouse-controllers works, the others wait.`,
 			if err != nil {
 				return usageError{fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)}
 			}
-			if err := options.Validate(); err != nil {
-				return usageError{err}
-			}
 			log.apply(c.ErrOrStderr())
 			log.show(true)
-			return controllers.Run(c.Context(), config, options)
+			ctx, stop := log.untilStopped(c.Context())
+			defer stop()
+			return controllers.Run(ctx, config, options)
 		},
 	}
 	var groups cliflag.NamedFlagSets

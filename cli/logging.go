@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -51,6 +52,16 @@ func (l *logging) apply(out io.Writer) {
 
 // show begins or ends showing warnings and errors.
 func (l *logging) show(shown bool) { l.shown.Store(shown) }
+
+// untilStopped is a context that ends when asked does, a moment later: what a stop makes the server's parts say isn't shown.
+func (l *logging) untilStopped(asked context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
+	context.AfterFunc(asked, func() {
+		l.show(false)
+		stop()
+	})
+	return ctx, stop
+}
 
 // Write implements io.Writer for klog.
 func (l *logging) Write(line []byte) (int, error) {

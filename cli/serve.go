@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -63,14 +62,8 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 		}
 	}
 	log.apply(c.ErrOrStderr())
-	// What a stop makes the server's parts say isn't shown, so that is decided before they hear of it.
-	asked := c.Context()
-	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
+	ctx, stop := log.untilStopped(c.Context())
 	defer stop()
-	context.AfterFunc(asked, func() {
-		log.show(false)
-		stop()
-	})
 	srv, err := server.New(ctx, config)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -42,9 +43,15 @@ func TestDocuments(t *testing.T) {
 			}
 			r := &reader{t: t, dir: t.TempDir(), bin: bin}
 			defer r.stopServer()
+			if strings.HasPrefix(name, "examples/") {
+				// Its reader is in its folder.
+				if err := os.CopyFS(r.dir, os.DirFS(filepath.Dir(document))); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if name == "README.md" {
 				// Its reader is in a clone.
-				if out, err := exec.Command("sh", "-c", `cd "$0" && git ls-files -z | xargs -0 cp --parents -t "$1"`, root, r.dir).CombinedOutput(); err != nil {
+				if out, err := exec.Command("sh", "-c", `cd "$0" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$1"`, root, r.dir).CombinedOutput(); err != nil {
 					t.Fatalf("copying the repository: %v\n%s", err, out)
 				}
 			}
@@ -120,7 +127,13 @@ func (r *reader) startServer(s step) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	server.Stderr = os.Stderr
+	var log bytes.Buffer
+	server.Stderr = &log
+	r.t.Cleanup(func() {
+		if r.t.Failed() {
+			r.t.Logf("%slogs\n%s", s.shell, log.String())
+		}
+	})
 	if err := server.Start(); err != nil {
 		r.t.Fatal(err)
 	}

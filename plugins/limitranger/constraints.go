@@ -1,0 +1,149 @@
+package limitranger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// usage is what a container, a pod or a claim wants to use. limits of a claim are nil and not asked for.
+type usage struct {
+	requests, limits corev1.ResourceList
+}
+
+// podViolations is what a pod has against it, in the order of the LimitRanges and their items.
+func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange) []error {
+	var violations []error
+	var sum *usage // of the whole pod, once it is needed
+	for _, limitRange := range ranges {
+		for i := range limitRange.Spec.Limits {
+			item := &limitRange.Spec.Limits[i]
+			switch item.Type {
+			case corev1.LimitTypeContainer:
+				for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+					for j := range containers {
+						resources := &containers[j].Resources
+						violations = append(violations, usage{resources.Requests, resources.Limits}.violations(item)...)
+					}
+				}
+			case corev1.LimitTypePod:
+				if sum == nil {
+					sum = &usage{
+						requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+						limits:   resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}),
+					}
+				}
+				violations = append(violations, sum.violations(item)...)
+			}
+		}
+	}
+	return violations
+}
+
+// claimViolations is the same for a claim, of which only requests count.
+func claimViolations(claim *corev1.PersistentVolumeClaim, ranges []*corev1.LimitRange) []error {
+	var violations []error
+	requested := usage{requests: claim.Spec.Resources.Requests}
+	for _, limitRange := range ranges {
+		for i := range limitRange.Spec.Limits {
+			if item := &limitRange.Spec.Limits[i]; item.Type == corev1.LimitTypePersistentVolumeClaim {
+				violations = append(violations, each(item.Type, item.Min, requested.min)...)
+				violations = append(violations, each(item.Type, item.Max, requested.maxRequest)...)
+			}
+		}
+	}
+	return violations
+}
+
+func (u usage) violations(item *corev1.LimitRangeItem) []error {
+	violations := each(item.Type, item.Min, u.min)
+	violations = append(violations, each(item.Type, item.Max, u.max)...)
+	return append(violations, each(item.Type, item.MaxLimitRequestRatio, u.ratio)...)
+}
+
+// A constraint says what is wrong with the use of a resource, nil where nothing is.
+type constraint func(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error
+
+// each holds a constraint to every resource that is limited, and is what is wrong in the order of the resources' names.
+func each(of corev1.LimitType, limited corev1.ResourceList, holds constraint) []error {
+	var violations []error
+	for name, enforced := range limited {
+		if err := holds(of, name, enforced); err != nil {
+			violations = append(violations, err)
+		}
+	}
+	// A map has no order. The messages have: they differ from the resource's name on.
+	slices.SortFunc(violations, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return violations
+}
+
+func (u usage) min(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error {
+	request, requested := u.requests[name]
+	limit, limited := u.limits[name]
+	switch {
+	case !requested:
+		return fmt.Errorf("minimum %s usage per %s is %s.  No request is specified", name, of, enforced.String())
+	case request.Cmp(enforced) < 0:
+		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", name, of, enforced.String(), request.String())
+	case limited && limit.Cmp(enforced) < 0:
+		return fmt.Errorf("minimum %s usage per %s is %s, but limit is %s", name, of, enforced.String(), limit.String())
+	}
+	return nil
+}
+
+func (u usage) max(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error {
+	request, requested := u.requests[name]
+	limit, limited := u.limits[name]
+	switch {
+	case !limited:
+		return fmt.Errorf("maximum %s usage per %s is %s.  No limit is specified", name, of, enforced.String())
+	case limit.Cmp(enforced) > 0:
+		return fmt.Errorf("maximum %s usage per %s is %s, but limit is %s", name, of, enforced.String(), limit.String())
+	case requested && request.Cmp(enforced) > 0:
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, enforced.String(), request.String())
+	}
+	return nil
+}
+
+// maxRequest is max for what has no limits.
+func (u usage) maxRequest(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error {
+	request, requested := u.requests[name]
+	switch {
+	case !requested:
+		return fmt.Errorf("maximum %s usage per %s is %s.  No request is specified", name, of, enforced.String())
+	case request.Cmp(enforced) > 0:
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, enforced.String(), request.String())
+	}
+	return nil
+}
+
+func (u usage) ratio(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error {
+	request, limit := u.requests[name], u.limits[name]
+	switch {
+	case request.IsZero():
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0", name, of, enforced.String())
+	case limit.IsZero():
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0", name, of, enforced.String())
+	}
+	// limit/request > enforced, without dividing. The product is made in a copy: a quantity shares its digits.
+	text := enforced.String()
+	allowed := enforced.DeepCopy()
+	product := allowed.AsDec()
+	if limit.AsDec().Cmp(product.Mul(product, request.AsDec())) > 0 {
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but provided ratio is %f",
+			name, of, text, quotient(limit, request))
+	}
+	return nil
+}
+
+// quotient is for a message, and to the last digit the one that upstream shows.
+func quotient(limit, request resource.Quantity) float64 {
+	if max(limit.Value(), request.Value()) <= resource.MaxMilliValue {
+		return float64(limit.MilliValue()) / float64(request.MilliValue())
+	}
+	return limit.AsApproximateFloat64() / request.AsApproximateFloat64()
+}

@@ -1,0 +1,186 @@
+// Package limitranger is the plugin LimitRanger: it holds pods and persistent volume claims to the LimitRanges
+// of their namespace.
+//
+// A LimitRange has items of three types, each about any resource name:
+//
+//   - Container: what containers get that don't say it themselves (default, defaultRequest), and what each container,
+//     init containers included, must stay within (min, max, maxLimitRequestRatio).
+//   - Pod: what the whole pod must stay within. It is summed as Kubernetes sums it for scheduling: containers and
+//     sidecars together, or the init container that needs most if that is more; pod-level resources where they
+//     are set; and the overhead of the pod's runtime class.
+//   - PersistentVolumeClaim: what a claim may request.
+//
+// The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase checks what has become of the object,
+// and refuses it with everything that is wrong, by every LimitRange.
+//
+// Pods are limited when they are created and when they are resized: resources can't change otherwise, so no other
+// update of a pod is looked at, and a LimitRange that is made stricter leaves existing pods alone. Claims are limited
+// when they are created and updated. What is being deleted is left alone.
+//
+// # The cache, and when it isn't believed
+//
+// LimitRanges are looked up in a cache that a watch keeps current, a moment late. A LimitRange just created applies to the next
+// request nevertheless:
+//
+//   - A namespace of which the cache shows no LimitRange is listed live, by one request for all that wait for it. That there are
+//     none is then remembered for 30 seconds, as it is so in most namespaces.
+//   - A LimitRange whose creation passed here is remembered for 30 seconds. As long as the cache doesn't show it, requests
+//     in its namespace list live.
+package limitranger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "LimitRanger"
+
+var (
+	pods        = corev1.Resource("pods")
+	claims      = corev1.Resource("persistentvolumeclaims")
+	limitRanges = corev1.Resource("limitranges")
+)
+
+// Descriptor is LimitRanger, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their namespace",
+	Phases:  chain.Mutating | chain.Validating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		informer := env.Informers.Core().V1().LimitRanges()
+		p := &plugin{
+			Handler: admission.NewHandler(admission.Create, admission.Update),
+			ranges:  newRanges(env.Client, informer.Lister()),
+		}
+		p.SetReadyFunc(informer.Informer().HasSynced)
+		return p, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	ranges *ranges
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit sets the defaults of a pod's containers. Claims have none: they can't be without a request.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods {
+		return nil
+	}
+	found, err := p.find(ctx, a)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	pod, ok := a.GetObject().(*corev1.Pod)
+	if !ok {
+		return unexpected(a)
+	}
+	again := a.GetReinvocationContext()
+	setDefaults(pod, found, again != nil && again.IsReinvoke())
+	return nil
+}
+
+// Validate refuses a pod or claim that is outside of what any LimitRange allows.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() == limitRanges {
+		p.notice(a)
+		return nil
+	}
+	found, err := p.find(ctx, a)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	var violations []error
+	switch object := a.GetObject().(type) {
+	case *corev1.Pod:
+		violations = podViolations(object, found)
+	case *corev1.PersistentVolumeClaim:
+		violations = claimViolations(object, found)
+	default:
+		return unexpected(a)
+	}
+	if err := utilerrors.NewAggregate(violations); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+// notice takes notice of a LimitRange that is about to be created. That is in the validating phase, when it has its name.
+func (p *plugin) notice(a admission.Attributes) {
+	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || a.IsDryRun() {
+		return
+	}
+	if limitRange, err := meta.Accessor(a.GetObject()); err == nil {
+		p.ranges.notice(a.GetNamespace(), limitRange.GetName())
+	}
+}
+
+// find is the LimitRanges that apply to the request, in the order of their names.
+func (p *plugin) find(ctx context.Context, a admission.Attributes) ([]*corev1.LimitRange, error) {
+	if !limited(a) {
+		return nil, nil
+	}
+	if old := a.GetOldObject(); old != nil {
+		stored, err := meta.Accessor(old)
+		if err != nil {
+			return nil, admission.NewForbidden(a, err)
+		}
+		if stored.GetDeletionTimestamp() != nil {
+			return nil, nil // nothing must keep it from going, the removal of a finalizer say
+		}
+	}
+	if !p.WaitForReady() {
+		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	found, err := p.ranges.list(ctx, a.GetNamespace())
+	if err != nil {
+		return nil, admission.NewForbidden(a, err)
+	}
+	return found, nil
+}
+
+// limited tells whether the request may state resources.
+func limited(a admission.Attributes) bool {
+	switch a.GetResource().GroupResource() {
+	case pods:
+		switch a.GetOperation() {
+		case admission.Create:
+			return a.GetSubresource() == ""
+		case admission.Update:
+			return a.GetSubresource() == "resize"
+		}
+	case claims:
+		return a.GetSubresource() == ""
+	}
+	return false
+}
+
+func unexpected(a admission.Attributes) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name, a.GetResource().Resource, a.GetObject()))
+}

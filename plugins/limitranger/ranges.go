@@ -1,0 +1,129 @@
+package limitranger
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+)
+
+const (
+	// liveMemory is how long a namespace without LimitRanges is not listed live again, and how long a
+	// creation is remembered: longer than any cache lags.
+	liveMemory = 30 * time.Second
+	// namespacesRemembered is a bound on memory; upstream has the same.
+	namespacesRemembered = 10_000
+	// liveTimeout bounds a live list, which no single client can cancel as others may wait for it.
+	liveTimeout = 10 * time.Second
+)
+
+// ranges knows the LimitRanges of every namespace.
+type ranges struct {
+	client kubernetes.Interface
+	cache  corev1listers.LimitRangeLister
+
+	// none holds the namespaces that a live list found without LimitRanges. What a list did find is not held: the cache
+	// shows it in a moment, and must then be believed when it shows that it has gone.
+	none  *cache.LRUExpireCache
+	lists singleflight.Group
+
+	// created holds, by namespace, the names of LimitRanges whose creation passed here.
+	created *cache.LRUExpireCache
+	// noticing guards what is read from created to be written back.
+	noticing sync.Mutex
+}
+
+func newRanges(client kubernetes.Interface, lister corev1listers.LimitRangeLister) *ranges {
+	return &ranges{
+		client:  client,
+		cache:   lister,
+		none:    cache.NewLRUExpireCache(namespacesRemembered),
+		created: cache.NewLRUExpireCache(namespacesRemembered),
+	}
+}
+
+// list is the LimitRanges of a namespace in the order of their names. They belong to the cache.
+func (r *ranges) list(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
+	if len(r.missing(namespace)) > 0 {
+		// Not by joining a list that may have begun before the creation.
+		return r.live(ctx, namespace)
+	}
+	found, err := r.cache.LimitRanges(namespace).List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 0 {
+		return inOrder(found), nil
+	}
+	if _, ok := r.none.Get(namespace); ok {
+		return nil, nil
+	}
+	listing := r.lists.DoChan(namespace, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
+		defer cancel()
+		found, err := r.live(ctx, namespace)
+		if err == nil && len(found) == 0 {
+			r.none.Add(namespace, nil, liveMemory)
+		}
+		return found, err
+	})
+	select {
+	case listed := <-listing:
+		if listed.Err != nil {
+			return nil, listed.Err
+		}
+		return listed.Val.([]*corev1.LimitRange), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (r *ranges) live(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
+	list, err := r.client.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*corev1.LimitRange, len(list.Items))
+	for i := range list.Items {
+		found[i] = &list.Items[i]
+	}
+	return inOrder(found), nil
+}
+
+// inOrder sorts by name, so that every server at every time takes the same default where several LimitRanges have one.
+func inOrder(found []*corev1.LimitRange) []*corev1.LimitRange {
+	slices.SortFunc(found, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// notice remembers that a LimitRange is being created.
+func (r *ranges) notice(namespace, name string) {
+	r.noticing.Lock()
+	defer r.noticing.Unlock()
+	r.created.Add(namespace, append(r.missing(namespace), name), liveMemory)
+}
+
+// missing is the names of LimitRanges that were created here and that the cache doesn't show yet.
+func (r *ranges) missing(namespace string) []string {
+	created, ok := r.created.Get(namespace)
+	if !ok {
+		return nil
+	}
+	var missing []string
+	for _, name := range created.([]string) {
+		if _, err := r.cache.LimitRanges(namespace).Get(name); apierrors.IsNotFound(err) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}

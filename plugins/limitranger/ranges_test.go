@@ -1,0 +1,229 @@
+package limitranger
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gatehouse.dev/chain/chaintest"
+)
+
+var strict = item(corev1.LimitTypeContainer, "max cpu=100m")
+
+var (
+	tooMuch  = chaintest.Create(pod(container("c", "cpu=1", "cpu=1")))
+	tooMuch1 = wrong("maximum cpu usage per Container is 100m, but limit is 1")
+)
+
+// live makes live lists answer something else than the cache holds.
+func live(plugin *chaintest.Plugin, err error, ranges ...*corev1.LimitRange) {
+	plugin.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
+		list := &corev1.LimitRangeList{}
+		for _, r := range ranges {
+			list.Items = append(list.Items, *r)
+		}
+		return true, list, err
+	})
+}
+
+// lists is how many live lists there have been; it begins anew with each call.
+func lists(plugin *chaintest.Plugin) int {
+	n := 0
+	for _, call := range plugin.Calls() {
+		if call == "list limitranges ns/" {
+			n++
+		}
+	}
+	plugin.Client.ClearActions()
+	return n
+}
+
+func TestTheCacheDoesWhereItHasAny(t *testing.T) {
+	plugin := newPlugin(t, limitRange("limits", strict))
+	plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+	if calls := plugin.Calls(); len(calls) != 0 {
+		t.Errorf("calls: %q", calls)
+	}
+}
+
+func TestNoneIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		for range 3 {
+			plugin.Admit(t, tooMuch).Admitted(t)
+			plugin.Validate(t, tooMuch).Admitted(t)
+		}
+		if calls := plugin.Calls(); !slices.Equal(calls, []string{"list limitranges ns/"}) {
+			t.Errorf("calls: %q", calls)
+		}
+		plugin.Client.ClearActions()
+		time.Sleep(liveMemory)
+		plugin.Validate(t, tooMuch).Admitted(t)
+		if n := lists(plugin); n != 0 {
+			t.Errorf("%d lists before the time is over", n)
+		}
+		time.Sleep(time.Millisecond)
+		plugin.Validate(t, tooMuch).Admitted(t)
+		if n := lists(plugin); n != 1 {
+			t.Errorf("%d lists after the time", n)
+		}
+	})
+}
+
+// Source: upstream's TestLimitRanger_GetLimitRangesFixed22422.
+func TestSimultaneousRequestsShareALiveList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		lists := 0
+		plugin.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
+			lists++
+			time.Sleep(time.Second)
+			return true, &corev1.LimitRangeList{Items: []corev1.LimitRange{*limitRange("limits", strict)}}, nil
+		})
+		validation := plugin.Interface.(admission.ValidationInterface)
+		for i, namespace := range []string{"ns", "other"} {
+			var group sync.WaitGroup
+			for range 10 {
+				group.Go(func() {
+					if err := validation.Validate(t.Context(), create(namespace), nil); err == nil || err.Error() != tooMuch1 {
+						t.Errorf("got %v", err)
+					}
+				})
+			}
+			group.Wait()
+			if lists != i+1 {
+				t.Errorf("%d lists, want one for each namespace", lists)
+			}
+		}
+	})
+}
+
+func create(namespace string) admission.Attributes {
+	return admission.NewAttributesRecord(tooMuch.Object, nil, corev1.SchemeGroupVersion.WithKind("Pod"), namespace, "p",
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
+}
+
+// The client that began the list goes; the one that joined it gets the answer.
+func TestAClientThatGoesDoesNotTakeOthersAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		plugin.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
+			time.Sleep(time.Second)
+			return true, &corev1.LimitRangeList{}, nil
+		})
+		validation := plugin.Interface.(admission.ValidationInterface)
+		gone, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() {
+			if err := validation.Validate(gone, create("ns"), nil); err == nil || err.Error() != `pods "p" is forbidden: context canceled` {
+				t.Errorf("the client that goes: %v", err)
+			}
+		})
+		synctest.Wait()
+		group.Go(func() {
+			if err := validation.Validate(t.Context(), create("ns"), nil); err != nil {
+				t.Errorf("the client that stays: %v", err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		group.Wait()
+	})
+}
+
+func TestFailingListIsARefusal(t *testing.T) {
+	plugin := newPlugin(t)
+	live(plugin, errors.New("no leader"))
+	plugin.Admit(t, tooMuch).Refused(t, 403, `pods "p" is forbidden: no leader`)
+	plugin.Validate(t, tooMuch).Refused(t, 403, `pods "p" is forbidden: no leader`)
+	if n := lists(plugin); n != 2 {
+		t.Errorf("a failure is remembered: %d lists", n)
+	}
+}
+
+// The cache of these tests doesn't learn of what is created.
+func TestAppliesToTheNextRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		plugin.Validate(t, tooMuch).Admitted(t) // and so it is remembered that there are none
+		created := limitRange("limits", strict)
+		plugin.Validate(t, chaintest.Create(created)).Admitted(t)
+		live(plugin, nil, created)
+		lists(plugin)
+		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		if n := lists(plugin); n != 2 {
+			t.Errorf("%d lists", n)
+		}
+		time.Sleep(liveMemory + time.Millisecond)
+		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+	})
+}
+
+func TestASecondOneAppliesToTheNextRequest(t *testing.T) {
+	plugin := newPlugin(t, limitRange("loose", item(corev1.LimitTypeContainer, "max cpu=9")))
+	plugin.Validate(t, tooMuch).Admitted(t)
+	live(plugin, nil, limitRange("loose", item(corev1.LimitTypeContainer, "max cpu=9")), limitRange("strict", strict))
+
+	for _, request := range []chaintest.Request{
+		chaintest.Create(limitRange("strict", strict)).AsDryRun(),
+		chaintest.Update(limitRange("strict", strict), limitRange("strict", strict)),
+		chaintest.Create(limitRange("loose", strict)), // which exists already
+	} {
+		plugin.Validate(t, request).Admitted(t)
+		plugin.Validate(t, tooMuch).Admitted(t)
+	}
+	if n := lists(plugin); n != 0 {
+		t.Errorf("%d lists, although nothing new is created", n)
+	}
+	plugin.Validate(t, chaintest.Create(limitRange("strict", strict))).Admitted(t)
+	plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+}
+
+func TestTheCacheIsBelievedOnceItHasCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		for _, name := range []string{"a", "b"} {
+			r := limitRange(name, strict)
+			plugin.Validate(t, chaintest.Create(r)).Admitted(t)
+			if err := plugin.Client.Tracker().Add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		if n := lists(plugin); n != 0 {
+			t.Errorf("%d lists", n)
+		}
+	})
+}
+
+// Upstream holds on to what a live list found for 30 seconds, even if it has gone.
+func TestWhatHasGoneNoLongerApplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		live(plugin, nil, limitRange("limits", strict))
+		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		live(plugin, nil)
+		plugin.Validate(t, tooMuch).Admitted(t)
+	})
+}
+
+func TestGeneratedNamesAreNoticed(t *testing.T) {
+	plugin := newPlugin(t)
+	generated := limitRange("limits-x7f9q", strict)
+	request := chaintest.Create(generated)
+	request.Name = "" // of the request, which named none
+	plugin.Validate(t, request).Admitted(t)
+	live(plugin, nil, generated)
+	plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+}
