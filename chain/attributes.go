@@ -134,6 +134,11 @@ func (v *versioned) writeBack() error {
 	if current.pristine == nil || reflect.DeepEqual(current.pristine, current.shown) {
 		return nil
 	}
+	// What a plugin added lacks its defaults, which the server gave the rest when it decoded the request. kube-apiserver does
+	// the same after a mutating webhook.
+	if defaulter := v.interfaces.GetObjectDefaulter(); defaulter != nil {
+		defaulter.Default(current.shown)
+	}
 	internal := v.Attributes.GetObject()
 	// Converting into a new object, not over the present one: a conversion may set a field only
 	// where its source has one, and would leave there what a plugin removed. And

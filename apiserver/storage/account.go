@@ -16,9 +16,8 @@ import (
 // its transaction holds only if they did. etcd gets them in that order and writes several to its log at once. Where one
 // fails, those behind it fail too; then everything lands, the quotas are read again, and who failed is decided anew.
 type account struct {
-	// empty is a state in which the namespace has no quotas, for writes that need nothing else; nil where it had some
-	// or nothing is known.
-	empty atomic.Pointer[quotaList]
+	// last is the state last read, to tell namespaces that have quotas from those that have none; nil where nothing is known.
+	last atomic.Pointer[quotaList]
 
 	// turn has room for the one write that is being decided. It guards tip.
 	turn chan struct{}

@@ -126,22 +126,22 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w write) (outcome
 
 // commitUnbounded commits a write in a namespace that has no quotas. Where it has some, nothing is decided.
 func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *account, w write) (result outcome, decided bool, err error) {
-	list := a.empty.Load()
+	list := a.last.Load()
 	if list == nil {
 		if list, err = l.read(ctx, namespace); err != nil {
 			return outcome{}, false, err
 		}
-		if len(list.entries) > 0 {
-			return outcome{}, false, nil
-		}
-		a.empty.Store(list)
+		a.last.Store(list)
+	}
+	if len(list.entries) > 0 {
+		return outcome{}, false, nil
 	}
 	_, prefix := l.quotas(namespace)
 	landed, err := l.transact(ctx, w, list.holds(prefix), nil)
 	if err != nil || landed.succeeded || landed.conflict {
 		return landed.outcome, true, err
 	}
-	a.empty.Store(nil)
+	a.last.Store(nil)
 	return outcome{}, false, nil
 }
 
@@ -292,6 +292,7 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 		i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return !quota.Known(e.quota) })
 		if i < 0 {
 			a.tip = list
+			a.last.Store(list)
 			return nil
 		}
 		if err := l.recount(ctx, namespace, list.entries[i]); err != nil {
