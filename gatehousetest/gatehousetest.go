@@ -20,6 +20,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 )
@@ -32,6 +33,8 @@ type Server struct {
 	Kubeconfig string
 	// DataDir is where the server keeps everything.
 	DataDir string
+	// Etcd is the server's own etcd, to look at what is stored; nil where it uses another.
+	Etcd *etcd.Server
 
 	stop func()
 }
@@ -90,6 +93,7 @@ func StartIn(t testing.TB, dir string, options ...Option) *Server {
 		Config:     srv.AdminConfig(),
 		Kubeconfig: filepath.Join(dir, "admin.kubeconfig"),
 		DataDir:    dir,
+		Etcd:       srv.Etcd(),
 		stop: sync.OnceFunc(func() {
 			cancel()
 			if err := <-ended; err != nil {

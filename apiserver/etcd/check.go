@@ -14,25 +14,18 @@ import (
 )
 
 // check says what is wrong with the data in dir, if anything is. etcd would find most of it, too, but in goroutines of its
-// own, where it ends the process with their stacks; and with a log that lost its end it waits for ever, since it takes every
-// new entry for one that its database has already.
-func check(dir string) (err error) {
-	database, log := filepath.Join(dir, "member", "snap", "db"), filepath.Join(dir, "member", "wal")
-	info, err := os.Stat(database)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // a new member, or one that makes its database anew from its log
-	} else if err != nil {
-		return err
-	}
-	if info.Size() == 0 {
-		return nil // a start that was interrupted
-	}
-	stored, err := checkDatabase(database, info.Size())
+// own, where it ends the process with their stacks. In two cases it would wait for ever: with a log that lost its end, since it takes every new
+// entry for one that its database has already; and with one that was killed before its first entry, since it then knows of no member that could
+// lead. The latter has no data, and is removed.
+func check(dir string) error {
+	member := filepath.Join(dir, "member")
+	database, log := filepath.Join(member, "snap", "db"), filepath.Join(member, "wal")
+	stored, err := checkDatabase(database)
 	if err != nil {
 		return fmt.Errorf("the database %s is damaged: %w", database, err)
 	}
-	if stored == 0 {
-		return nil
+	if stored == 0 && !wal.Exist(log) {
+		return nil // a new member
 	}
 	logged, err := lastLogged(log)
 	if err != nil {
@@ -41,11 +34,21 @@ func check(dir string) (err error) {
 	if logged < stored {
 		return fmt.Errorf("the log %s is damaged: it ends at entry %d, and the database has entry %d", log, logged, stored)
 	}
+	if logged == 0 {
+		return os.RemoveAll(member)
+	}
 	return nil
 }
 
-// checkDatabase walks through all of a database's pages, and returns the index of the last log entry that is in it.
-func checkDatabase(name string, size int64) (index uint64, err error) {
+// checkDatabase walks through all of a database's pages, and returns the index of the last log entry that is in it. That is 0 for one
+// which has nothing yet, or isn't there: it is made anew from the log.
+func checkDatabase(name string) (index uint64, err error) {
+	info, err := os.Stat(name)
+	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
 	// What is read beyond the file's end is a fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -59,8 +62,8 @@ func checkDatabase(name string, size int64) (index uint64, err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > size {
-			return fmt.Errorf("it has %d bytes of %d", size, tx.Size())
+		if tx.Size() > info.Size() {
+			return fmt.Errorf("it has %d bytes of %d", info.Size(), tx.Size())
 		}
 		if meta := tx.Bucket([]byte("meta")); meta != nil {
 			if b := meta.Get([]byte("consistent_index")); len(b) == 8 {

@@ -40,6 +40,9 @@ const (
 	// large log takes seconds, not minutes.
 	startTimeout = time.Minute
 
+	// maxTxnOps is how many conditions a transaction may have. A write in a namespace with quotas has one for each.
+	maxTxnOps = 1024
+
 	// socketPathLimit is the longest path a Unix socket can be bound to on Linux
 	// (sizeof sun_path less the terminating zero).
 	socketPathLimit = 107
@@ -86,6 +89,7 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: socket}}, nowhere
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, nowhere
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.MaxTxnOps = maxTxnOps
 	cfg.QuotaBackendBytes = 8 << 30 // etcd's own recommendation for the most
 	fatal := &fatalHook{dir: dir, failed: make(chan string, 1)}
 	// While it starts and while it stops, etcd reports as errors what is none for a single member.

@@ -7,11 +7,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/gatehousetest"
 )
@@ -58,28 +62,72 @@ func BenchmarkCreate(b *testing.B) {
 	srv := gatehousetest.Start(b)
 	client := clientOf(srv)
 	var n atomic.Int64
-	for _, clients := range []int{1, 100} {
-		for _, quotas := range []int{0, 1, 2} {
-			b.Run(fmt.Sprintf("clients=%d/quotas=%d", clients, quotas), func(b *testing.B) {
-				namespace := fmt.Sprintf("bench-%d", n.Add(1))
-				namespaceWith(b, client, namespace, quotas)
-				work := make(chan struct{})
-				var running sync.WaitGroup
-				for range clients {
-					running.Go(func() {
-						for range work {
-							if _, err := client.CoreV1().Pods(namespace).Create(b.Context(), pod(fmt.Sprintf("p-%d", n.Add(1))), metav1.CreateOptions{}); err != nil {
-								b.Error(err)
-							}
+	for _, c := range []struct{ clients, quotas, pods int }{
+		{1, 0, 0}, {1, 1, 0}, {1, 2, 0}, {1, 10, 0},
+		{100, 0, 0}, {100, 1, 0}, {100, 2, 0}, {100, 10, 0},
+		{1, 0, 50_000}, {1, 2, 50_000}, {100, 2, 50_000},
+	} {
+		b.Run(fmt.Sprintf("clients=%d/quotas=%d/pods=%d", c.clients, c.quotas, c.pods), func(b *testing.B) {
+			clients := c.clients
+			namespace := fmt.Sprintf("bench-%d", n.Add(1))
+			fill(b, srv, client, namespace, c.pods)
+			namespaceWith(b, client, namespace, c.quotas)
+			work := make(chan struct{})
+			var running sync.WaitGroup
+			for range clients {
+				running.Go(func() {
+					for range work {
+						if _, err := client.CoreV1().Pods(namespace).Create(b.Context(), pod(fmt.Sprintf("p-%d", n.Add(1))), metav1.CreateOptions{}); err != nil {
+							b.Error(err)
 						}
-					})
-				}
-				for b.Loop() {
-					work <- struct{}{}
-				}
-				close(work)
-				running.Wait()
-			})
+					}
+				})
+			}
+			for b.Loop() {
+				work <- struct{}{}
+			}
+			close(work)
+			running.Wait()
+		})
+	}
+}
+
+// fill puts pods into a namespace, past the API server, which would take a minute for what is done here in a second.
+func fill(b *testing.B, srv *gatehousetest.Server, client kubernetes.Interface, namespace string, pods int) {
+	b.Helper()
+	if pods == 0 {
+		return
+	}
+	namespaceWith(b, client, "model-of-"+namespace, 0)
+	if _, err := client.CoreV1().Pods("model-of-"+namespace).Create(b.Context(), pod("model"), metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	store := srv.Etcd.Client()
+	model, err := store.KV.Get(b.Context(), "/registry/pods/model-of-"+namespace+"/model")
+	if err != nil || len(model.Kvs) != 1 {
+		b.Fatal(model, err)
+	}
+	decoded, err := runtime.Decode(legacyscheme.Codecs.UniversalDeserializer(), model.Kvs[0].Value)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := decoded.(*corev1.Pod)
+	p.Namespace = namespace
+	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	encoder := legacyscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
+	var ops []clientv3.Op
+	for i := range pods {
+		p.Name, p.UID = fmt.Sprintf("filler-%d", i), types.UID(fmt.Sprintf("filler-%d", i))
+		data, err := runtime.Encode(encoder, p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ops = append(ops, clientv3.OpPut("/registry/pods/"+namespace+"/"+p.Name, string(data)))
+		if len(ops) == 100 || i == pods-1 {
+			if _, err := store.KV.Txn(b.Context()).Then(ops...).Commit(); err != nil {
+				b.Fatal(err)
+			}
+			ops = nil
 		}
 	}
 }

@@ -122,7 +122,10 @@ type worker struct {
 	random    *rand.Rand
 	id, n     int
 	mine      []string
+	tolerant  bool // of servers that are away
 }
+
+var createOptions = metav1.CreateOptions{}
 
 // step does one thing at random.
 func (w *worker) step(ctx context.Context) {
@@ -206,6 +209,8 @@ func (w *worker) judge(ctx context.Context, success string, err error) {
 		w.tally.add("missing")
 	case apierrors.IsInvalid(err):
 		w.tally.add("invalid")
+	case w.tolerant && (!errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)):
+		w.tally.add("away")
 	case errors.As(err, &status):
 		w.t.Errorf("%s: %d %s", success, status.ErrStatus.Code, status.ErrStatus.Message)
 	default:
