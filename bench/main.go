@@ -1,0 +1,235 @@
+// Command bench does the same work with Gatehouse, with Gatehouse without its chain, and with kube-apiserver over etcd,
+// and prints the figures side by side.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"gatehouse.dev/chain"
+)
+
+// chainRounds is how often the chain alone is timed, a second each time.
+const chainRounds = 7
+
+// options say how much is measured.
+type options struct {
+	starts, rounds, pods int
+	idle, timeout        time.Duration
+	write                string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.starts, "starts", 5, "how often each server is started, fresh and again")
+	flag.IntVar(&o.rounds, "rounds", 15, "how many batches of creates each server gets")
+	flag.IntVar(&o.pods, "pods", 1000, "how many pods a batch of 32 clients makes; one client makes a third of it")
+	flag.DurationVar(&o.idle, "idle", 12*time.Second, "how long after it is ready a server's memory is read")
+	flag.DurationVar(&o.timeout, "timeout", 45*time.Minute, "when to give up")
+	flag.StringVar(&o.write, "write", "", "the file whose table to replace; the table is printed in any case")
+	flag.Parse()
+	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// progress says on the standard error output what is going on.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
+}
+
+func run(ctx context.Context, o options) error {
+	dir, err := os.MkdirTemp("", "gatehouse-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := build(ctx, dir); err != nil {
+		return err
+	}
+	r := &results{options: o, subjects: make([]figures, len(subjects)), chain: make([]chainFigures, len(chainCases))}
+	for _, measure := range []func(context.Context, string) error{r.measureStarts, r.measureLoad, r.measureChain} {
+		if err := measure(ctx, dir); err != nil {
+			return err
+		}
+	}
+	report := r.markdown()
+	fmt.Print(report)
+	if o.write != "" {
+		return writeInto(o.write, report)
+	}
+	return nil
+}
+
+// measureStarts starts each server alone, on a new directory and then again on the same one. The first round reads the
+// programs from disk and isn't counted.
+func (r *results) measureStarts(ctx context.Context, bin string) error {
+	for round := range r.options.starts + 1 {
+		for i, s := range subjects {
+			dir, err := os.MkdirTemp(bin, "start-")
+			if err != nil {
+				return err
+			}
+			f := &r.subjects[i]
+			fresh, err := start(ctx, s, bin, dir)
+			if err != nil {
+				return err
+			}
+			var m memory
+			if round > 0 {
+				if err = sleep(ctx, r.options.idle); err == nil {
+					m, err = fresh.memory()
+				}
+			}
+			fresh.stop()
+			if err != nil {
+				return err
+			}
+			again, err := start(ctx, s, bin, dir)
+			if err != nil {
+				return err
+			}
+			again.stop()
+			progress("start %d of %d: %-24s %.2f s, again %.2f s, idle %.0f MB", round, r.options.starts, s.name,
+				fresh.start.Seconds(), again.start.Seconds(), m.rss)
+			if round > 0 {
+				f.fresh, f.again = append(f.fresh, fresh.start.Seconds()), append(f.again, again.start.Seconds())
+				f.rss, f.anon = append(f.rss, m.rss), append(f.anon, m.anon)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measureLoad has all servers up and gives each its batch in turn, in an order that rotates, so that what changes on the
+// machine meanwhile changes for all of them and their ratios hold. At the end each is started again, alone.
+func (r *results) measureLoad(ctx context.Context, bin string) error {
+	loads := make([]*load, len(subjects))
+	stop := func() {
+		for _, l := range loads {
+			if l != nil {
+				l.server.stop()
+			}
+		}
+	}
+	defer stop()
+	for i, s := range subjects {
+		dir, err := os.MkdirTemp(bin, "load-")
+		if err != nil {
+			return err
+		}
+		server, err := start(ctx, s, bin, dir)
+		if err != nil {
+			return err
+		}
+		loads[i] = &load{server: server}
+		if err := loads[i].prepare(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	for round := range r.options.rounds {
+		for turn := range subjects {
+			i := (round + turn) % len(subjects)
+			if err := r.measureBatches(ctx, i, loads[i]); err != nil {
+				return fmt.Errorf("%s: %w", subjects[i].name, err)
+			}
+			f := r.subjects[i]
+			progress("load %d of %d: %-24s 1 client %.0f/s, %d clients %.0f/s", round+1, r.options.rounds, subjects[i].name,
+				f.one.rate[round], manyClients, f.many.rate[round])
+		}
+	}
+	stop()
+	r.pods = loads[full].pods
+	for range r.options.starts {
+		for i, s := range subjects {
+			again, err := start(ctx, s, bin, loads[i].server.dir)
+			if err != nil {
+				return err
+			}
+			again.stop()
+			progress("start with %d pods: %-24s %.2f s", r.pods, s.name, again.start.Seconds())
+			r.subjects[i].filled = append(r.subjects[i].filled, again.start.Seconds())
+		}
+	}
+	return nil
+}
+
+// measureBatches makes pods with one client and then with many.
+func (r *results) measureBatches(ctx context.Context, i int, l *load) error {
+	f := &r.subjects[i]
+	spent, creates, err := l.chainTime(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, settle); err != nil {
+		return err
+	}
+	one, err := l.create(ctx, 1, r.options.pods/3)
+	if err != nil {
+		return err
+	}
+	spentThen, createsThen, err := l.chainTime(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, settle); err != nil {
+		return err
+	}
+	many, err := l.create(ctx, manyClients, r.options.pods)
+	if err != nil {
+		return err
+	}
+	f.one.add(one)
+	f.many.add(many)
+	if passed := createsThen - creates; passed > 0 { // none where there is no chain
+		f.admission = append(f.admission, float64((spentThen-spent).Nanoseconds())/1000/passed)
+	}
+	return nil
+}
+
+// measureChain times the chain alone, in this process.
+func (r *results) measureChain(ctx context.Context, bin string) error {
+	return withEnv(ctx, filepath.Join(bin, "chain"), func(env *chain.Env) error {
+		for round := range chainRounds {
+			for i, c := range chainCases {
+				b := testing.Benchmark(func(b *testing.B) { timeChain(b, env, c) })
+				if b.N == 0 {
+					return fmt.Errorf("the chain of %s refuses the pod", c.name)
+				}
+				progress("chain %d of %d: %s: %s %s", round+1, chainRounds, c.name, b, b.MemString())
+				f := &r.chain[i]
+				f.nanoseconds = append(f.nanoseconds, float64(b.T.Nanoseconds())/float64(b.N))
+				f.bytes, f.allocs = append(f.bytes, float64(b.AllocedBytesPerOp())), append(f.allocs, float64(b.AllocsPerOp()))
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

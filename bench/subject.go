@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins"
+)
+
+// measured is the chain that is measured: the plugins that are on by default, and these.
+var measured = chain.Options{Enable: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists"}}
+
+// pluginsOn are the names of the plugins that run, in order.
+func pluginsOn() ([]string, error) {
+	selected, err := measured.Select(plugins.List)
+	var names []string
+	for _, d := range selected {
+		names = append(names, d.Name)
+	}
+	return names, err
+}
+
+// The programs, and the packages they are built from.
+const (
+	gatehouse     = "gatehouse"
+	kubeAPIServer = "kube-apiserver"
+	etcd          = "etcd"
+)
+
+var packages = map[string]string{
+	gatehouse:     "gatehouse.dev/cmd/gatehouse",
+	kubeAPIServer: "k8s.io/kubernetes/cmd/kube-apiserver",
+	etcd:          "go.etcd.io/etcd/server/v3",
+}
+
+// build puts the programs into dir.
+func build(ctx context.Context, dir string) error {
+	for name, pkg := range packages {
+		progress("building %s", name)
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), pkg)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("building %s (to be run in the directory bench): %w", pkg, err)
+		}
+	}
+	return nil
+}
+
+// A subject is one of the servers that are compared.
+type subject struct {
+	name string
+	// run starts the server on a data directory and returns when it is ready.
+	run func(ctx context.Context, s *instance) error
+}
+
+// The subjects' indices. What the others are compared with is bare.
+const (
+	full = iota
+	bare
+	peer
+)
+
+var subjects = []subject{
+	full: {"Gatehouse", func(ctx context.Context, s *instance) error {
+		return s.runGatehouse(ctx, "--enable-admission-plugins="+strings.Join(measured.Enable, ","))
+	}},
+	bare: {"… without the chain", func(ctx context.Context, s *instance) error {
+		return s.runGatehouse(ctx, "--admission-control=")
+	}},
+	peer: {"kube-apiserver and etcd", func(ctx context.Context, s *instance) error {
+		return s.runPeer(ctx)
+	}},
+}
+
+// An instance is a running server: one process, or kube-apiserver's and etcd's.
+type instance struct {
+	bin, dir  string
+	processes []*process
+	start     time.Duration // from the first process's start to /readyz
+	config    *rest.Config
+}
+
+// start runs a subject on dir, where it may have run before.
+func start(ctx context.Context, s subject, bin, dir string) (*instance, error) {
+	i := &instance{bin: bin, dir: dir}
+	if err := s.run(ctx, i); err != nil {
+		i.stop()
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return i, nil
+}
+
+// stop ends the processes, the last one started first.
+func (s *instance) stop() {
+	for len(s.processes) > 0 {
+		last := len(s.processes) - 1
+		s.processes[last].stop()
+		s.processes = s.processes[:last]
+	}
+}
+
+// memory is that of all processes together.
+func (s *instance) memory() (sum memory, err error) {
+	for _, p := range s.processes {
+		m, readErr := p.memory()
+		sum.rss, sum.anon, err = sum.rss+m.rss, sum.anon+m.anon, errors.Join(err, readErr)
+	}
+	return sum, err
+}
+
+// cpu is that of all processes together.
+func (s *instance) cpu() (sum time.Duration, err error) {
+	for _, p := range s.processes {
+		spent, readErr := p.cpu()
+		sum, err = sum+spent, errors.Join(err, readErr)
+	}
+	return sum, err
+}
+
+func (s *instance) exec(program string, args ...string) (*process, error) {
+	p, err := startProcess(s.dir, filepath.Join(s.bin, program), args...)
+	if err == nil {
+		s.processes = append(s.processes, p)
+	}
+	return p, err
+}
+
+func (s *instance) runGatehouse(ctx context.Context, admissionFlag string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(s.dir, "data")
+	begin := time.Now()
+	p, err := s.exec(gatehouse, "serve", "--data-dir="+data, "--secure-port="+port, admissionFlag)
+	if err != nil {
+		return err
+	}
+	if err := p.awaitOK(ctx, "https://127.0.0.1:"+port+"/readyz"); err != nil {
+		return err
+	}
+	s.start = time.Since(begin)
+	s.config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(data, "admin.kubeconfig"))
+	return err
+}
+
+// runPeer starts etcd, and kube-apiserver once it can store: it would wait longer than needed where etcd doesn't answer at
+// once. Its certificates are made beforehand, so that their making is not in the figures.
+func (s *instance) runPeer(ctx context.Context) error {
+	var ports []string
+	for range 3 {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		ports = append(ports, port)
+	}
+	client, member := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	host := "127.0.0.1:" + ports[2]
+	certs := filepath.Join(s.dir, "pki")
+	if err := s.makeCertificates(certs, "https://"+host); err != nil {
+		return err
+	}
+	on, err := pluginsOn()
+	if err != nil {
+		return err
+	}
+
+	begin := time.Now()
+	storage, err := s.exec(etcd, "--data-dir="+filepath.Join(s.dir, "data"), "--log-level=error",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+member, "--initial-advertise-peer-urls="+member, "--initial-cluster=default="+member)
+	if err != nil {
+		return err
+	}
+	if err := storage.awaitOK(ctx, client+"/health"); err != nil {
+		return err
+	}
+	server, err := s.exec(kubeAPIServer, "--etcd-servers="+client,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[2], "--endpoint-reconciler-type=none",
+		"--tls-cert-file="+filepath.Join(certs, "server.crt"), "--tls-private-key-file="+filepath.Join(certs, "server.key"),
+		"--client-ca-file="+filepath.Join(certs, "ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file="+filepath.Join(certs, "sa.key"), "--service-account-signing-key-file="+filepath.Join(certs, "sa.key"),
+		"--authorization-mode=Node,RBAC", "--allow-privileged", "--service-cluster-ip-range=10.96.0.0/12",
+		"--admission-control="+strings.Join(on, ","))
+	if err != nil {
+		return err
+	}
+	if err := server.awaitOK(ctx, "https://"+host+"/readyz"); err != nil {
+		return err
+	}
+	s.start = time.Since(begin)
+	return nil
+}
+
+// makeCertificates gives kube-apiserver what Gatehouse makes for itself: an authority, keys, and an administrator.
+func (s *instance) makeCertificates(dir, url string) error {
+	authority, err := pki.LoadAuthority(dir)
+	if err != nil {
+		return err
+	}
+	cert, key, err := authority.Serving(kubeAPIServer, []string{"127.0.0.1"})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(pki.WriteFile(filepath.Join(dir, "server.crt"), cert), pki.WriteFile(filepath.Join(dir, "server.key"), key)); err != nil {
+		return err
+	}
+	if _, err := pki.TokenKey(dir); err != nil {
+		return err
+	}
+	cert, key, err = authority.Client("kubernetes-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	s.config = &rest.Config{Host: url, TLSClientConfig: rest.TLSClientConfig{CAData: authority.CertPEM(), CertData: cert, KeyData: key}}
+	return nil
+}
