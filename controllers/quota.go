@@ -119,7 +119,13 @@ func (c *quotaCounter) costs(ctx context.Context, namespace string, resource sch
 	}
 	var costs []*quota.Cost
 	options := metav1.ListOptions{ResourceVersion: revision, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
-	err = pager.New(list).EachListItem(ctx, options, func(object runtime.Object) error {
+	page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		if o.Continue != "" {
+			o.ResourceVersion, o.ResourceVersionMatch = "", "" // the token says both
+		}
+		return list(ctx, o)
+	}
+	err = pager.New(page).EachListItem(ctx, options, func(object runtime.Object) error {
 		cost, err := quota.CostOf(resource, object)
 		costs = append(costs, cost)
 		return err
