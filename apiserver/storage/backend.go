@@ -111,9 +111,8 @@ func (b *Backend) Close() error {
 // connection is that of the cluster at t, dialled where there is none yet.
 func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, error) {
 	b.mu.Lock()
-	conn := b.conns[key(t)]
-	b.mu.Unlock()
-	if conn != nil {
+	defer b.mu.Unlock()
+	if conn := b.conns[key(t)]; conn != nil {
 		return conn, nil
 	}
 	client, err := dial(t)
@@ -123,6 +122,7 @@ func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, err
 	return b.add(t, client, true), nil
 }
 
+// add takes a client on. The lock is the caller's.
 func (b *Backend) add(t storagebackend.TransportConfig, client *kubernetes.Client, owned bool) *connection {
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
 	conn := &connection{
@@ -130,8 +130,6 @@ func (b *Backend) add(t storagebackend.TransportConfig, client *kubernetes.Clien
 		compactor: etcd3.NewCompactor(client.Client, b.compaction, clock.RealClock{}, nil),
 		owned:     owned,
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.conns[key(t)] = conn
 	b.order = append(b.order, key(t))
 	return conn

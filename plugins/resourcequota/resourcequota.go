@@ -1,4 +1,4 @@
-// Package resourcequota is the admission plugin that keeps what a namespace uses within its ResourceQuotas.
+// Package resourcequota is the admission plugin that keeps what a namespace uses within its ResourceQuotas
 //
 // The plugin works out what a write costs; whether there is room is decided where the object is stored. It leaves the cost
 // in the request's context, and storage charges it in the same etcd transaction as the object, with the quotas as they are
@@ -34,7 +34,7 @@ const attempts = 10
 // Descriptor is the plugin for plugins.List.
 var Descriptor = chain.Descriptor{
 	Name:    "ResourceQuota",
-	Summary: "Keeps what a namespace uses within its ResourceQuotas.",
+	Summary: "Keeps what a namespace uses within its ResourceQuotas",
 	Phases:  chain.Validating,
 	Default: true,
 	New:     newPlugin,

@@ -125,6 +125,18 @@ func (k *kubelet) run(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status)
+	for _, stream := range streams {
+		stream.Close()
+	}
+	untilRead(conn)
+}
+
+// untilRead waits until the other end has all and closes the connection. Closing it here would cut off what is under way.
+func untilRead(conn httpstream.Connection) {
+	select {
+	case <-conn.CloseChan():
+	case <-time.After(stopTimeout):
+	}
 }
 
 // portForward answers on one connection with the port and what was sent.
@@ -143,10 +155,7 @@ func (k *kubelet) portForward(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(data, "port %s got %s", data.Headers().Get(corev1.PortHeader), buffer[:n])
 	data.Close()
 	streams[corev1.StreamTypeError].Close()
-	select { // until the client has it
-	case <-conn.CloseChan():
-	case <-time.After(stopTimeout):
-	}
+	untilRead(conn)
 }
 
 // register makes a node of that kubelet, and a running pod on it.

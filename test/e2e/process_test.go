@@ -157,7 +157,6 @@ func (o *output) String() string { text, _ := o.read(); return text }
 // A gatehouse is a running `gatehouse serve` that is ready.
 type gatehouse struct {
 	*process
-	dir        string // --data-dir
 	kubeconfig string
 	config     *rest.Config // the administrator's
 	client     *kubernetes.Clientset
@@ -217,7 +216,7 @@ func awaitReady(p *process) (*gatehouse, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.dir, g.startup = filepath.Dir(match[1]), startup
+	g.startup = startup
 	return g, nil
 }
 
