@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -217,4 +218,15 @@ func (e *environment) clientConfig(account string) *rest.Config {
 		}
 	}
 	return config
+}
+
+// clients are the clients of the controller whose service account is account: of objects by their types, and of all by their metadata.
+func (e *environment) clients(account string) (kubernetes.Interface, metadata.Interface, error) {
+	config := e.clientConfig(account)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	return client, objects, err
 }

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/discovery"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/controller-manager/pkg/informerfactory"
@@ -53,12 +51,7 @@ var all = []controller{
 
 // namespaces deletes what is in a deleted namespace, and then the namespace.
 func namespaces(ctx context.Context, e *environment) (func(context.Context), error) {
-	config := e.clientConfig("namespace-controller")
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := metadata.NewForConfig(config)
+	client, objects, err := e.clients("namespace-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -69,19 +62,11 @@ func namespaces(ctx context.Context, e *environment) (func(context.Context), err
 
 // garbageCollection deletes what has no owner left.
 func garbageCollection(ctx context.Context, e *environment) (func(context.Context), error) {
-	config := e.clientConfig("generic-garbage-collector")
-	client, err := kubernetes.NewForConfig(config)
+	client, objects, err := e.clients("generic-garbage-collector")
 	if err != nil {
 		return nil, err
 	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	found, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
+	found := client.Discovery()
 	mapper := newMapper(client)
 	metadataInformers := metadatainformer.NewSharedInformerFactory(objects, informerResync)
 	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper, garbagecollector.DefaultIgnoredResources(),

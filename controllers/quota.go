@@ -39,12 +39,7 @@ type quotaCounter struct {
 }
 
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
-	config := e.clientConfig("resourcequota-controller")
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := metadata.NewForConfig(config)
+	client, objects, err := e.clients("resourcequota-controller")
 	if err != nil {
 		return nil, err
 	}
