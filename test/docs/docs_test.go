@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	_ "gatehouse.dev/cli" // what is tested is built apart; this way a change to it is one to the test
+	_ "gatehouse.dev/plugins"
 )
 
 // serverStart bounds the start of a server; the README's builds it first.

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	_ "gatehouse.dev/cli" // what is tested is built apart; this way a change to it is one to the test
+	_ "gatehouse.dev/plugins"
 )
 
 // buildTimeout is for a build that finds nothing in the build cache.
