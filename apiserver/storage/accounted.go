@@ -30,7 +30,7 @@ type accounted struct {
 	transformer value.Transformer
 }
 
-// account makes the writes of a kind's store go through the ledger.
+// accountFor makes the writes of a kind's store go through the ledger.
 func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.ConfigForResource, resourcePrefix string) *kubernetes.Client {
 	s := &accounted{
 		Interface:   client.Kubernetes,
@@ -51,8 +51,8 @@ func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.Co
 
 // OptimisticPut implements kubernetes.Interface.
 func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, expected int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
-	namespace, name, err := namespaceAndName(s.prefix, key)
-	if err != nil || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
+	namespace, name, ok := namespaceAndName(s.prefix, key)
+	if !ok || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
 		return s.Interface.OptimisticPut(ctx, key, data, expected, opts)
 	}
 	w := write{
@@ -67,19 +67,14 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		}
 		return s.change(ctx, key, expected, data)
 	}
-	var result outcome
-	if s.resource == quotaResource {
-		result, err = s.ledger.commitQuota(ctx, namespace, w)
-	} else {
-		result, err = s.ledger.commit(ctx, namespace, w)
-	}
+	result, err := s.commit(ctx, namespace, w)
 	return kubernetes.PutResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
 }
 
 // OptimisticDelete implements kubernetes.Interface.
 func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected int64, opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
-	namespace, _, err := namespaceAndName(s.prefix, key)
-	if err != nil {
+	namespace, _, ok := namespaceAndName(s.prefix, key)
+	if !ok {
 		response, err := s.Interface.OptimisticDelete(ctx, key, expected, opts)
 		if s.resource == namespaceResource && response.Succeeded {
 			s.ledger.forget(key[len(s.prefix):])
@@ -88,13 +83,15 @@ func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected i
 	}
 	w := write{key: key, expected: expected, op: clientv3.OpDelete(key)}
 	w.change = func(ctx context.Context) (quota.Change, error) { return s.change(ctx, key, expected, nil) }
-	var result outcome
-	if s.resource == quotaResource {
-		result, err = s.ledger.commitQuota(ctx, namespace, w)
-	} else {
-		result, err = s.ledger.commit(ctx, namespace, w)
-	}
+	result, err := s.commit(ctx, namespace, w)
 	return kubernetes.DeleteResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
+}
+
+func (s *accounted) commit(ctx context.Context, namespace string, w write) (outcome, error) {
+	if s.resource == quotaResource {
+		return s.ledger.commitQuota(ctx, namespace, w)
+	}
+	return s.ledger.commit(ctx, namespace, w)
 }
 
 // change is what it means for quotas that the object at key, last changed at expected, becomes data (nil: is deleted).

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -393,19 +392,14 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w write) (ou
 	}
 }
 
-var errNoSuchKey = errors.New("key is not that of an object in a namespace")
-
-// namespaceAndName reads prefix/namespace/name.
-func namespaceAndName(prefix, key string) (namespace, name string, err error) {
+// namespaceAndName reads prefix/namespace/name; ok is false for keys that are not those of an object in a namespace.
+func namespaceAndName(prefix, key string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix)
 	if !ok {
-		return "", "", errNoSuchKey
+		return "", "", false
 	}
 	namespace, name, ok = strings.Cut(rest, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", errNoSuchKey
-	}
-	return namespace, name, nil
+	return namespace, name, ok && namespace != "" && name != "" && !strings.Contains(name, "/")
 }
 
 // keyPrefix is where a store keeps its objects.

@@ -2,7 +2,7 @@
 //
 // The plugin works out what a write costs; whether there is room is decided where the object is stored. It leaves the cost
 // in the request's context, and storage charges it in the same etcd transaction as the object, with the quotas as they are
-// at that moment (see package quota and DESIGN's exact quota). So there is nothing here that could be out of
+// at that moment (see docs/quota.md). So there is nothing here that could be out of
 // date: no cache of quotas, no charge that has to be taken back.
 //
 // Where the plugin does not run in a server that owns the storage it falls back to what Kubernetes does: it

@@ -32,7 +32,7 @@ var load = flag.Duration("quota.load", 10*time.Second, "how long TestExact puts 
 
 const clients = 100
 
-// What issue readers ask of quota, with two servers over one etcd and many clients that create, update and delete pods, fail at it
+// What is promised of quota, with two servers over one etcd and many clients that create, update and delete pods, fail at it
 // in every way there is, and edit the limits meanwhile:
 //
 //	(a) the sum over the stored objects never exceeds the hard limits at any revision unless they were lowered,
