@@ -127,9 +127,8 @@ func (c *Chain) Handles(operation admission.Operation) bool {
 
 // Admit runs the mutating phase: every mutating plugin in order, and all of them once more where
 // one asked for that through the request's ReinvocationContext. The first error ends the
-// phase, and what plugins have changed until then is dropped (except through plugins that are
-// Internal, which change the server's object itself). Otherwise a.GetObject() has the changes
-// when Admit returns.
+// phase, and leaves the object with some of what plugins have changed until then: it is not to be
+// used. Otherwise a.GetObject() has all changes when Admit returns.
 func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	start := c.now()
 	rounds, err := c.admit(ctx, a, o)
@@ -138,7 +137,7 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 }
 
 func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int, err error) {
-	v := newVersioned(a, o, true, c.tracking)
+	v := newVersioned(a, o, c.tracking)
 	if err := c.admitRound(ctx, 0, a, v, o); err != nil {
 		return 1, err
 	}
@@ -201,7 +200,7 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 }
 
 func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	v := newVersioned(a, o, false, false)
+	v := newVersioned(a, o, false)
 	for _, p := range c.validating {
 		if !p.Handles(a.GetOperation()) {
 			continue
