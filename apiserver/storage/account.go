@@ -132,6 +132,7 @@ func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string,
 	for _, q := range moved {
 		i := slices.IndexFunc(next.entries, func(e quotaEntry) bool { return e.quota.UID == q.UID })
 		entry := &next.entries[i]
+		spell(q.Status.Used)
 		data, err := encode(entry.key, q)
 		if err != nil {
 			return nil, nil, err
@@ -140,4 +141,13 @@ func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string,
 		writes = append(writes, entry.put())
 	}
 	return next, writes, nil
+}
+
+// spell makes quantities remember how they are written, which takes longer than all else about encoding a quota and
+// is asked for twice each time.
+func spell(list corev1.ResourceList) {
+	for name, quantity := range list {
+		_ = quantity.String()
+		list[name] = quantity
+	}
 }

@@ -46,6 +46,9 @@ func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.Co
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stores[s.resource] = s
+	if s.resource == quotaResource {
+		return &kubernetes.Client{Client: paced(client.Client, usageInterval), Kubernetes: s}
+	}
 	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
 }
 
@@ -174,6 +177,8 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		if err := s.decode(ctx, string(kv.Key), kv.Value, q); err != nil {
 			return nil, err
 		}
+		spell(q.Spec.Hard)
+		spell(q.Status.Hard)
 		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: string(kv.Value), quota: q})
 	}
 	return list, nil

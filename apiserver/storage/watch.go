@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// usageInterval is how often watches show the usage of a quota that moves all the time. Under load a quota moves with
+// every object of its namespace, and showing each of its states to each watch costs more than storing it.
+const usageInterval = 50 * time.Millisecond
+
+// pacedWatcher is an etcd watcher that shows what changes all the time once an interval, and what changes now and then at
+// once. What it leaves out are states of an object that were followed by another within the interval; creations and deletions are all
+// shown. Watches of Kubernetes promise no more than that they arrive at the present state.
+type pacedWatcher struct {
+	clientv3.Watcher
+	interval time.Duration
+}
+
+// paced is the client with its watcher paced.
+func paced(client *clientv3.Client, interval time.Duration) *clientv3.Client {
+	c := clientv3.NewCtxClient(client.Ctx())
+	c.KV, c.Lease, c.Cluster, c.Auth, c.Maintenance = client.KV, client.Lease, client.Cluster, client.Auth, client.Maintenance
+	c.Watcher = pacedWatcher{client.Watcher, interval}
+	return c
+}
+
+// Watch implements clientv3.Watcher.
+func (w pacedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	in, out := w.Watcher.Watch(ctx, key, opts...), make(chan clientv3.WatchResponse)
+	go pace(ctx, in, out, w.interval)
+	return out
+}
+
+// pace passes on from in to out until in is closed.
+func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse, interval time.Duration) {
+	defer close(out)
+	send := func(r clientv3.WatchResponse) {
+		select {
+		case out <- r:
+		case <-ctx.Done():
+		}
+	}
+	var held clientv3.WatchResponse // has no events where nothing is held
+	release := func() {
+		if len(held.Events) > 0 {
+			send(held)
+			held = clientv3.WatchResponse{}
+		}
+	}
+	var rest <-chan time.Time // until then, what comes is held; nil where nothing has been shown lately
+	for {
+		select {
+		case response, open := <-in:
+			if !open {
+				release()
+				return
+			}
+			if len(response.Events) == 0 || response.Err() != nil {
+				// Progress says that everything up to its revision was shown.
+				release()
+				send(response)
+				continue
+			}
+			events := held.Events
+			for _, e := range response.Events {
+				events = followedBy(events, e)
+			}
+			held = response
+			held.Events = events
+			if rest == nil {
+				release()
+				rest = time.After(interval)
+			}
+		case <-rest:
+			rest = nil
+			if len(held.Events) > 0 {
+				release()
+				rest = time.After(interval)
+			}
+		}
+	}
+}
+
+// followedBy are the events and then next. A change that next follows with another one is left out.
+func followedBy(events []*clientv3.Event, next *clientv3.Event) []*clientv3.Event {
+	for i, e := range slices.Backward(events) {
+		if !bytes.Equal(e.Kv.Key, next.Kv.Key) {
+			continue
+		}
+		if e.IsModify() && next.IsModify() {
+			next.PrevKv = e.PrevKv
+			events = slices.Delete(events, i, i+1)
+		}
+		break
+	}
+	return append(events, next)
+}

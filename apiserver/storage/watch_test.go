@@ -1,0 +1,133 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// event reads "+q1 1", "~q1 3<1" or "-q1 4<3": a creation, a change, a deletion of a key at a revision, and the
+// revision of the state before it.
+func event(text string) *clientv3.Event {
+	var key string
+	var revision, before int64
+	_, _ = fmt.Sscanf(strings.Replace(text[1:], "<", " ", 1), "%s %d %d", &key, &revision, &before)
+	e := &clientv3.Event{Type: mvccpb.PUT, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision, CreateRevision: 1}}
+	switch text[0] {
+	case '+':
+		e.Kv.CreateRevision = revision
+		return e
+	case '-':
+		e.Type, e.Kv.CreateRevision = mvccpb.DELETE, 0
+	}
+	e.PrevKv = &mvccpb.KeyValue{Key: []byte(key), ModRevision: before}
+	return e
+}
+
+func text(r clientv3.WatchResponse) string {
+	var texts []string
+	for _, e := range r.Events {
+		sign, before := "~", ""
+		if e.PrevKv != nil {
+			before = fmt.Sprintf("<%d", e.PrevKv.ModRevision)
+		}
+		switch {
+		case e.Type == mvccpb.DELETE:
+			sign = "-"
+		case e.IsCreate():
+			sign = "+"
+		}
+		texts = append(texts, fmt.Sprintf("%s%s %d%s", sign, e.Kv.Key, e.Kv.ModRevision, before))
+	}
+	if r.IsProgressNotify() {
+		texts = append(texts, fmt.Sprintf("progress %d", r.Header.Revision))
+	}
+	if err := r.Err(); err != nil {
+		texts = append(texts, err.Error())
+	}
+	return strings.Join(texts, ", ")
+}
+
+func TestPace(t *testing.T) {
+	progress := func(revision int64) clientv3.WatchResponse {
+		return clientv3.WatchResponse{Header: etcdserverpb.ResponseHeader{Revision: revision}}
+	}
+	for name, test := range map[string]struct {
+		// in has what comes: events, separated by commas, or a response; a number is a pause in milliseconds
+		in []any
+		// out is what is shown, with the millisecond at which it is
+		out []string
+	}{
+		"now and then": {[]any{"~q1 3<2", 60, "~q1 4<3", 200, "~q1 5<4"},
+			[]string{"0: ~q1 3<2", "60: ~q1 4<3", "260: ~q1 5<4"}},
+		"all the time": {[]any{"~q1 3<2", 10, "~q1 4<3", 10, "~q1 5<4", 20, "~q1 6<5", 20, "~q1 7<6"},
+			[]string{"0: ~q1 3<2", "50: ~q1 6<3", "100: ~q1 7<6"}},
+		"two objects keep the order of their last changes": {[]any{"~q1 3<2", 1, "~q1 4<3, ~q2 5<2", 1, "~q2 6<5", 1, "~q1 7<4"},
+			[]string{"0: ~q1 3<2", "50: ~q2 6<2, ~q1 7<3"}},
+		"creations and deletions are shown": {[]any{"~q1 3<2", 1, "~q1 4<3", 1, "-q1 5<4", 1, "+q1 6", 1, "~q1 7<6", 1, "~q1 8<7"},
+			[]string{"0: ~q1 3<2", "50: ~q1 4<3, -q1 5<4, +q1 6, ~q1 8<6"}},
+		"progress comes after what it covers": {[]any{"~q1 3<2", 1, "~q1 4<3", 1, progress(4), 10, "~q1 5<4"},
+			[]string{"0: ~q1 3<2", "2: ~q1 4<3", "2: progress 4", "50: ~q1 5<4"}},
+		"so does the end": {[]any{"~q1 3<2", 1, "~q1 4<3", 1, clientv3.WatchResponse{CompactRevision: 9}},
+			[]string{"0: ~q1 3<2", "2: ~q1 4<3", "2: etcdserver: mvcc: required revision has been compacted"}},
+		"and what is held when the watch ends": {[]any{"~q1 3<2", 1, "~q1 4<3"},
+			[]string{"0: ~q1 3<2", "1: ~q1 4<3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, out, start := make(chan clientv3.WatchResponse), make(chan clientv3.WatchResponse), time.Now()
+				go pace(t.Context(), in, out, 50*time.Millisecond)
+				go func() {
+					defer close(in)
+					for _, step := range test.in {
+						switch step := step.(type) {
+						case int:
+							time.Sleep(time.Duration(step) * time.Millisecond)
+						case clientv3.WatchResponse:
+							in <- step
+						case string:
+							var response clientv3.WatchResponse
+							for _, e := range strings.Split(step, ", ") {
+								response.Events = append(response.Events, event(e))
+							}
+							in <- response
+						}
+					}
+					if name != "and what is held when the watch ends" {
+						time.Sleep(time.Second)
+					}
+				}()
+				var got []string
+				for response := range out {
+					got = append(got, fmt.Sprintf("%d: %s", time.Since(start).Milliseconds(), text(response)))
+				}
+				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", test.out) {
+					t.Errorf("got\n\t%q\nwant\n\t%q", got, test.out)
+				}
+			})
+		})
+	}
+}
+
+func TestPaceEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := make(chan clientv3.WatchResponse, 3), make(chan clientv3.WatchResponse)
+		ctx, cancel := context.WithCancel(t.Context())
+		in <- clientv3.WatchResponse{Events: []*clientv3.Event{event("~q1 3<2")}}
+		go pace(ctx, in, out, time.Second) // nobody receives
+		synctest.Wait()
+		cancel()
+		close(in)
+		synctest.Wait()
+		if _, open := <-out; open {
+			t.Error("something was shown after the end")
+		}
+	})
+}
