@@ -99,10 +99,11 @@ func busyQuotas() []*corev1.ResourceQuota {
 	}
 }
 
-// editLimits lowers and raises a limit all the time.
+// editLimits lowers and raises a limit, and sets and lifts another one, all the time, and each time at another server.
 func editLimits(ctx context.Context, t *testing.T, servers []kubernetes.Interface, namespace string) {
 	for i := 0; ctx.Err() == nil; i++ {
-		patch := fmt.Sprintf(`{"spec":{"hard":{"pods":"%d"}}}`, 30+10*(i%3))
+		memory := []string{`"4Gi"`, `null`}[i/2%2]
+		patch := fmt.Sprintf(`{"spec":{"hard":{"pods":"%d","requests.memory":%s}}}`, 30+10*(i%3), memory)
 		_, err := servers[i%len(servers)].CoreV1().ResourceQuotas(namespace).Patch(ctx, "all", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil && ctx.Err() == nil {
 			t.Errorf("editing the limit: %v", err)

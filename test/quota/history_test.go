@@ -167,8 +167,15 @@ func (h *history) check(t *testing.T) {
 		for name, q := range s.quotas {
 			total := s.total(t, q)
 			for resource, limit := range q.Spec.Hard {
-				used, sum := q.Status.Used[resource], total[resource]
-				if used.Cmp(sum) != 0 {
+				used, shown := q.Status.Used[resource]
+				sum := total[resource]
+				if !shown && i > 0 {
+					// A limit that has just been set. Until its usage is shown nothing may move it.
+					was := h.states[i-1].total(t, q)[resource]
+					if sum.Cmp(was) != 0 {
+						fail("revision %d: quota %s doesn't show yet how much %s is used, and that went from %s to %s", s.revision, name, resource, was.String(), sum.String())
+					}
+				} else if used.Cmp(sum) != 0 {
 					fail("revision %d: quota %s shows %s of %s, stored are %s", s.revision, name, used.String(), resource, sum.String())
 				}
 				if sum.Cmp(limit) <= 0 {
