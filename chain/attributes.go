@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -27,6 +28,8 @@ import (
 type versioned struct {
 	admission.Attributes
 	interfaces admission.ObjectInterfaces
+	// mutable is true in the mutating phase.
+	mutable bool
 
 	mu     sync.Mutex
 	object form
@@ -47,8 +50,8 @@ type form struct {
 	shown runtime.Object
 }
 
-func newVersioned(a admission.Attributes, o admission.ObjectInterfaces, tracking bool) *versioned {
-	return &versioned{Attributes: a, interfaces: o, tracking: tracking}
+func newVersioned(a admission.Attributes, o admission.ObjectInterfaces, mutable, tracking bool) *versioned {
+	return &versioned{Attributes: a, interfaces: o, mutable: mutable, tracking: tracking}
 }
 
 // GetObject returns the object in the type of its API version.
@@ -57,6 +60,10 @@ func (v *versioned) GetObject() runtime.Object {
 	defer v.mu.Unlock()
 	if !v.object.asked {
 		v.object = v.show(v.Attributes.GetObject())
+		if object, ok := v.object.shown.(metav1.Object); ok && v.mutable && v.object.shown != v.Attributes.GetObject() {
+			// The server keeps this list for the case that plugins spoil it.
+			object.SetManagedFields(slices.Clone(object.GetManagedFields()))
+		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
 		v.before = v.object.shown.DeepCopyObject()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/klog/v2"
 )
 
@@ -21,6 +22,7 @@ type Chain struct {
 	descriptors []Descriptor
 	mutating    []mutator
 	validating  []validator
+	readyChecks []healthz.HealthChecker
 	observers   []Observer
 	// tracking is true where an observer wants to know which plugin changed the object.
 	tracking bool
@@ -87,6 +89,9 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 			return err
 		}
 	}
+	if p, ok := plugin.(ReadyChecker); ok {
+		c.readyChecks = append(c.readyChecks, p.ReadyChecks()...)
+	}
 	if d.Phases.Has(Mutating) {
 		p, ok := plugin.(admission.MutationInterface)
 		if !ok {
@@ -137,7 +142,7 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 }
 
 func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int, err error) {
-	v := newVersioned(a, o, c.tracking)
+	v := newVersioned(a, o, true, c.tracking)
 	if err := c.admitRound(ctx, 0, a, v, o); err != nil {
 		return 1, err
 	}
@@ -200,7 +205,7 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 }
 
 func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	v := newVersioned(a, o, false)
+	v := newVersioned(a, o, false, false)
 	for _, p := range c.validating {
 		if !p.Handles(a.GetOperation()) {
 			continue

@@ -102,6 +102,9 @@ type Env struct {
 	// Features are the server's feature gates.
 	Features featuregate.FeatureGate
 
+	// APIServerID tells this server from the others of a cluster, in metrics. It may be empty.
+	APIServerID string
+
 	// Done is closed when the server stops. What a plugin runs in the background ends then.
 	Done <-chan struct{}
 }

@@ -1,0 +1,42 @@
+package chain
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/server/healthz"
+)
+
+// watcher is a plugin with checks.
+type watcher struct {
+	fake
+	checks []healthz.HealthChecker
+}
+
+func (w watcher) ReadyChecks() []healthz.HealthChecker { return w.checks }
+
+func TestReadyChecks(t *testing.T) {
+	watching := func(name string, checks ...string) Descriptor {
+		w := watcher{fake: fake{validate: idle}}
+		for _, check := range checks {
+			w.checks = append(w.checks, healthz.NamedCheck(check, func(*http.Request) error { return errors.New("broken") }))
+		}
+		d := described(name, w.fake)
+		d.New = func(io.Reader, *Env) (admission.Interface, error) { return w, nil }
+		return d
+	}
+	c := newChain(t, []Descriptor{watching("A", "first", "second"), described("B", fake{validate: idle}), watching("C"), watching("D", "third")})
+	var names string
+	for _, check := range c.ReadyChecks() {
+		names += " " + check.Name()
+		if err := check.Check(nil); err == nil || err.Error() != "broken" {
+			t.Errorf("%s says %v", check.Name(), err)
+		}
+	}
+	if want := " first second third"; names != want {
+		t.Errorf("checks are%s, want%s", names, want)
+	}
+}
