@@ -42,6 +42,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/ready"
 )
 
 const name = "LimitRanger"
@@ -69,17 +70,17 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		informer := env.Informers.Core().V1().LimitRanges()
-		p := &plugin{
+		return &plugin{
 			Handler: admission.NewHandler(admission.Create, admission.Update),
+			synced:  ready.After(informer.Informer()),
 			ranges:  newRanges(env.Client, informer.Lister()),
-		}
-		p.SetReadyFunc(informer.Informer().HasSynced)
-		return p, nil
+		}, nil
 	},
 }
 
 type plugin struct {
 	*admission.Handler
+	synced ready.Gate
 	ranges *ranges
 }
 
@@ -155,8 +156,8 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes) ([]*corev1.Li
 			return nil, nil // nothing must keep it from going, the removal of a finalizer say
 		}
 	}
-	if !p.WaitForReady() {
-		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return nil, err
 	}
 	found, err := p.ranges.list(ctx, a.GetNamespace())
 	if err != nil {

@@ -17,7 +17,6 @@ package namespaceautoprovision
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,9 +25,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/namespaces"
 	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
@@ -43,27 +42,18 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
+		found, err := namespaces.New(name, env)
+		if err != nil {
+			return nil, err
 		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
-		}
-		namespaces := env.Informers.Core().V1().Namespaces()
-		p := &plugin{
-			Handler: admission.NewHandler(admission.Create, admission.Update),
-			client:  env.Client,
-			cache:   namespaces.Lister(),
-		}
-		p.SetReadyFunc(namespaces.Informer().HasSynced)
-		return p, nil
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, env.Client}, nil
 	},
 }
 
 type plugin struct {
 	*admission.Handler
-	client kubernetes.Interface
-	cache  corev1listers.NamespaceLister
+	namespaces *namespaces.Namespaces
+	client     kubernetes.Interface
 }
 
 var _ admission.MutationInterface = &plugin{}
@@ -73,11 +63,11 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if a.IsDryRun() || a.GetNamespace() == "" || a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	if err := p.namespaces.Wait(ctx, a); err != nil {
+		return err
 	}
 
-	_, err := p.cache.Get(a.GetNamespace())
+	_, err := p.namespaces.Cache.Get(a.GetNamespace())
 	if apierrors.IsNotFound(err) {
 		err = p.create(ctx, a.GetNamespace())
 	}

@@ -11,17 +11,13 @@ package namespaceexists
 
 import (
 	"context"
-	"errors"
 	"io"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/client-go/kubernetes"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/namespaces"
 	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
@@ -36,27 +32,17 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
+		found, err := namespaces.New(name, env)
+		if err != nil {
+			return nil, err
 		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
-		}
-		namespaces := env.Informers.Core().V1().Namespaces()
-		p := &plugin{
-			Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
-			client:  env.Client,
-			cache:   namespaces.Lister(),
-		}
-		p.SetReadyFunc(namespaces.Informer().HasSynced)
-		return p, nil
+		return &plugin{admission.NewHandler(admission.Create, admission.Update, admission.Delete), found}, nil
 	},
 }
 
 type plugin struct {
 	*admission.Handler
-	client kubernetes.Interface
-	cache  corev1listers.NamespaceLister
+	namespaces *namespaces.Namespaces
 }
 
 var _ admission.ValidationInterface = &plugin{}
@@ -66,21 +52,6 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetNamespace() == "" || a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
-	}
-
-	_, err := p.cache.Get(a.GetNamespace())
-	if apierrors.IsNotFound(err) {
-		_, err = p.client.CoreV1().Namespaces().Get(ctx, a.GetNamespace(), metav1.GetOptions{})
-	}
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsNotFound(err):
-		return err
-	default:
-		// Whatever else went wrong says nothing about the request.
-		return apierrors.NewInternalError(err)
-	}
+	_, err := p.namespaces.Of(ctx, a)
+	return err
 }

@@ -41,10 +41,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/client-go/kubernetes"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/namespaces"
 	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
@@ -79,28 +78,21 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
+		found, err := namespaces.New(name, env)
+		if err != nil {
+			return nil, err
 		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
-		}
-		namespaces := env.Informers.Core().V1().Namespaces()
-		p := &plugin{
-			Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
-			client:  env.Client,
-			cache:   namespaces.Lister(),
-			deleted: cache.NewLRUExpireCache(deletionsRemembered),
-		}
-		p.SetReadyFunc(namespaces.Informer().HasSynced)
-		return p, nil
+		return &plugin{
+			Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete),
+			namespaces: found,
+			deleted:    cache.NewLRUExpireCache(deletionsRemembered),
+		}, nil
 	},
 }
 
 type plugin struct {
 	*admission.Handler
-	client kubernetes.Interface
-	cache  corev1listers.NamespaceLister
+	namespaces *namespaces.Namespaces
 	// deleted holds the names of the namespaces for which the cache isn't believed.
 	deleted *cache.LRUExpireCache
 }
@@ -118,17 +110,14 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		a.GetResource().GroupResource() == accessReviews:
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	if err := p.namespaces.Wait(ctx, a); err != nil {
+		return err
 	}
 
 	namespace, err := p.find(ctx, a)
 	switch {
-	case apierrors.IsNotFound(err):
-		return err
 	case err != nil:
-		// Whatever else went wrong says nothing about the request.
-		return apierrors.NewInternalError(err)
+		return namespaces.Refusal(err)
 	case a.GetOperation() == admission.Create && namespace.Status.Phase == corev1.NamespaceTerminating:
 		return terminating(a)
 	default:
@@ -155,11 +144,11 @@ func (p *plugin) admitNamespace(a admission.Attributes) error {
 
 // find is the request's namespace, from the cache where that can be believed.
 func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
-	namespace, err := p.cache.Get(a.GetNamespace())
+	namespace, err := p.namespaces.Cache.Get(a.GetNamespace())
 	if apierrors.IsNotFound(err) && a.GetOperation() == admission.Create {
 		// The error only says that the time is over, or that the client has gone.
 		_ = wait.PollUntilContextTimeout(ctx, missingPoll, missingWait, false, func(context.Context) (bool, error) {
-			namespace, err = p.cache.Get(a.GetNamespace())
+			namespace, err = p.namespaces.Cache.Get(a.GetNamespace())
 			return !apierrors.IsNotFound(err), nil
 		})
 	}
@@ -174,7 +163,7 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Name
 			return namespace, nil
 		}
 	}
-	return p.client.CoreV1().Namespaces().Get(ctx, a.GetNamespace(), metav1.GetOptions{})
+	return p.namespaces.Live(ctx, a.GetNamespace())
 }
 
 // terminating is the refusal that controllers recognize by its cause: they stop trying.

@@ -1,0 +1,150 @@
+// Package alwayspullimages is the plugin AlwaysPullImages: every container of a pod, init and ephemeral ones included, and every image that is
+// mounted as a volume has the pull policy Always.
+//
+// A node that has an image starts it for whoever knows its name. With the policy Always it asks the registry each time, with the pod's own credentials,
+// so that private images are only for those who may pull them.
+//
+// The mutating phase sets the policy. The validating phase refuses what has another one by then, of a
+// webhook that ran later say.
+//
+// # Updates
+//
+// An update of a pod that brings no new image is left alone: nothing is pulled for it, and a pod that was stored before the plugin
+// was on must stay one whose labels can change. With a new image all of the pod is treated as on creation. Where the
+// ephemeral containers of a pod are updated, by kubectl debug say, the added ones are treated so and no others.
+package alwayspullimages
+
+import (
+	"context"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+const name = "AlwaysPullImages"
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is AlwaysPullImages, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Makes nodes pull the images of every pod anew, with the pod's own credentials",
+	Phases:  chain.Mutating | chain.Validating,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var (
+	_ admission.MutationInterface   = plugin{}
+	_ admission.ValidationInterface = plugin{}
+)
+
+// Admit sets the pull policy.
+func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return each(a, func(policy *corev1.PullPolicy, _ place) { *policy = corev1.PullAlways })
+}
+
+// Validate refuses a pod with every other pull policy that it has.
+func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	var others []error
+	err := each(a, func(policy *corev1.PullPolicy, at place) {
+		if *policy != corev1.PullAlways {
+			others = append(others, field.NotSupported(at.path(), *policy, []corev1.PullPolicy{corev1.PullAlways}))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := utilerrors.NewAggregate(others); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+// place is where a pull policy is: in a container, or in one of the pod's volumes.
+type place podspec.Position
+
+const volumes = "volumes"
+
+func (p place) path() *field.Path {
+	path := podspec.Position(p).Path()
+	if p.List == volumes {
+		return path.Child("image", "pullPolicy")
+	}
+	return path.Child("imagePullPolicy")
+}
+
+// each visits the pull policies that the request is about.
+func each(a admission.Attributes, visit func(*corev1.PullPolicy, place)) error {
+	onlyEphemeral := a.GetSubresource() == "ephemeralcontainers"
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && !onlyEphemeral {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if a.GetOperation() == admission.Update {
+		stored, err := podspec.Pod(name, a.GetOldObject())
+		if err != nil {
+			return err
+		}
+		if onlyEphemeral {
+			eachAdded(pod, stored, visit)
+			return nil
+		}
+		if !bringsImage(pod, stored) {
+			return nil
+		}
+	}
+	for position, container := range podspec.All(&pod.Spec) {
+		visit(&container.ImagePullPolicy, place(position))
+	}
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			visit(&image.PullPolicy, place{volumes, i})
+		}
+	}
+	return nil
+}
+
+// eachAdded visits the pull policies of the ephemeral containers that the stored pod doesn't have.
+func eachAdded(pod, stored *corev1.Pod, visit func(*corev1.PullPolicy, place)) {
+	known := sets.New[string]()
+	for i := range stored.Spec.EphemeralContainers {
+		known.Insert(stored.Spec.EphemeralContainers[i].Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if container := &pod.Spec.EphemeralContainers[i]; !known.Has(container.Name) {
+			visit(&container.ImagePullPolicy, place{podspec.EphemeralContainers, i})
+		}
+	}
+}
+
+// bringsImage tells whether a container has an image that none of the stored pod has.
+func bringsImage(pod, stored *corev1.Pod) bool {
+	known := sets.New[string]()
+	for _, container := range podspec.All(&stored.Spec) {
+		known.Insert(container.Image)
+	}
+	for _, container := range podspec.All(&pod.Spec) {
+		if !known.Has(container.Image) {
+			return true
+		}
+	}
+	return false
+}

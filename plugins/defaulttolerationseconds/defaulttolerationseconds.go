@@ -1,0 +1,100 @@
+// Package defaulttolerationseconds is the plugin DefaultTolerationSeconds: pods stay for a while on a node that has become not ready or
+// unreachable, by default for five minutes.
+//
+// Such a node gets the taint node.kubernetes.io/not-ready:NoExecute or node.kubernetes.io/unreachable:NoExecute, and pods that don't tolerate it
+// are evicted at once. So that a short failure doesn't move everything, a pod that says nothing of such a taint gets a toleration
+// for it that ends after some seconds. A pod says something of it by a toleration of that key, of its alpha predecessor or of all keys, with the effect
+// NoExecute or all effects, whatever its operator, value and seconds are.
+//
+// The seconds are configuration; the command has kube-apiserver's flags for them, which become that configuration.
+package defaulttolerationseconds
+
+import (
+	"context"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+const (
+	name = "DefaultTolerationSeconds"
+
+	// What the taints were called before Kubernetes 1.8. Pods from then may still be around.
+	alphaNotReady    = "node.alpha.kubernetes.io/notReady"
+	alphaUnreachable = "node.alpha.kubernetes.io/unreachable"
+)
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its configuration is of kind DefaultTolerationSecondsConfiguration.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Lets pods stay on nodes that are not ready or unreachable for five minutes",
+	Phases:  chain.Mutating,
+	Default: true,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		c := configuration{NotReady: 300, Unreachable: 300}
+		if _, err := pluginconfig.Object(name, config, "gatehouse.dev/v1alpha1", name+"Configuration", &c); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), c}, nil
+	},
+}
+
+// configuration is the configuration of the plugin. As everywhere in Kubernetes, seconds below zero are zero: evicted at once.
+type configuration struct {
+	// NotReady is how many seconds a pod stays on a node that is not ready, 300 where this isn't set.
+	NotReady int64 `json:"notReadyTolerationSeconds"`
+	// Unreachable is the same for a node that is unreachable.
+	Unreachable int64 `json:"unreachableTolerationSeconds"`
+}
+
+type plugin struct {
+	*admission.Handler
+	seconds configuration
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit adds the tolerations of which the pod says nothing.
+func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	var notReady, unreachable bool
+	for i := range pod.Spec.Tolerations {
+		t := &pod.Spec.Tolerations[i]
+		if t.Effect != corev1.TaintEffectNoExecute && t.Effect != "" {
+			continue
+		}
+		switch t.Key {
+		case "":
+			notReady, unreachable = true, true
+		case corev1.TaintNodeNotReady, alphaNotReady:
+			notReady = true
+		case corev1.TaintNodeUnreachable, alphaUnreachable:
+			unreachable = true
+		}
+	}
+	if !notReady {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, stay(corev1.TaintNodeNotReady, p.seconds.NotReady))
+	}
+	if !unreachable {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, stay(corev1.TaintNodeUnreachable, p.seconds.Unreachable))
+	}
+	return nil
+}
+
+// stay tolerates a taint for some seconds.
+func stay(taint string, seconds int64) corev1.Toleration {
+	return corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}
+}

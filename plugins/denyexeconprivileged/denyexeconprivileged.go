@@ -1,0 +1,22 @@
+// Package denyexeconprivileged is the plugin DenyExecOnPrivileged: nobody may exec into or attach to a pod with a privileged container
+// (init and ephemeral ones count). Kubernetes no longer has it since 1.21.
+//
+// DenyEscalatingExec refuses that and more, the pods in a namespace of the host's; it came later, and this plugin stays for
+// command lines that name it.
+package denyexeconprivileged
+
+import (
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/denyexec"
+)
+
+const name = "DenyExecOnPrivileged"
+
+// Descriptor is DenyExecOnPrivileged, not yet built. It needs a client.
+var Descriptor = chain.Descriptor{
+	Name:       name,
+	Summary:    "Refuses exec and attach to pods with a privileged container",
+	Phases:     chain.Validating,
+	Deprecated: "DenyEscalatingExec refuses the same and more",
+	New:        denyexec.New(name, false),
+}

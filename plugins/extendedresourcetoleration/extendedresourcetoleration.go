@@ -1,0 +1,93 @@
+// Package extendedresourcetoleration is the plugin ExtendedResourceToleration: it lets pods that request an extended resource, a
+// GPU say, onto the nodes that are kept for such pods.
+//
+// An administrator keeps nodes for them by a taint whose key is the name of the resource: example.com/gpu:NoSchedule. A pod with a
+// container or init container that requests example.com/gpu then gets a toleration for that key, whatever the taint's
+// value. Nobody has to write it by hand, and pods that don't need the resource stay away.
+//
+// An extended resource is what Kubernetes takes for one: its name has a domain, which isn't kubernetes.io's; it doesn't begin
+// with "requests."; and "requests." before it still is a qualified name, as a quota needs that.
+package extendedresourcetoleration
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+const name = "ExtendedResourceToleration"
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is ExtendedResourceToleration, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Lets pods that request an extended resource onto nodes tainted with its name",
+	Phases:  chain.Mutating,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.MutationInterface = plugin{}
+
+// Admit adds a toleration for each extended resource that the pod requests, in the order of their names.
+func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	for _, resource := range extendedResources(&pod.Spec) {
+		tolerate(&pod.Spec, corev1.Toleration{Key: resource, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return nil
+}
+
+// extendedResources are the names of the extended resources that any container requests, sorted.
+func extendedResources(spec *corev1.PodSpec) []string {
+	var names []string
+	for _, container := range podspec.All(spec) {
+		for name := range container.Resources.Requests {
+			if isExtended(string(name)) {
+				names = append(names, string(name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func isExtended(resource string) bool {
+	// What a pod requests nearly always is cpu and memory: the slow check is the last one.
+	return strings.Contains(resource, "/") &&
+		!strings.Contains(resource, corev1.ResourceDefaultNamespacePrefix) &&
+		!strings.HasPrefix(resource, corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+resource)) == 0
+}
+
+// tolerate adds a toleration unless there is the same one.
+func tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
+	for i := range spec.Tolerations {
+		if spec.Tolerations[i].MatchToleration(&wanted) {
+			return
+		}
+	}
+	spec.Tolerations = append(spec.Tolerations, wanted)
+}

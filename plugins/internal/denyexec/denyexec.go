@@ -1,0 +1,77 @@
+// Package denyexec is what DenyEscalatingExec and DenyExecOnPrivileged have in common: they refuse to exec into or attach to a pod
+// whose containers have the host's privileges, as whoever gets into them has these, too.
+package denyexec
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+var pods = corev1.Resource("pods")
+
+// New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with hostNamespaces it also
+// refuses pods in the host's PID or IPC namespace. It needs a client: the pod is read live at each request, since nothing but its name is in one.
+func New(plugin string, hostNamespaces bool) func(io.Reader, *chain.Env) (admission.Interface, error) {
+	return func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(plugin, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(plugin + " needs a client")
+		}
+		return &denier{admission.NewHandler(admission.Connect), env.Client.CoreV1(), hostNamespaces}, nil
+	}
+}
+
+type denier struct {
+	*admission.Handler
+	pods           corev1client.PodsGetter
+	hostNamespaces bool
+}
+
+var _ admission.ValidationInterface = &denier{}
+
+// Validate refuses to connect to a pod of which it finds what it looks for.
+func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "exec" && a.GetSubresource() != "attach" {
+		return nil
+	}
+	pod, err := d.pods.Pods(a.GetNamespace()).Get(ctx, a.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return err // which is what the request would end with anyway
+	}
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if err := d.holds(&pod.Spec); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+// holds is what keeps everybody out of the pod, nil where nothing does.
+func (d *denier) holds(spec *corev1.PodSpec) error {
+	switch {
+	case d.hostNamespaces && spec.HostPID:
+		return errors.New("cannot exec into or attach to a container using host pid")
+	case d.hostNamespaces && spec.HostIPC:
+		return errors.New("cannot exec into or attach to a container using host ipc")
+	}
+	for _, container := range podspec.All(spec) {
+		if c := container.SecurityContext; c != nil && c.Privileged != nil && *c.Privileged {
+			return errors.New("cannot exec into or attach to a privileged container")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+// Package namespaces is how plugins look up the namespace of a request: in a cache that a watch keeps current, a moment late, and
+// live where the cache has none. Only a live read says that a namespace doesn't exist.
+package namespaces
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+// Namespaces are the namespaces of the cluster.
+type Namespaces struct {
+	// The gate opens once the cache has synced. Of waits for it; before a look into the Cache it is the plugin's to wait.
+	ready.Gate
+	// Cache has the namespaces as the watch showed them last. They are not to be changed.
+	Cache corev1listers.NamespaceLister
+
+	client kubernetes.Interface
+}
+
+// New is for a plugin's New. The error names the plugin and what env lacks.
+func New(plugin string, env *chain.Env) (*Namespaces, error) {
+	if env.Client == nil {
+		return nil, errors.New(plugin + " needs a client")
+	}
+	if env.Informers == nil {
+		return nil, errors.New(plugin + " needs informers")
+	}
+	informer := env.Informers.Core().V1().Namespaces()
+	return &Namespaces{ready.After(informer.Informer()), informer.Lister(), env.Client}, nil
+}
+
+// Of is the namespace of the request, which is not to be changed. The error is the request's refusal: 404 where there is no such
+// namespace, 403 where the cache doesn't sync in time, and an internal error where the live read fails otherwise, which
+// says nothing about the request.
+func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
+	if err := n.Wait(ctx, a); err != nil {
+		return nil, err
+	}
+	namespace, err := n.Cache.Get(a.GetNamespace())
+	if apierrors.IsNotFound(err) {
+		namespace, err = n.Live(ctx, a.GetNamespace())
+	}
+	if err != nil {
+		return nil, Refusal(err)
+	}
+	return namespace, nil
+}
+
+// Live reads a namespace from the server.
+func (n *Namespaces) Live(ctx context.Context, name string) (*corev1.Namespace, error) {
+	return n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+}
+
+// Refusal is what to refuse a request with whose namespace can't be had: that it doesn't exist is about the request, anything else isn't.
+func Refusal(err error) error {
+	if apierrors.IsNotFound(err) {
+		return err
+	}
+	return apierrors.NewInternalError(err)
+}

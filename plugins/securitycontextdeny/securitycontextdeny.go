@@ -1,0 +1,110 @@
+// Package securitycontextdeny is the plugin SecurityContextDeny: it refuses pods that choose their own user, groups or SELinux label. It is for
+// clusters that have nothing finer for that. Kubernetes no longer has it since 1.30; Pod Security Admission took its place.
+//
+// Refused are the fields supplementalGroups, seLinuxOptions, runAsUser and fsGroup of the pod's security context, and
+// seLinuxOptions and runAsUser of that of any container: init, regular and ephemeral. It is refused that they are set, whatever to.
+//
+// # Updates
+//
+// None of these fields can change in a stored pod. What comes new with an update is an ephemeral container, and that is held to the
+// same. What the stored pod has already, from before the plugin was on, is left alone: else its labels and finalizers
+// could never change again, nor could it be debugged.
+package securitycontextdeny
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+const name = "SecurityContextDeny"
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is SecurityContextDeny, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Refuses pods that choose their own user, groups or SELinux label",
+	Phases:  chain.Validating,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.ValidationInterface = plugin{}
+
+// Validate refuses a pod with everything it may not set.
+func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && a.GetSubresource() != "ephemeralcontainers" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	refused := forbidden(&pod.Spec)
+	if len(refused) > 0 && a.GetOperation() == admission.Update {
+		stored, err := podspec.Pod(name, a.GetOldObject())
+		if err != nil {
+			return err
+		}
+		already := forbidden(&stored.Spec)
+		refused = slices.DeleteFunc(refused, func(path string) bool { return slices.Contains(already, path) })
+	}
+	var errs []error
+	for _, path := range refused {
+		errs = append(errs, fmt.Errorf("%s is forbidden", path))
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+// forbidden are the paths of what the pod sets and may not.
+func forbidden(spec *corev1.PodSpec) []string {
+	var paths []string
+	if c := spec.SecurityContext; c != nil {
+		for _, option := range []struct {
+			name string
+			set  bool
+		}{
+			{"supplementalGroups", c.SupplementalGroups != nil},
+			{"seLinuxOptions", c.SELinuxOptions != nil},
+			{"runAsUser", c.RunAsUser != nil},
+			{"fsGroup", c.FSGroup != nil},
+		} {
+			if option.set {
+				paths = append(paths, field.NewPath("spec", "securityContext", option.name).String())
+			}
+		}
+	}
+	for position, container := range podspec.All(spec) {
+		c := container.SecurityContext
+		if c == nil {
+			continue
+		}
+		if c.SELinuxOptions != nil {
+			paths = append(paths, position.Path().Child("securityContext", "seLinuxOptions").String())
+		}
+		if c.RunAsUser != nil {
+			paths = append(paths, position.Path().Child("securityContext", "runAsUser").String())
+		}
+	}
+	return paths
+}

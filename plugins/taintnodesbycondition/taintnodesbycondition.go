@@ -1,0 +1,64 @@
+// Package taintnodesbycondition is the plugin TaintNodesByCondition: a new Node gets the taint
+// node.kubernetes.io/not-ready:NoSchedule, unless it has it already.
+//
+// Whatever watches the conditions of nodes (Kubernetes' node lifecycle controller) keeps that taint on nodes that are not ready, and takes it
+// off when they are. But it sees a node only after it is stored, and in between the scheduler could put pods on a node that isn't
+// ready. With the taint there from the start, it can't.
+package taintnodesbycondition
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "TaintNodesByCondition"
+
+var (
+	nodes = corev1.Resource("nodes")
+
+	notReady = corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+)
+
+// Descriptor is TaintNodesByCondition, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Taints new nodes as not ready, so that nothing is scheduled there before they are",
+	Phases:  chain.Mutating,
+	Default: true,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return plugin{admission.NewHandler(admission.Create)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.MutationInterface = plugin{}
+
+// Admit taints a node.
+func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != nodes || a.GetSubresource() != "" {
+		return nil
+	}
+	node, ok := a.GetObject().(*corev1.Node)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for nodes is a %T", name, a.GetObject()))
+	}
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].MatchTaint(&notReady) {
+			return nil
+		}
+	}
+	node.Spec.Taints = append(node.Spec.Taints, notReady)
+	return nil
+}

@@ -1,0 +1,35 @@
+package pods_test
+
+import "testing"
+
+const tolerations = "--output=jsonpath={range .spec.tolerations[*]}{.key}:{.effect} {.operator} {.tolerationSeconds},{end}"
+
+func TestDefaultTolerationSeconds(t *testing.T) {
+	t.Parallel()
+	c := clusterWith(t, simple...)
+	k := c.kubectl(t, c.newNamespace(t, nil))
+	k.ok("", "run", "web", "--image=nginx")
+	k.ok("", "run", "stays", "--image=nginx", `--overrides={"spec": {"tolerations": [{"operator": "Exists"}]}}`)
+	for name, want := range map[string]string{
+		"web":   "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute Exists 300,",
+		"stays": ": Exists ,",
+	} {
+		if got := k.ok("", "get", "pod", name, tolerations); got != want {
+			t.Errorf("%s: got  %s\nwant %s", name, got, want)
+		}
+	}
+}
+
+func TestDefaultTolerationSecondsConfigured(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, configured(t, map[string]string{"DefaultTolerationSeconds": `
+apiVersion: gatehouse.dev/v1alpha1
+kind: DefaultTolerationSecondsConfiguration
+notReadyTolerationSeconds: 60
+`}))
+	k := c.kubectl(t, "default")
+	k.ok("", "run", "web", "--image=nginx")
+	if got, want := k.ok("", "get", "pod", "web", tolerations), "node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,17 @@
+package pods_test
+
+import "testing"
+
+func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
+	t.Parallel()
+	c := clusterWith(t, simple...)
+	k := c.kubectl(t, c.newNamespace(t, nil))
+	run := func(key string) []string {
+		return []string{"run", "web", "--image=nginx",
+			`--overrides={"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "` + key + `"}]}}}}`}
+	}
+	k.fails("", run("topology.kubernetes.io/zone"), `Error from server (Forbidden): pods "web" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling `+
+		`has TopologyKey topology.kubernetes.io/zone but only key kubernetes.io/hostname is allowed`)
+	k.ok("", run("kubernetes.io/hostname")...)
+	k.ok("", "label", "pod", "web", "a=b")
+}

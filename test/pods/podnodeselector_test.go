@@ -1,0 +1,87 @@
+package pods_test
+
+import (
+	"maps"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/server"
+)
+
+// exampleCluster is a server as a folder of examples has it: with the plugin, and its admission.yaml.
+func exampleCluster(t *testing.T, plugin, folder string) *cluster {
+	t.Helper()
+	file, err := filepath.Abs(filepath.Join("../../examples", folder, "admission.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startCluster(t, gatehousetest.WithPlugins(plugin), func(c *server.Config) { c.Admission.ConfigFile = file })
+}
+
+const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
+
+func TestPodNodeSelector(t *testing.T) {
+	t.Parallel()
+	c := exampleCluster(t, "PodNodeSelector", "podnodeselector")
+	k := c.kubectl(t, "lab")
+	k.ok("", "apply", "--filename=../../examples/podnodeselector/namespace.yaml")
+	pods := c.client.CoreV1().Pods("lab")
+
+	t.Run("the example", func(t *testing.T) {
+		k.ok("", "apply", "--filename=../../examples/podnodeselector/pod.yaml")
+		if got, want := k.ok("", "get", "pod", "fast", "--output=jsonpath={.spec.nodeSelector}"), `{"disk":"ssd","env":"test"}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		k.fails("", []string{"apply", "--filename=../../examples/podnodeselector/pod-elsewhere.yaml"},
+			`(Forbidden)`, `pods "elsewhere" is forbidden: pod node label selector conflicts with its namespace node label selector`)
+	})
+
+	// A gate lets a pod be given more labels, which is how one could leave its nodes.
+	t.Run("a pod at a gate", func(t *testing.T) {
+		pod := newPod("gated")
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
+		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		patch := func(labels string) (*corev1.Pod, error) {
+			return pods.Patch(t.Context(), "gated", types.MergePatchType, []byte(`{"spec": {"nodeSelector": `+labels+`}}`), metav1.PatchOptions{})
+		}
+		_, err := patch(`{"zone": "b"}`)
+		if want := `pods "gated" is forbidden: pod node label selector labels conflict with its namespace whitelist`; !apierrors.IsForbidden(err) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		patched, err := patch(`{"disk": "ssd"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]string{"env": "test", "disk": "ssd"}; !maps.Equal(patched.Spec.NodeSelector, want) {
+			t.Errorf("got %v, want %v", patched.Spec.NodeSelector, want)
+		}
+	})
+
+	t.Run("a namespace that can't be read", func(t *testing.T) {
+		broken := c.newNamespace(t, map[string]string{nodeSelectorAnnotation: "env in (test)"})
+		_, err := c.client.CoreV1().Pods(broken).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+		want := `pods "p" is forbidden: the node selector of namespace ` + broken + ` can't be read: metadata.annotations[` + nodeSelectorAnnotation +
+			`]: Invalid value: "env in (test)": invalid selector: [env in (test)]`
+		if !apierrors.IsForbidden(err) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+
+	t.Run("a dry run", func(t *testing.T) {
+		created, err := pods.Create(t.Context(), newPod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]string{"env": "test"}; !maps.Equal(created.Spec.NodeSelector, want) {
+			t.Errorf("got %v, want %v", created.Spec.NodeSelector, want)
+		}
+	})
+}
