@@ -1,0 +1,154 @@
+package expression
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// Variables are what expressions see of one request in one API version. Each variable is put into CEL's form when an
+// expression first reads it, and kept for the expressions to come. They belong to one goroutine.
+type Variables struct {
+	sources sources
+
+	object, oldObject, request  variable
+	authorizer, requestResource variable
+
+	// admissionRequest is what the source of the request returned.
+	admissionRequest *admissionv1.AdmissionRequest
+
+	// outcomes are those of the expressions that have been evaluated. Webhooks of one maker often carry the same conditions.
+	outcomes map[*program]outcome
+
+	// ctx is the context of the evaluation going on. CEL's functions are not given one, and authorizer
+	// checks need it.
+	ctx context.Context
+}
+
+// sources are what the variables are made of.
+type sources struct {
+	object, oldObject runtime.Object
+	request           func() *admissionv1.AdmissionRequest
+	user              user.Info
+	authorizer        authorizer.Authorizer
+}
+
+// variable is a variable's value once it has been asked for.
+type variable struct {
+	value any
+	known bool
+}
+
+// NewVariables returns the variables of a request. No argument is looked at before an expression needs it.
+//
+// The objects are in the version that the expressions are to see, typed or unstructured, with apiVersion and kind set, and
+// nil where there is none: object for a delete, oldObject for a create. They must not change for as long as the Variables are in use.
+//
+// request is called once at most, and returns the request as it is sent to the webhook; its uid, object and oldObject are not
+// shown. Upstream shows the resource of the API request in request.resource, and not the one that the webhook matched.
+//
+// user is who authorizer checks are made for. authorizer may be nil; expressions that read it are in error then.
+func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.AdmissionRequest, user user.Info, authorizer authorizer.Authorizer) *Variables {
+	return &Variables{sources: sources{object: object, oldObject: oldObject, request: request, user: user, authorizer: authorizer}}
+}
+
+// evaluate evaluates an expression, or returns what it came to before. Budgets are charged the same either way.
+func (v *Variables) evaluate(ctx context.Context, p *program) outcome {
+	if o, ok := v.outcomes[p]; ok {
+		return o
+	}
+	v.ctx = ctx
+	o := p.evaluate(ctx, v)
+	// What ended with its context may come to something in another.
+	if ctx.Err() == nil {
+		if v.outcomes == nil {
+			v.outcomes = map[*program]outcome{}
+		}
+		v.outcomes[p] = o
+	}
+	return o
+}
+
+// ResolveName returns the value of a variable. It is for CEL to call, and makes Variables an interpreter.Activation.
+func (v *Variables) ResolveName(name string) (any, bool) {
+	switch name {
+	case objectVariable:
+		return v.object.get(func() any { return celObject(name, v.sources.object) }), true
+	case oldObjectVariable:
+		return v.oldObject.get(func() any { return celObject(name, v.sources.oldObject) }), true
+	case requestVariable:
+		return v.request.get(func() any { return celRequest(v.askRequest()) }), true
+	case namespaceVariable:
+		return nil, true
+	case authorizerVariable:
+		if v.sources.authorizer == nil {
+			return nil, false
+		}
+		return v.authorizer.get(func() any {
+			return library.NewAuthorizerVal(v.sources.user, boundAuthorizer{v})
+		}), true
+	case requestResourceVariable:
+		if v.sources.authorizer == nil {
+			return nil, false
+		}
+		return v.requestResource.get(func() any {
+			return library.NewResourceAuthorizerVal(v.sources.user, boundAuthorizer{v}, resourceOf{v.askRequest()})
+		}), true
+	}
+	return nil, false
+}
+
+// Parent returns nil: there are no variables besides these.
+func (v *Variables) Parent() interpreter.Activation { return nil }
+
+func (v *variable) get(value func() any) any {
+	if !v.known {
+		v.value, v.known = value(), true
+	}
+	return v.value
+}
+
+func (v *Variables) askRequest() *admissionv1.AdmissionRequest {
+	if v.admissionRequest == nil {
+		v.admissionRequest = v.sources.request()
+	}
+	return v.admissionRequest
+}
+
+// celObject returns an object as the JSON it would be, which is how expressions see it: times and quantities are strings.
+// (TypedToVal of k8s.io/apiserver/pkg/cel/common would make timestamps of times.) A value that is an error becomes
+// the error of the expression that reads it.
+func celObject(name string, object runtime.Object) any {
+	if object == nil || reflect.ValueOf(object).IsNil() {
+		return nil
+	}
+	return celMap(name, object)
+}
+
+func celMap(name string, of any) any {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(of)
+	if err != nil {
+		return unprepared(name, err)
+	}
+	return content
+}
+
+func unprepared(name string, err error) any {
+	return types.WrapErr(fmt.Errorf("failed to prepare %s variable for evaluation: %w", name, err))
+}
+
+// boundAuthorizer asks the authorizer in the context of the evaluation.
+type boundAuthorizer struct{ v *Variables }
+
+func (b boundAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	return b.v.sources.authorizer.Authorize(b.v.ctx, a)
+}

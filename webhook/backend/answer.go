@@ -1,0 +1,82 @@
+package backend
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// maxQuoted is how many bytes of an answer get into an error.
+const maxQuoted = 2048
+
+// StatusCode is the HTTP status that a webhook answered with, of an error of Post; 0 if it gave none, or one of success. It
+// is not the status of what an error is made of: a service that isn't found is no answer of 404.
+func StatusCode(err error) int {
+	if status, ok := err.(*apierrors.StatusError); ok { // a wrapped one is a cause
+		return int(status.ErrStatus.Code)
+	}
+	return 0
+}
+
+// succeeded tells whether client-go's rest.Request takes the answer for a success.
+func succeeded(resp *http.Response) bool {
+	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= http.StatusPartialContent
+}
+
+// check returns the error that an answer is, nil for a body in a success. The errors and their words are those of client-go's rest.Request.
+func check(resp *http.Response, body []byte) error {
+	contentType := resp.Header.Get("Content-Type")
+	mediaType := ""
+	if contentType != "" {
+		var err error
+		if mediaType, _, err = mime.ParseMediaType(contentType); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	if succeeded(resp) {
+		if len(body) == 0 {
+			return fmt.Errorf("0-length response with status code: %d and content type: %s", resp.StatusCode, contentType)
+		}
+		return nil
+	}
+
+	var status metav1.Status
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &status); err == nil && status.Kind == "Status" && status.Status == metav1.StatusFailure {
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	message := "unknown"
+	if mediaType == "" || strings.HasPrefix(mediaType, "text/") {
+		message = strings.TrimSpace(string(body[:min(len(body), maxQuoted)]))
+	}
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, seconds, true)
+}
+
+// readError says that an answer broke off.
+func readError(err error) error {
+	if _, ok := err.(http2.StreamError); ok { // as upstream tells them apart
+		return fmt.Errorf("stream error when reading response body, may be caused by closed connection. Please retry. Original error: %w", err)
+	}
+	return fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
+}
+
+// retryAfter is how long a backend wants to be left alone before it is asked again, false if it doesn't want to be asked again.
+func retryAfter(resp *http.Response) (time.Duration, bool) {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
+		return 0, false
+	}
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil {
+		return 0, false
+	}
+	return time.Duration(max(seconds, 0)) * time.Second, true
+}

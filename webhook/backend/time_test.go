@@ -1,0 +1,358 @@
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/webhook/webhooktest"
+)
+
+// What takes minutes is tested in a bubble where time passes at once, over connections in memory.
+
+// memory is a backend in memory, at https://backend.example.
+type memory struct {
+	authority *webhooktest.Authority
+	conns     chan net.Conn
+	closed    chan struct{}
+	lost      atomic.Bool // what is sent gets lost
+	http1     atomic.Bool
+
+	mu         sync.Mutex
+	handshakes []string // the names of the clients
+	requests   []*http.Request
+}
+
+func newMemory(t *testing.T) *memory {
+	m := &memory{authority: webhooktest.NewAuthority(t), conns: make(chan net.Conn), closed: make(chan struct{})}
+	certificate := m.authority.Serving(time.Now().Add(24*time.Hour), "backend.example")
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(m.authority.PEM())
+	config := &tls.Config{
+		Certificates: []tls.Certificate{certificate},
+		ClientAuth:   tls.VerifyClientCertIfGiven,
+		ClientCAs:    clients,
+		NextProtos:   []string{"h2", "http/1.1"},
+		VerifyConnection: func(state tls.ConnectionState) error {
+			name := "nobody"
+			if len(state.PeerCertificates) > 0 {
+				name = state.PeerCertificates[0].Subject.CommonName
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.handshakes = append(m.handshakes, name)
+			return nil
+		},
+	}
+	one := config.Clone()
+	one.NextProtos = []string{"http/1.1"}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if m.http1.Load() {
+			return one, nil
+		}
+		return nil, nil
+	}
+	server := &http.Server{
+		TLSConfig: config,
+		ErrorLog:  log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			m.mu.Lock()
+			m.requests = append(m.requests, r)
+			m.mu.Unlock()
+			if r.URL.Path == "/slow" {
+				time.Sleep(25 * time.Second)
+			}
+			_, _ = io.WriteString(w, "{}")
+		}),
+	}
+	go func() { _ = server.ServeTLS(m, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+	return m
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.conns:
+		return c, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error {
+	close(m.closed)
+	return nil
+}
+
+func (m *memory) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case m.conns <- &lossy{there, m}:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type lossy struct {
+	net.Conn
+	m *memory
+}
+
+func (c *lossy) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.m.lost.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *lossy) Write(b []byte) (int, error) {
+	if c.m.lost.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// client is a client of m, with the user of a kubeconfig.
+func (m *memory) client(t *testing.T, path, user string) *Client {
+	t.Helper()
+	file := ""
+	if user != "" {
+		file = filepath.Join(t.TempDir(), "kubeconfig")
+		put(t, file, "apiVersion: v1\nkind: Config\nusers:\n- name: '*'\n  user: "+user+"\n")
+	}
+	pool, err := NewPool(Config{KubeConfigFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Retain(nil) })
+	client, err := pool.Client(admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://backend.example" + path), CABundle: m.authority.PEM()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.wire.dialTCP, client.wire.http1.DialContext = m.dial, m.dial
+	return client
+}
+
+func put(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.handshakes)
+}
+
+func mustPost(t *testing.T, client *Client) {
+	t.Helper()
+	if _, err := client.Post(context.Background(), []byte("{}"), maxTimeout); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIdleConnectionsClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		client := m.client(t, "/", "")
+		for _, test := range []struct {
+			after      time.Duration
+			handshakes int
+		}{{0, 1}, {idleTimeout - time.Second, 1}, {idleTimeout - time.Second, 1}, {idleTimeout + time.Second, 2}} {
+			time.Sleep(test.after)
+			mustPost(t, client)
+			if m.count() != test.handshakes {
+				t.Errorf("%d handshakes, want %d", m.count(), test.handshakes)
+			}
+		}
+		time.Sleep(idleTimeout + time.Second)
+		synctest.Wait()
+		if len(client.wire.peers) != 0 {
+			t.Errorf("%d addresses are remembered", len(client.wire.peers))
+		}
+	})
+}
+
+// The machine of a backend is gone without a word: calls fail at their deadlines only until a ping has stayed unanswered.
+func TestLostBackendIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		client := m.client(t, "/", "")
+		mustPost(t, client)
+		m.lost.Store(true)
+		began := time.Now()
+		for {
+			// A call is under way when the connection is given up: no deadline is at a full second.
+			_, err := client.Post(context.Background(), []byte("{}"), 1300*time.Millisecond)
+			if err == nil {
+				t.Fatal("a lost call was answered")
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				break // the connection was given up
+			}
+			if time.Since(began) > pingAfter+pingTimeout+2*time.Second {
+				t.Fatalf("after %v still calling into the void", time.Since(began))
+			}
+		}
+		m.lost.Store(false)
+		mustPost(t, client)
+		if m.count() != 2 {
+			t.Errorf("%d handshakes", m.count())
+		}
+	})
+}
+
+// A server that says nothing in the handshake is given up before the call's deadline, and a dial when nobody waits for it any more.
+func TestHangingHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		client := m.client(t, "/", "")
+		m.lost.Store(true)
+		_, err := client.Post(context.Background(), []byte("{}"), maxTimeout)
+		if err == nil || !strings.HasSuffix(err.Error(), ": net/http: TLS handshake timeout") {
+			t.Errorf("error %v", err)
+		}
+		for range 3 { // each begins anew
+			began := time.Now()
+			if _, err := client.Post(context.Background(), []byte("{}"), time.Second); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("took %v", took)
+			}
+			synctest.Wait()
+			if p := client.wire.peers["backend.example:443"]; p != nil && p.dial != nil {
+				t.Error("still dialing, for nobody")
+			}
+		}
+		m.lost.Store(false)
+		mustPost(t, client)
+	})
+}
+
+// What a backend speaks is asked again after a while.
+func TestProtocolIsLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		client := m.client(t, "/", "")
+		m.http1.Store(true)
+		for _, test := range []struct {
+			after time.Duration
+			http1 bool
+			proto string
+		}{
+			{0, true, "HTTP/1.1"},
+			{http1Remembered - time.Second, false, "HTTP/1.1"}, // it could do better by now
+			{2 * time.Second, false, "HTTP/2.0"},
+			{idleTimeout + time.Second, true, "HTTP/1.1"}, // and fell back
+			{http1Remembered + time.Second, true, "HTTP/1.1"},
+		} {
+			time.Sleep(test.after)
+			m.http1.Store(test.http1)
+			mustPost(t, client)
+			if got := m.requests[len(m.requests)-1].Proto; got != test.proto {
+				t.Errorf("%v later spoke %s, want %s", test.after, got, test.proto)
+			}
+		}
+	})
+}
+
+func TestTokenFileRotated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		file := filepath.Join(t.TempDir(), "token")
+		put(t, file, "first")
+		client := m.client(t, "/", "{tokenFile: "+file+"}")
+		mustPost(t, client)
+		put(t, file, "second")
+		time.Sleep(2 * time.Minute)
+		mustPost(t, client)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		mustPost(t, client)
+		var got []string
+		for _, r := range m.requests {
+			got = append(got, r.Header.Get("Authorization"))
+		}
+		if want := "Bearer first, Bearer second, Bearer second"; strings.Join(got, ", ") != want {
+			t.Errorf("sent %s, want %s", strings.Join(got, ", "), want)
+		}
+	})
+}
+
+// A new client certificate is shown to backends that are called all the time, too, and no call is lost by it.
+func TestClientCertificateRotated(t *testing.T) {
+	for _, protocol := range []string{"h2", "http1"} {
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory(t)
+				m.http1.Store(protocol == "http1")
+				dir := t.TempDir()
+				rotate := func(user string) {
+					cert, key := m.authority.Client(user)
+					put(t, filepath.Join(dir, "crt"), string(cert))
+					put(t, filepath.Join(dir, "key"), string(key))
+				}
+				rotate("first")
+				user := "{client-certificate: " + dir + "/crt, client-key: " + dir + "/key}"
+				client, slow := m.client(t, "/", user), m.client(t, "/slow", user)
+				if client.wire != slow.wire {
+					t.Fatal("not on the same connections")
+				}
+				mustPost(t, client)
+				answered := make(chan error)
+				go func() {
+					_, err := slow.Post(context.Background(), []byte("{}"), maxTimeout)
+					answered <- err
+				}()
+				synctest.Wait()
+				rotate("second")
+				for range 3 {
+					time.Sleep(certificateInterval / 2)
+					mustPost(t, client)
+				}
+				if err := <-answered; err != nil {
+					t.Errorf("a call under way: %v", err)
+				}
+				if last := m.handshakes[len(m.handshakes)-1]; last != "second" {
+					t.Errorf("handshakes by %v", m.handshakes)
+				}
+				// Files that can't be read leave what works.
+				put(t, filepath.Join(dir, "crt"), "")
+				count := m.count()
+				for range 5 {
+					time.Sleep(certificateInterval / 2)
+					mustPost(t, client)
+				}
+				if m.count() != count {
+					t.Error("connections were closed for files that can't be read")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package webhooktest
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+// tracked is a listener that knows the connections of its server.
+type tracked struct {
+	net.Listener
+	server *Server
+}
+
+func (l tracked) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{accepted, l.server}
+	l.server.mu.Lock()
+	defer l.server.mu.Unlock()
+	l.server.open[c] = struct{}{}
+	return c, nil
+}
+
+// conn is a connection that counts as open until it is closed, and loses what is sent while the server is frozen.
+type conn struct {
+	net.Conn
+	server *Server
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.server.frozen.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	if c.server.frozen.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Close() error {
+	c.server.mu.Lock()
+	delete(c.server.open, c)
+	c.server.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Refusing is an address, "127.0.0.1:<port>", that refuses connections.
+func Refusing(t TB) string {
+	t.Helper()
+	listener := listen(t)
+	_ = listener.Close()
+	return listener.Addr().String()
+}
+
+// Silent is an address, "127.0.0.1:<port>", that accepts connections and never says a word, not even in a TLS handshake.
+func Silent(t TB) string {
+	t.Helper()
+	return accept(t, func(c net.Conn) {
+		_, _ = io.Copy(io.Discard, c) // until the client gives up
+	})
+}
+
+// Plaintext is an address, "127.0.0.1:<port>", that answers whatever it is sent with an HTTP response outside of TLS.
+func Plaintext(t TB) string {
+	t.Helper()
+	return accept(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1))
+		_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTPS request to an HTTP server.\n")
+		_, _ = io.Copy(io.Discard, c) // closing with unread data would reset the connection, and take the answer with it
+	})
+}
+
+func listen(t TB) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("webhook backend: %v", err)
+	}
+	return listener
+}
+
+// accept has each connection to the address that it returns handled by handle, and then closed. At the test's end it closes those that
+// are left, and waits for their handlers.
+func accept(t TB, handle func(net.Conn)) string {
+	t.Helper()
+	listener := listen(t)
+	var (
+		handlers sync.WaitGroup
+		mu       sync.Mutex
+		open     []net.Conn
+	)
+	handlers.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, c)
+			mu.Unlock()
+			handlers.Go(func() {
+				defer c.Close()
+				handle(c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		handlers.Wait()
+	})
+	return listener.Addr().String()
+}
