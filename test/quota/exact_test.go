@@ -5,27 +5,26 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/apiserver/etcd"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
+	"gatehouse.dev/webhook/webhooktest"
 )
 
 var load = flag.Duration("quota.load", 10*time.Second, "how long TestExact puts load on the quotas")
@@ -44,8 +43,9 @@ func TestExact(t *testing.T) {
 	store := startEtcd(t)
 	var servers []kubernetes.Interface
 	for range 2 {
-		servers = append(servers, clientOf(gatehousetest.Start(t, over(store), refusing)))
+		servers = append(servers, clientOf(gatehousetest.Start(t, over(store))))
 	}
+	vetoing(t, servers)
 	const namespace = "busy"
 	namespaceWith(t, servers[0], namespace, 0)
 	for _, q := range busyQuotas() {
@@ -146,10 +146,8 @@ func (w *worker) step(ctx context.Context) {
 		}
 	case choice < 10 && len(w.mine) > 0: // exists already
 		w.create(ctx, pod(w.mine[w.random.IntN(len(w.mine))]))
-	case choice < 11: // a plugin after the quota says no
-		p := pod(fmt.Sprintf("veto-%d", w.id))
-		p.Labels = map[string]string{"veto": "yes"}
-		w.create(ctx, p)
+	case choice < 11: // a validating webhook says no
+		w.create(ctx, vetoed(fmt.Sprintf("veto-%d", w.id)))
 	case choice < 12: // doesn't validate
 		p := pod(fmt.Sprintf("invalid-%d", w.id))
 		p.Spec.RestartPolicy = "Sometimes"
@@ -268,21 +266,40 @@ func over(store *etcd.Server) gatehousetest.Option {
 	return func(c *server.Config) { c.API.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()} }
 }
 
-// refusing adds a plugin that refuses, after the quota has admitted, what is labelled veto.
-func refusing(c *server.Config) {
-	c.Plugins = append(append([]chain.Descriptor{}, plugins.List...), chain.Descriptor{
-		Name: "Veto", Summary: "Refuses what is labelled veto", Phases: chain.Validating, Default: true,
-		New: func(io.Reader, *chain.Env) (admission.Interface, error) { return veto{}, nil },
-	})
+// vetoing makes a validating webhook that refuses pods labelled veto, and waits until all servers ask it.
+func vetoing(t *testing.T, servers []kubernetes.Interface) {
+	t.Helper()
+	backend := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "vetoed"))
+	rule := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}
+	none := admissionregistrationv1.SideEffectClassNone
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "veto"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "veto.example.com", ClientConfig: backend.ClientConfig("/"), SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionregistrationv1.RuleWithOperations{rule}, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"veto": "yes"}},
+		}},
+	}
+	if _, err := servers[0].AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), configuration, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range servers {
+		for {
+			_, err := server.CoreV1().Pods("default").Create(t.Context(), vetoed("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if apierrors.IsForbidden(err) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
-type veto struct{}
-
-func (veto) Handles(operation admission.Operation) bool { return operation == admission.Create }
-
-func (veto) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if p, ok := a.GetObject().(*corev1.Pod); ok && p.Labels["veto"] != "" {
-		return admission.NewForbidden(a, errors.New("vetoed"))
-	}
-	return nil
+func vetoed(name string) *corev1.Pod {
+	p := pod(name)
+	p.Labels = map[string]string{"veto": "yes"}
+	return p
 }
