@@ -2,7 +2,9 @@ package pods_test
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,21 +16,34 @@ import (
 	"gatehouse.dev/server"
 )
 
-// exampleCluster is a server as a folder of examples has it: with the plugin, and its admission.yaml.
-func exampleCluster(t *testing.T, plugin, folder string) *cluster {
+// exampleCluster is a server as the plugin's folder of examples has it, whose README must show the files as they are.
+func exampleCluster(t *testing.T, plugin string) *cluster {
 	t.Helper()
-	file, err := filepath.Abs(filepath.Join("../../examples", folder, "admission.yaml"))
+	folder, err := filepath.Abs(filepath.Join("../../examples", strings.ToLower(plugin)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startCluster(t, gatehousetest.WithPlugins(plugin), func(c *server.Config) { c.Admission.ConfigFile = file })
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{strings.ToLower(plugin) + ".yaml", "namespace.yaml"} {
+		content, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(readme), "```yaml\n"+string(content)+"```\n") {
+			t.Errorf("README.md shows another %s", file)
+		}
+	}
+	return startCluster(t, gatehousetest.WithPlugins(plugin), func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") })
 }
 
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 
 func TestPodNodeSelector(t *testing.T) {
 	t.Parallel()
-	c := exampleCluster(t, "PodNodeSelector", "podnodeselector")
+	c := exampleCluster(t, "PodNodeSelector")
 	k := c.kubectl(t, "lab")
 	k.ok("", "apply", "--filename=../../examples/podnodeselector/namespace.yaml")
 	pods := c.client.CoreV1().Pods("lab")

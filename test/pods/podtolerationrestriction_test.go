@@ -17,7 +17,7 @@ const (
 
 func TestPodTolerationRestriction(t *testing.T) {
 	t.Parallel()
-	c := exampleCluster(t, "PodTolerationRestriction", "podtolerationrestriction")
+	c := exampleCluster(t, "PodTolerationRestriction")
 
 	t.Run("the example", func(t *testing.T) {
 		k := c.kubectl(t, "training")

@@ -50,10 +50,10 @@ func TestOf(t *testing.T) {
 		calls []string
 		err   string
 	}{
-		"in the cache":      {in: "here"},
-		"not yet in it":     {in: "fresh", calls: []string{"get namespaces fresh"}},
-		"nowhere":           {in: "gone", calls: []string{"get namespaces gone"}, err: `namespaces "gone" not found`},
-		"the read fails":    {in: "fresh", live: errors.New("no leader"), calls: []string{"get namespaces fresh"}, err: "Internal error occurred: no leader"},
+		"in the cache":   {in: "here"},
+		"not yet in it":  {in: "fresh", calls: []string{"get namespaces fresh"}},
+		"nowhere":        {in: "gone", calls: []string{"get namespaces gone"}, err: `namespaces "gone" not found`},
+		"the read fails": {in: "fresh", live: errors.New("no leader"), calls: []string{"get namespaces fresh"}, err: "Internal error occurred: no leader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespaces, plugin := start(t, namespace("here"))

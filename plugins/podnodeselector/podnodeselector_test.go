@@ -1,0 +1,330 @@
+package podnodeselector
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+const (
+	annotation = "scheduler.alpha.kubernetes.io/node-selector"
+
+	conflicts      = `pods "p" is forbidden: pod node label selector conflicts with its namespace node label selector`
+	notWhitelisted = `pods "p" is forbidden: pod node label selector labels conflict with its namespace whitelist`
+)
+
+// namespace is the namespace ns, with the node selector in the usual annotation unless that is none.
+func namespace(selector string) *corev1.Namespace {
+	if selector == none {
+		return annotatedWith(nil)
+	}
+	return annotatedWith(map[string]string{annotation: selector})
+}
+
+const none = "(none)"
+
+func annotatedWith(annotations map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Annotations: annotations}}
+}
+
+func pod(selector map[string]string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{NodeSelector: selector}}
+}
+
+// configured is a configuration with the cluster's default and a whitelist of the namespace ns.
+func configured(clusterDefault, whitelist string) string {
+	return "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: \"" + clusterDefault + "\"\n  ns: \"" + whitelist + "\"\n"
+}
+
+// The cases of TestPodAdmission in k8s.io/kubernetes/plugin/pkg/admission/podnodeselector/admission_test.go, and some more.
+func TestCreate(t *testing.T) {
+	type set = map[string]string
+	for name, test := range map[string]struct {
+		clusterDefault string
+		namespace      string
+		whitelist      string
+		pod, want      set
+		refused        string
+	}{
+		"no node selectors":                     {"", none, "", set{}, set{}, ""},
+		"none, not even an empty one":           {"", none, "", nil, nil, ""},
+		"the default":                           {"infra = false", none, "", set{}, set{"infra": "false"}, ""},
+		"the default, for a pod without any":    {"infra = false", none, "", nil, set{"infra": "false"}, ""},
+		"the namespace's, with spaces":          {"", " infra = false ", "", set{}, set{"infra": "false"}, ""},
+		"the namespace's replaces the default":  {"infra = false", "infra=true", "", set{}, set{"infra": "true"}, ""},
+		"an empty one does, too":                {"infra = false", "", "", set{}, set{}, ""},
+		"merged":                                {"infra = false", "infra=true", "", set{"env": "test"}, set{"infra": "true", "env": "test"}, ""},
+		"the same":                              {"", "infra=true", "", set{"infra": "true"}, set{"infra": "true"}, ""},
+		"a label without value":                 {"", "infra=", "", nil, set{"infra": ""}, ""},
+		"conflict of one label":                 {"env = test", "infra=true", "", set{"infra": "false"}, nil, conflicts},
+		"conflict of one label of several":      {"env=dev", "infra=false, env = test", "", set{"env": "dev", "color": "blue"}, nil, conflicts},
+		"conflict with the default":             {"env=test", none, "", set{"env": "dev"}, nil, conflicts},
+		"on the whitelist":                      {"env=dev", "infra=false, env = dev", "env=dev, infra=false, color=blue", set{"env": "dev", "color": "blue"}, set{"infra": "false", "env": "dev", "color": "blue"}, ""},
+		"another value than on the whitelist":   {"env=dev", "infra=false, env = dev", "env=dev, infra=true, color=blue", set{"env": "dev", "color": "blue"}, nil, notWhitelisted},
+		"the default isn't on the whitelist":    {"env=dev", none, "env=prd", set{}, nil, notWhitelisted},
+		"a label that isn't on the whitelist":   {"", none, "env=dev", set{"zone": "b"}, nil, notWhitelisted},
+		"nothing to be on the whitelist":        {"", none, "env=dev", nil, nil, ""},
+		"a whitelist without labels allows all": {"", none, "", set{"zone": "b"}, set{"zone": "b"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, configured(test.clusterDefault, test.whitelist), namespace(test.namespace))
+			result := plugin.Admit(t, chaintest.Create(pod(test.pod)))
+			if result.Err == nil {
+				merged := result.Object.(*corev1.Pod)
+				result = plugin.Validate(t, chaintest.Create(merged))
+				if test.refused == "" && !maps.Equal(merged.Spec.NodeSelector, test.want) {
+					t.Errorf("got %v, want %v", merged.Spec.NodeSelector, test.want)
+				}
+			}
+			if test.refused != "" {
+				result.Refused(t, 403, test.refused)
+				return
+			}
+			result.Admitted(t)
+		})
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	const (
+		second = "scheduler.kubernetes.io/node-selector"
+		third  = "scheduler.kubernetes.io/nodeSelector"
+	)
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        map[string]string
+		refused     string
+	}{
+		"the second":       {map[string]string{second: "a=1"}, map[string]string{"a": "1"}, ""},
+		"the third":        {map[string]string{third: "a=1"}, map[string]string{"a": "1"}, ""},
+		"all":              {map[string]string{annotation: "a=1", second: "b=2,a=1", third: "c=3"}, map[string]string{"a": "1", "b": "2", "c": "3"}, ""},
+		"one is empty":     {map[string]string{annotation: "", third: "a=1"}, map[string]string{"a": "1"}, ""},
+		"they conflict":    {map[string]string{annotation: "a=1", third: "a=2"}, nil, `ns annotations' node label selectors conflict`},
+		"another":          {map[string]string{"scheduler.kubernetes.io/selector": "a=1"}, map[string]string{"by": "default"}, ""},
+		"no value":         {map[string]string{annotation: "a"}, nil, unreadable(annotation) + `"a": invalid selector: [a]`},
+		"a trailing comma": {map[string]string{annotation: "a=1,"}, nil, unreadable(annotation) + `"a=1,": invalid selector: []`},
+		"two signs":        {map[string]string{second: "a==1"}, nil, unreadable(second) + `"a==1": invalid selector: [a  1]`},
+		"set-based":        {map[string]string{annotation: "a in (1)"}, nil, unreadable(annotation) + `"a in (1)": invalid selector: [a in (1)]`},
+		"no label": {map[string]string{third: "-=1"}, nil, unreadable(third) + `"-": name part must consist of alphanumeric characters, '-', '_' or '.', ` +
+			`and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
+		"no label value": {map[string]string{annotation: "a=/"}, nil, `the node selector of namespace ns can't be read: metadata.annotations[` + annotation + `][a]: Invalid value: "/": ` +
+			`a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character ` +
+			`(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, configured("by=default", ""), annotatedWith(test.annotations))
+			admit, validate := plugin.Admit(t, chaintest.Create(pod(nil))), plugin.Validate(t, chaintest.Create(pod(nil)))
+			if test.refused != "" {
+				// What can't be read opens no door, in neither phase.
+				admit.Refused(t, 403, `pods "p" is forbidden: `+test.refused)
+				validate.Refused(t, 403, `pods "p" is forbidden: `+test.refused)
+				return
+			}
+			validate.Admitted(t)
+			if got := admit.Admitted(t).Object.(*corev1.Pod).Spec.NodeSelector; !maps.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func unreadable(annotation string) string {
+	return "the node selector of namespace ns can't be read: metadata.annotations[" + annotation + "]: Invalid value: "
+}
+
+// What others changed after the mutating phase, a webhook say.
+func TestValidateSeesTheFinalPod(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, configured("", "infra=true, env=test"), namespace("infra=true"))
+	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "false"}))).Refused(t, 403, conflicts)
+	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "true", "zone": "b"}))).Refused(t, 403, notWhitelisted)
+}
+
+// A pod that waits at a scheduling gate can be given more labels: validateNodeSelectorMutation in k8s.io/kubernetes/pkg/apis/core/validation.
+func TestUpdate(t *testing.T) {
+	type set = map[string]string
+	for name, test := range map[string]struct {
+		pod, old set
+		refused  string
+	}{
+		"nothing changes":                       {set{"infra": "true"}, set{"infra": "true"}, ""},
+		"from before the namespace's":           {nil, nil, ""},
+		"from before, an empty one":             {nil, set{}, ""},
+		"in conflict from before":               {set{"infra": "false"}, set{"infra": "false"}, ""},
+		"a label is added":                      {set{"infra": "true", "env": "test"}, set{"infra": "true"}, ""},
+		"a label in conflict is added":          {set{"infra": "false"}, nil, conflicts},
+		"one that isn't on the whitelist is":    {set{"infra": "true", "zone": "b"}, set{"infra": "true"}, notWhitelisted},
+		"as is one, with another value, before": {set{"env": "dev", "infra": "true"}, set{"env": "dev"}, notWhitelisted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, configured("", "infra=true, env=test"), namespace("infra=true"))
+			request := chaintest.Update(pod(test.pod), pod(test.old))
+			if plugin.Admit(t, request).Admitted(t).Changed {
+				t.Error("an update is changed")
+			}
+			if test.refused != "" {
+				plugin.Validate(t, request).Refused(t, 403, test.refused)
+				return
+			}
+			plugin.Validate(t, request).Admitted(t)
+		})
+	}
+}
+
+// A namespace that has become unreadable keeps no pod from being updated in other ways.
+func TestUpdateThatChangesNoSelectorReadsNone(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "", namespace("=="))
+	plugin.Validate(t, chaintest.Update(pod(nil), pod(nil))).Admitted(t)
+}
+
+func TestOtherRequestsAreLeftAlone(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "", namespace("=="))
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	for name, request := range map[string]chaintest.Request{
+		"status":      chaintest.Update(pod(map[string]string{"a": "b"}), pod(nil)).On("pods", "status"),
+		"resize":      chaintest.Update(pod(map[string]string{"a": "b"}), pod(nil)).On("pods", "resize"),
+		"binding":     chaintest.Create(binding).On("pods", "binding"),
+		"delete":      chaintest.Delete(pod(nil)),
+		"connect":     chaintest.Connect(pod(nil), "exec", &corev1.PodExecOptions{}),
+		"configmap":   chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
+		"other group": chaintest.Create(podMetrics()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin.Validate(t, request).Admitted(t)
+			if plugin.Admit(t, request).Admitted(t).Changed {
+				t.Error("the object is changed")
+			}
+		})
+	}
+}
+
+// podMetrics is of another group's resource named pods.
+func podMetrics() runtime.Object {
+	object := pod(nil)
+	object.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("Pod"))
+	object.APIVersion = "metrics.k8s.io/v1"
+	return object
+}
+
+func TestAnotherObjectIsABadRequest(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "", namespace("infra=true"))
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	const want = "PodNodeSelector: the object of a request for pods is a *v1.ConfigMap"
+	plugin.Admit(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, want)
+	plugin.Validate(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, want)
+	plugin.Validate(t, chaintest.Update(config, pod(nil)).On("pods", "")).Refused(t, 400, want)
+	update := chaintest.Update(pod(nil), pod(nil))
+	update.OldObject = config
+	plugin.Validate(t, update).Refused(t, 400, want)
+}
+
+func TestNamespaceIsReadLive(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "")
+	live := func(object *corev1.Namespace, err error) {
+		plugin.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err })
+	}
+	plugin.Admit(t, chaintest.Create(pod(nil))).Refused(t, 404, `namespaces "ns" not found`)
+	plugin.Client.ClearActions()
+	live(namespace("infra=true"), nil)
+	got := plugin.Admit(t, chaintest.Create(pod(nil))).Admitted(t).Object.(*corev1.Pod).Spec.NodeSelector
+	if !maps.Equal(got, map[string]string{"infra": "true"}) || !slices.Contains(plugin.Calls(), "get namespaces ns") {
+		t.Errorf("got %v after %q", got, plugin.Calls())
+	}
+	live(nil, errors.New("no leader"))
+	plugin.Admit(t, chaintest.Create(pod(nil))).Refused(t, 500, "Internal error occurred: no leader")
+}
+
+// The selector that a pod gets is its own.
+func TestTheDefaultIsNotShared(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, configured("infra=true", ""), namespace(none))
+	plugin.Admit(t, chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"] = "false"
+	if got := plugin.Admit(t, chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"]; got != "true" {
+		t.Errorf("the default has become %q", got)
+	}
+}
+
+// A namespace without a selector and a whitelist: nobody looks at the pod, which could mean converting it.
+func TestAPodIsNotLookedAtForNothing(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "", namespace(none)).Interface.(*plugin)
+	a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil), t}
+	if err := errors.Join(plugin.Admit(t.Context(), a, nil), plugin.Validate(t.Context(), a, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+type unread struct {
+	admission.Attributes
+	t *testing.T
+}
+
+func (u unread) GetObject() runtime.Object { u.t.Error("the object is looked at"); return nil }
+
+func TestItIsOff(t *testing.T) {
+	if Descriptor.Default || Descriptor.Deprecated != "" {
+		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil || err.Error() != "PodNodeSelector needs a client" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whatever an annotation says: it is an error that names it, or labels that can be written and read again.
+func FuzzAnnotation(f *testing.F) {
+	for _, seed := range []string{
+		"", "a=b", " a = b ", "a=b,c=d", "a=b,a=c", "a", "=", "a=", "=b", ",", "a=b,", "a==b", "a!=b", "a in (b)", "example.com/a=b", "a/b/c=d", "\x00=\xff",
+		"a=" + strings.Repeat("b", 64), strings.Repeat("a=b,", 1000),
+	} {
+		f.Add(seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, one, other string) {
+		selector, found, err := annotated(annotatedWith(map[string]string{annotations[0]: one, annotations[2]: other}))
+		if err != nil {
+			if message := err.Error(); !strings.Contains(message, "metadata.annotations[") && !strings.HasSuffix(message, "selectors conflict") {
+				t.Errorf("the error says not where: %s", message)
+			}
+			return
+		}
+		if !found {
+			t.Error("the annotations are not found")
+		}
+		again, invalid := parse(selector.String(), field.NewPath("again"))
+		if invalid != nil || !labels.Equals(selector, again) {
+			t.Errorf("%q and %q are %v, which reads %v, %v", one, other, selector, again, invalid)
+		}
+	})
+}
+
+func BenchmarkAdmit(b *testing.B) {
+	for name, selector := range map[string]string{"none": none, "annotated": "infra=true"} {
+		b.Run(name, func(b *testing.B) {
+			plugin := chaintest.New(b, Descriptor, "", namespace(selector)).Interface.(*plugin)
+			a := admission.NewAttributesRecord(pod(nil), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+				corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := plugin.Admit(b.Context(), a, nil); err != nil {
+					b.Fatal(err)
+				}
+				if err := plugin.Validate(b.Context(), a, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,213 @@
+// Package podtolerationrestriction is the plugin PodTolerationRestriction: it gives the pods of a namespace tolerations, and says which
+// ones they may have.
+//
+// A namespace has default tolerations and a whitelist, each a JSON list in an annotation of its own. Where it lacks one of the two, the
+// cluster's holds, which is in the plugin's configuration. An empty list is not the same as none: it is a namespace's
+// own, and neither gives nor restricts anything.
+//
+//   - The mutating phase merges the default tolerations into those of a new pod. Of two tolerations of which one covers the other, the
+//     wider one stays. A pod that tolerates a taint's key and effect otherwise than the defaults do, neither wider
+//     nor narrower, is in conflict with them and refused.
+//   - Pods that request or limit cpu or memory also get a toleration for nodes under memory pressure, which are tainted so
+//     that best-effort pods keep away. Updates keep it there: a manifest without it can be sent again.
+//   - The validating phase, which sees what everybody has added, refuses a pod with a toleration that no one on the whitelist
+//     covers. Of an update it looks at those that the stored pod doesn't have, so that a whitelist that is made stricter
+//     leaves existing pods alone.
+//
+// An annotation is read strictly. One that makes no sense refuses the pods it would be about: to ignore a field that is misspelt
+// could turn a whitelist of one taint into one of all.
+package podtolerationrestriction
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/namespaces"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+const name = "PodTolerationRestriction"
+
+// The annotations of a namespace.
+const (
+	defaultAnnotation   = "scheduler.alpha.kubernetes.io/defaultTolerations"
+	whitelistAnnotation = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+)
+
+var (
+	pods = corev1.Resource("pods")
+
+	memoryPressure = corev1.Toleration{
+		Key:      corev1.TaintNodeMemoryPressure,
+		Operator: corev1.TolerationOpExists,
+		Effect:   corev1.TaintEffectNoSchedule,
+	}
+)
+
+// Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its configuration is of kind Configuration
+// in podtolerationrestriction.admission.k8s.io/v1alpha1.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
+	Phases:  chain.Mutating | chain.Validating,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		cluster, err := load(config)
+		if err != nil {
+			return nil, err
+		}
+		found, err := namespaces.New(name, env)
+		if err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, cluster}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	namespaces *namespaces.Namespaces
+	// cluster holds where a namespace says nothing.
+	cluster configuration
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit adds to a pod's tolerations.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if a.GetOperation() == admission.Update {
+		// Only added to: what a stored pod tolerates can't be taken away, be it redundant. And what is being deleted must not be
+		// kept by a whitelist that doesn't have the addition.
+		if pod.DeletionTimestamp == nil && !bestEffort(&pod.Spec) && !covered(memoryPressure, pod.Spec.Tolerations) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, memoryPressure)
+		}
+		return nil
+	}
+	namespace, err := p.namespaces.Of(ctx, a)
+	if err != nil {
+		return err
+	}
+	additions, err := ofNamespace(namespace, defaultAnnotation, p.cluster.Default)
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	for i, t := range pod.Spec.Tolerations {
+		if conflicts(t, additions) {
+			return admission.NewForbidden(a, fmt.Errorf("namespace tolerations and pod tolerations conflict: %w",
+				field.Invalid(path(i), t, "the default tolerations for this key and effect are others")))
+		}
+	}
+	if !bestEffort(&pod.Spec) {
+		additions = slices.Concat(additions, []corev1.Toleration{memoryPressure})
+	}
+	if len(additions) > 0 {
+		pod.Spec.Tolerations = merge(pod.Spec.Tolerations, additions)
+	}
+	return nil
+}
+
+// Validate refuses a pod with tolerations that are not on the whitelist.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	var stored map[identity]bool // of a new pod none
+	if a.GetOperation() == admission.Update {
+		old, err := podspec.Pod(name, a.GetOldObject())
+		if err != nil {
+			return err
+		}
+		stored = make(map[identity]bool, len(old.Spec.Tolerations))
+		for _, t := range old.Spec.Tolerations {
+			stored[identityOf(t)] = true
+		}
+	}
+	added := func(t corev1.Toleration) bool { return !stored[identityOf(t)] }
+	if !slices.ContainsFunc(pod.Spec.Tolerations, added) {
+		return nil
+	}
+
+	namespace, err := p.namespaces.Of(ctx, a)
+	if err != nil {
+		return err
+	}
+	whitelist, err := ofNamespace(namespace, whitelistAnnotation, p.cluster.Whitelist)
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if len(whitelist) == 0 {
+		return nil
+	}
+	for i, t := range pod.Spec.Tolerations {
+		if added(t) && !covered(t, whitelist) {
+			scope := "cluster"
+			if _, ok := namespace.Annotations[whitelistAnnotation]; ok {
+				scope = "namespace"
+			}
+			return admission.NewForbidden(a, fmt.Errorf(
+				"pod tolerations (possibly merged with namespace default tolerations) conflict with its %s whitelist: %w",
+				scope, field.Invalid(path(i), t, "no toleration on the whitelist covers it")))
+		}
+	}
+	return nil
+}
+
+func path(i int) *field.Path { return field.NewPath("spec", "tolerations").Index(i) }
+
+// ofNamespace is the list in a namespace's annotation, or the cluster's where it has none. It is not to be changed.
+func ofNamespace(namespace *corev1.Namespace, annotation string, cluster []corev1.Toleration) ([]corev1.Toleration, error) {
+	text, ok := namespace.Annotations[annotation]
+	if !ok {
+		return cluster, nil
+	}
+	tolerations, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
+	if err != nil {
+		return nil, fmt.Errorf("the tolerations of namespace %s can't be read: %w", namespace.Name, err)
+	}
+	return tolerations, nil
+}
+
+// bestEffort tells whether nothing is said of the cpu and memory that a pod needs, by the pod or else its containers. It is GetPodQOS of
+// k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, but by the spec alone: what a new pod says of its status isn't stored.
+func bestEffort(spec *corev1.PodSpec) bool {
+	if spec.Resources != nil {
+		return !says(spec.Resources)
+	}
+	for _, container := range podspec.All(spec) {
+		if says(&container.Resources) {
+			return false
+		}
+	}
+	return true
+}
+
+func says(resources *corev1.ResourceRequirements) bool {
+	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if quantity := list[resource]; quantity.Sign() > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,188 @@
+package podtolerationrestriction
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+// configuration is that of the plugin: what holds in namespaces that say nothing.
+type configuration struct {
+	Default   []corev1.Toleration `json:"default"`
+	Whitelist []corev1.Toleration `json:"whitelist"`
+}
+
+func load(config io.Reader) (configuration, error) {
+	var c configuration
+	if _, err := pluginconfig.Object(name, config, "podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration", &c); err != nil {
+		return configuration{}, err
+	}
+	errs := append(validate(c.Default, field.NewPath("default")), validate(c.Whitelist, field.NewPath("whitelist"))...)
+	if len(errs) > 0 {
+		return configuration{}, fmt.Errorf("the configuration of %s: %w", name, errs.ToAggregate())
+	}
+	return c, nil
+}
+
+// parse reads a list of tolerations as the annotations have it, in JSON. Nothing at all is an empty list.
+func parse(text string, path *field.Path) ([]corev1.Toleration, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var tolerations []corev1.Toleration
+	strict, err := kjson.UnmarshalStrict([]byte(text), &tolerations)
+	if err == nil {
+		err = utilerrors.NewAggregate(strict)
+	}
+	if err != nil {
+		return nil, field.Invalid(path, text, "must be a list of tolerations in JSON: "+err.Error())
+	}
+	if errs := validate(tolerations, path); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return tolerations, nil
+}
+
+// validate says what is wrong with tolerations, as the API does for those of a pod: ValidateTolerations in
+// k8s.io/kubernetes/pkg/apis/core/validation.
+func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, t := range tolerations {
+		path := path.Index(i)
+		if t.Key != "" {
+			errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
+		} else if t.Operator != corev1.TolerationOpExists {
+			errs = append(errs, field.Invalid(path.Child("operator"), t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+		}
+		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+			errs = append(errs, field.Invalid(path.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+		}
+		switch t.Operator {
+		case corev1.TolerationOpEqual, "":
+			if wrong := validation.IsValidLabelValue(t.Value); len(wrong) > 0 {
+				errs = append(errs, field.Invalid(path.Child("operator"), t.Value, strings.Join(wrong, ";")))
+			}
+		case corev1.TolerationOpExists:
+			if t.Value != "" {
+				errs = append(errs, field.Invalid(path.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
+			}
+		case corev1.TolerationOpLt, corev1.TolerationOpGt:
+			if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
+				errs = append(errs, field.Invalid(path.Child("value"), t.Value, err.Error()))
+			}
+		default:
+			errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator, []corev1.TolerationOperator{
+				corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt,
+			}))
+		}
+		switch t.Effect {
+		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			errs = append(errs, field.NotSupported(path.Child("effect"), t.Effect, []corev1.TaintEffect{
+				corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute,
+			}))
+		}
+	}
+	return errs
+}
+
+// merge is what a pod tolerates together with additions. Of two tolerations of which one covers the other the wider stays, of equal ones
+// the pod's. What the pod has is compared with the additions only: there may be any number. Nothing of the additions is shared.
+func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
+	merged := make([]corev1.Toleration, 0, len(pod)+len(additions))
+	for _, t := range pod {
+		if !widened(t, additions) {
+			merged = append(merged, t)
+		}
+	}
+	for i, t := range additions {
+		if !widened(t, additions[i+1:]) && !covered(t, merged) {
+			merged = append(merged, *t.DeepCopy())
+		}
+	}
+	return merged
+}
+
+// widened tells whether one of the list covers the toleration and more.
+func widened(t corev1.Toleration, list []corev1.Toleration) bool {
+	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return identityOf(other) != identityOf(t) && covers(other, t) })
+}
+
+// conflicts tells whether the toleration is for a key and effect for which there are defaults, but neither covers one of them nor is covered.
+func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
+	same := false
+	for _, d := range defaults {
+		if covers(d, t) || covers(t, d) {
+			return false
+		}
+		same = same || d.Key == t.Key && d.Effect == t.Effect
+	}
+	return same
+}
+
+// covered tells whether one of the list covers the toleration.
+func covered(t corev1.Toleration, list []corev1.Toleration) bool {
+	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return covers(other, t) })
+}
+
+// covers tells whether wide tolerates every taint that narrow does, and at least as long.
+func covers(wide, narrow corev1.Toleration) bool {
+	if identityOf(wide) == identityOf(narrow) {
+		return true
+	}
+	if wide.Key != narrow.Key && (wide.Key != "" || wide.Operator != corev1.TolerationOpExists) {
+		return false
+	}
+	if wide.Effect != narrow.Effect && wide.Effect != "" {
+		return false
+	}
+	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
+		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds) {
+		return false
+	}
+	switch operator(wide) {
+	case corev1.TolerationOpExists:
+		return true
+	case corev1.TolerationOpEqual:
+		return operator(narrow) == corev1.TolerationOpEqual && narrow.Value == wide.Value
+	default:
+		return false // of numeric comparisons only the same
+	}
+}
+
+// identity is what makes two tolerations the same.
+type identity struct {
+	key, value string
+	operator   corev1.TolerationOperator
+	effect     corev1.TaintEffect
+	forever    bool
+	seconds    int64
+}
+
+func identityOf(t corev1.Toleration) identity {
+	id := identity{key: t.Key, value: t.Value, operator: operator(t), effect: t.Effect, forever: t.TolerationSeconds == nil}
+	if t.TolerationSeconds != nil {
+		id.seconds = *t.TolerationSeconds
+	}
+	return id
+}
+
+// operator is the operator, which may be left out where it is Equal.
+func operator(t corev1.Toleration) corev1.TolerationOperator {
+	if t.Operator == "" {
+		return corev1.TolerationOpEqual
+	}
+	return t.Operator
+}

@@ -1,0 +1,209 @@
+// Package priority is the plugin Priority: it turns the name of a pod's PriorityClass into the number that the scheduler compares.
+//
+// A new pod names a class or none. The class says the pod's priority, and whether the pod may preempt others. A pod that names none
+// has the class marked globalDefault and, where there is none, priority 0. Users name classes, not numbers: a pod that says
+// another priority or preemption policy than its class is refused. So a quota on a class is one on its priority.
+//
+// Neither can be changed once a pod is stored. An update that leaves them out, as a manifest does that is sent again, gets those of
+// the stored pod.
+//
+// There is to be one default class. A PriorityClass that would be another is refused. Two that are created at the same moment, by two
+// servers say, can both pass; then the one with the lower value holds and, of the same value, the first by name.
+//
+// # The cache, and when it isn't believed
+//
+// Classes are looked up in a cache that a watch keeps current, a moment late. One that is missing there is read live before a pod is
+// refused for it, so a class can be used as soon as it is created. To find another default class, the classes are listed
+// live.
+package priority
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	schedulingv1listers "k8s.io/client-go/listers/scheduling/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+const name = "Priority"
+
+var (
+	pods            = corev1.Resource("pods")
+	priorityClasses = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}
+)
+
+// Descriptor is Priority, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",
+	Phases:  chain.Mutating | chain.Validating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		informer := env.Informers.Scheduling().V1().PriorityClasses()
+		return &plugin{
+			Handler: admission.NewHandler(admission.Create, admission.Update),
+			synced:  ready.After(informer.Informer()),
+			cache:   informer.Lister(),
+			client:  env.Client,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	cache  schedulingv1listers.PriorityClassLister
+	client kubernetes.Interface
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit sets what follows from a pod's class.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if a.GetOperation() == admission.Update {
+		old, err := podspec.Pod(name, a.GetOldObject())
+		if err != nil {
+			return err
+		}
+		keep(&pod.Spec, &old.Spec)
+		return nil
+	}
+
+	class, err := p.classOf(ctx, a, pod)
+	if err != nil {
+		return err
+	}
+	if given := pod.Spec.Priority; given != nil && *given != class.Value {
+		return admission.NewForbidden(a, fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; "+
+			"priority admission controller computed %d from the given PriorityClass name", *given, class.Value))
+	}
+	if given := pod.Spec.PreemptionPolicy; given != nil && class.PreemptionPolicy != nil && *given != *class.PreemptionPolicy {
+		return admission.NewForbidden(a, fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; "+
+			"priority admission controller computed %s from the given PriorityClass name", *given, *class.PreemptionPolicy))
+	}
+	pod.Spec.PriorityClassName = class.Name
+	pod.Spec.Priority = new(class.Value)
+	if class.PreemptionPolicy != nil {
+		pod.Spec.PreemptionPolicy = new(*class.PreemptionPolicy)
+	}
+	return nil
+}
+
+// keep gives a pod what it leaves out of what was set when it was created.
+func keep(spec, stored *corev1.PodSpec) {
+	if spec.Priority == nil && stored.Priority != nil {
+		spec.Priority = new(*stored.Priority)
+	}
+	if spec.PreemptionPolicy == nil && stored.PreemptionPolicy != nil {
+		spec.PreemptionPolicy = new(*stored.PreemptionPolicy)
+	}
+}
+
+// classOf is the class of a new pod: the one it names, or else the default one. It belongs to the cache.
+func (p *plugin) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return nil, err
+	}
+	if pod.Spec.PriorityClassName == "" {
+		all, err := p.cache.List(labels.Everything())
+		if err != nil {
+			return nil, apierrors.NewInternalError(fmt.Errorf("error occurred while retrieving default priority class: %w", err))
+		}
+		if class := defaultOf(all); class != nil {
+			return class, nil
+		}
+		return &noClass, nil
+	}
+	class, err := p.cache.Get(pod.Spec.PriorityClassName)
+	// What can't be a name isn't asked for: a pod is validated later only.
+	if apierrors.IsNotFound(err) && len(apivalidation.NameIsDNSSubdomain(pod.Spec.PriorityClassName, false)) == 0 {
+		class, err = p.client.SchedulingV1().PriorityClasses().Get(ctx, pod.Spec.PriorityClassName, metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", pod.Spec.PriorityClassName))
+	case err != nil:
+		// Whatever else went wrong says nothing about the request.
+		return nil, apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", pod.Spec.PriorityClassName, err))
+	default:
+		return class, nil
+	}
+}
+
+// noClass is the class of pods that name none where none is the default.
+var noClass = schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
+
+// defaultOf is the default one of the classes, nil where none is.
+func defaultOf(classes []*schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
+	var found *schedulingv1.PriorityClass
+	for _, class := range classes {
+		if !class.GlobalDefault {
+			continue
+		}
+		if found == nil || class.Value < found.Value || class.Value == found.Value && class.Name < found.Name {
+			found = class
+		}
+	}
+	return found
+}
+
+// Validate refuses a class that would be another default one.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != priorityClasses || a.GetSubresource() != "" {
+		return nil
+	}
+	class, ok := a.GetObject().(*schedulingv1.PriorityClass)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for priorityclasses is a %T", name, a.GetObject()))
+	}
+	if !class.GlobalDefault {
+		return nil
+	}
+	list, err := p.client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to get default priority class: %w", err))
+	}
+	all := make([]*schedulingv1.PriorityClass, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	found := defaultOf(all)
+	if found == nil || a.GetOperation() == admission.Update && found.Name == class.Name {
+		return nil
+	}
+	return admission.NewForbidden(a, fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", found.Name))
+}
