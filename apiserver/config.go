@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/controlplane"
@@ -38,6 +40,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	removedopenapi "gatehouse.dev/apis/openapi"
+	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/quota"
 )
@@ -60,6 +64,7 @@ type config struct {
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
 	customResources bool // whether CustomResourceDefinitions are served
+	removed         []schema.GroupVersionResource
 }
 
 // newConfig makes the configuration that the servers share, all but admission, which is built from it. ctx bounds what
@@ -88,6 +93,9 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 		return nil, err
 	}
 	if err := o.APIEnablement.ApplyTo(g, resources, legacyscheme.Scheme); err != nil {
+		return nil, fmt.Errorf("--runtime-config: %w", err)
+	}
+	if c.removed, err = removedResources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	c.applyOpenAPI()
@@ -142,8 +150,12 @@ func (c *config) applyServing() error {
 }
 
 func (c *config) applyOpenAPI() {
-	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+		all := generatedopenapi.GetOpenAPIDefinitions(ref)
+		maps.Copy(all, removedopenapi.Definitions(ref))
+		return all
+	})
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, removed.Versions)
 	c.generic.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, namer)
 	c.generic.OpenAPIConfig.Info.Title = "Kubernetes"
 	c.generic.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, namer)

@@ -81,6 +81,9 @@ func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPI
 	if err := c.installGroups(s); err != nil {
 		return nil, err
 	}
+	if err := c.installRemoved(s, completed.OpenAPIV3Config); err != nil {
+		return nil, err
+	}
 	if err := c.installOpenAPI(s, completed.OpenAPIConfig, completed.OpenAPIV3Config); err != nil {
 		return nil, err
 	}
@@ -227,7 +230,8 @@ func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServiceP
 	add("autoscaling", 17500, map[string]int32{"v1": 15, "v2": 30})
 	add("batch", 17400, map[string]int32{"v1": 15})
 	add("networking.k8s.io", 17200, map[string]int32{"v1": 15, "v1beta1": 9})
-	add("policy", 17100, map[string]int32{"v1": 15})
+	add("policy", 17100, map[string]int32{"v1": 15, "v1beta1": 9})
+	add("settings.k8s.io", 16900, map[string]int32{"v1alpha1": 9})
 	add("storage.k8s.io", 16800, map[string]int32{"v1": 15, "v1beta1": 9, "v1alpha1": 1})
 	add("scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1alpha2": 2})
 	add("node.k8s.io", 16300, map[string]int32{"v1": 15})

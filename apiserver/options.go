@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -27,6 +28,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/apiserver/removed"
 )
 
 const (
@@ -56,6 +58,9 @@ type Options struct {
 	Authorization  *kubeoptions.BuiltInAuthorizationOptions
 	APIEnablement  *genericoptions.APIEnablementOptions
 	Kubelet        kubeletclient.KubeletClientConfig
+
+	// RequiredAPIs are served besides what --runtime-config switches on: resources of package removed that plugins need.
+	RequiredAPIs []schema.GroupVersionResource
 
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
@@ -327,7 +332,7 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
-	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme) {
+	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, removed.Scheme) {
 		errs = append(errs, fmt.Errorf("--runtime-config: %w", err))
 	}
 	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {

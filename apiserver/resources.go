@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server"
@@ -122,13 +123,13 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		if err := lifecycle.RemoveUnavailableKinds(group.GroupName(), info.Scheme, info.VersionedResourcesStorageMap, resources); err != nil {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
-		if group.GroupName() == appsv1.GroupName {
-			extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig, func(gvr schema.GroupVersionResource) bool {
-				return resources.ResourceEnabled(gvr)
-			})
-			if extensions != nil {
+		switch group.GroupName() {
+		case appsv1.GroupName:
+			if extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig, resources.ResourceEnabled); extensions != nil {
 				named = append(named, extensions)
 			}
+		case admissionregistrationv1.GroupName:
+			addLegacyWebhookConfigurations(&info, c.options.APIEnablement.RuntimeConfig, resources.ResourceEnabled)
 		}
 		if len(info.VersionedResourcesStorageMap) == 0 {
 			continue // switched off altogether

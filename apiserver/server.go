@@ -38,7 +38,8 @@ const (
 	adminUser = "kubernetes-admin"
 )
 
-// An AdmissionFunc builds the chain that every write passes from what the server offers it.
+// An AdmissionFunc builds the chain that every write passes from what the server offers it. Where the chain is a
+// chain.ReadyChecker, /readyz shows its checks.
 type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 
 // Server is an API server that has been built and has not yet ended.
@@ -132,16 +133,20 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		return err
 	}
 	built, err := admit(&chain.Env{
-		Client:     c.client,
-		Dynamic:    dynamicClient,
-		Informers:  c.informers,
-		Authorizer: c.generic.Authorization.Authorizer,
-		RESTMapper: restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.client.Discovery())),
-		Features:   utilfeature.DefaultFeatureGate,
-		Done:       c.generic.DrainedNotify(),
+		Client:      c.client,
+		Dynamic:     dynamicClient,
+		Informers:   c.informers,
+		Authorizer:  c.generic.Authorization.Authorizer,
+		RESTMapper:  restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.client.Discovery())),
+		Features:    utilfeature.DefaultFeatureGate,
+		APIServerID: c.generic.APIServerID,
+		Done:        c.generic.DrainedNotify(),
 	})
 	if err != nil {
 		return err
+	}
+	if checker, ok := built.(chain.ReadyChecker); ok {
+		c.generic.AddReadyzChecks(checker.ReadyChecks()...)
 	}
 	s.admission = &bootstrapAdmission{chain: built}
 	c.generic.AdmissionControl = s.admission

@@ -61,14 +61,7 @@ func init() {
 func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]string, enabled func(schema.GroupVersionResource) bool) *server.APIGroupInfo {
 	stored := apps.VersionedResourcesStorageMap[appsv1.SchemeGroupVersion.Version]
 	view := func(gv schema.GroupVersion) map[string]rest.Storage {
-		resources := map[string]rest.Storage{}
-		for _, name := range legacyWorkloads[gv] {
-			resource, _, _ := strings.Cut(name, "/")
-			if s, ok := stored[name]; ok && named(runtimeConfig, gv, resource) && enabled(gv.WithResource(resource)) {
-				resources[name] = s
-			}
-		}
-		return resources
+		return legacyView(gv, legacyWorkloads[gv], stored, runtimeConfig, enabled)
 	}
 	for _, gv := range []schema.GroupVersion{appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion} {
 		if resources := view(gv); len(resources) > 0 {
@@ -82,6 +75,19 @@ func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]stri
 	extensions := server.NewDefaultAPIGroupInfo(extensionsv1beta1.GroupName, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
 	extensions.VersionedResourcesStorageMap[extensionsv1beta1.SchemeGroupVersion.Version] = resources
 	return &extensions
+}
+
+// legacyView is what is served of a version that Kubernetes no longer serves: of the resources that it had, those that are stored
+// and that runtimeConfig names.
+func legacyView(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, runtimeConfig map[string]string, enabled func(schema.GroupVersionResource) bool) map[string]rest.Storage {
+	resources := map[string]rest.Storage{}
+	for _, name := range had {
+		resource, _, _ := strings.Cut(name, "/")
+		if s, ok := stored[name]; ok && named(runtimeConfig, gv, resource) && enabled(gv.WithResource(resource)) {
+			resources[name] = s
+		}
+	}
+	return resources
 }
 
 // named tells whether runtimeConfig (--runtime-config) has gv, or its resource, by name.

@@ -5,12 +5,29 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/plugins/alwaysadmit"
 	"gatehouse.dev/plugins/alwaysdeny"
+	"gatehouse.dev/plugins/alwayspullimages"
+	"gatehouse.dev/plugins/defaulttolerationseconds"
+	"gatehouse.dev/plugins/denyescalatingexec"
+	"gatehouse.dev/plugins/denyexeconprivileged"
+	"gatehouse.dev/plugins/extendedresourcetoleration"
+	"gatehouse.dev/plugins/imagepolicywebhook"
+	"gatehouse.dev/plugins/initialresources"
+	"gatehouse.dev/plugins/limitpodhardantiaffinitytopology"
 	"gatehouse.dev/plugins/limitranger"
+	"gatehouse.dev/plugins/mutatingadmissionwebhook"
 	"gatehouse.dev/plugins/namespaceautoprovision"
 	"gatehouse.dev/plugins/namespaceexists"
 	"gatehouse.dev/plugins/namespacelifecycle"
+	"gatehouse.dev/plugins/podnodeselector"
+	"gatehouse.dev/plugins/podpreset"
+	"gatehouse.dev/plugins/podsecuritypolicy"
+	"gatehouse.dev/plugins/podtolerationrestriction"
+	"gatehouse.dev/plugins/priority"
 	"gatehouse.dev/plugins/resourcedefaults"
 	"gatehouse.dev/plugins/resourcequota"
+	"gatehouse.dev/plugins/securitycontextdeny"
+	"gatehouse.dev/plugins/taintnodesbycondition"
+	"gatehouse.dev/plugins/validatingadmissionwebhook"
 )
 
 // List is every compiled-in plugin. Its order is the order in which they run, in each of the two phases, whatever the
@@ -24,8 +41,25 @@ var List = []chain.Descriptor{
 	namespaceautoprovision.Descriptor, // before NamespaceLifecycle, which refuses where there is no namespace
 	namespacelifecycle.Descriptor,
 	namespaceexists.Descriptor,
+	securitycontextdeny.Descriptor,
+	limitpodhardantiaffinitytopology.Descriptor,
+	podpreset.Descriptor,        // before what looks at the containers' environment and mounts
+	initialresources.Descriptor, // before ResourceDefaults and LimitRanger, whose defaults are for what can't be estimated
 	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
 	limitranger.Descriptor,
-	resourcequota.Descriptor, // when all else has admitted, and the object is what will be stored
+	taintnodesbycondition.Descriptor,
+	alwayspullimages.Descriptor,
+	imagepolicywebhook.Descriptor,
+	podsecuritypolicy.Descriptor, // after ServiceAccount and what else adds volumes, which its policies must allow
+	podnodeselector.Descriptor,
+	priority.Descriptor,
+	defaulttolerationseconds.Descriptor,
+	podtolerationrestriction.Descriptor, // merges with what DefaultTolerationSeconds adds
+	denyescalatingexec.Descriptor,
+	denyexeconprivileged.Descriptor,
+	extendedresourcetoleration.Descriptor,
+	mutatingadmissionwebhook.Descriptor,   // when the compiled-in plugins have changed the object: webhooks see what they made of it
+	validatingadmissionwebhook.Descriptor, // when all that costs less than a call over the network has admitted
+	resourcequota.Descriptor,              // when all else has admitted, and the object is what will be stored
 	alwaysdeny.Descriptor,
 }

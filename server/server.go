@@ -49,6 +49,9 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	}
 	// Servers that share an etcd share its objects, so only one of them may run controllers over them at a time.
 	c.Controllers.LeaderElect = !c.API.Embedded()
+	if err := c.requireAPIs(); err != nil {
+		return nil, err
+	}
 	api, err := apiserver.New(ctx, c.API, c.buildChain)
 	if err != nil {
 		return nil, err

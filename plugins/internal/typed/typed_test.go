@@ -116,3 +116,40 @@ func TestEventsOfAnotherType(t *testing.T) {
 		t.Error("a list of something else is converted")
 	}
 }
+
+// What is compiled is compiled once, and again after a change.
+func TestCompiled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		c := chaintest.NewCluster(t)
+		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"}, preset("a", "1"), preset("b", "1"))
+		made := 0
+		count, err := Compile(newInformer(t, c.Env), func(objects []any) int {
+			made++
+			return len(objects)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(objects, times int) {
+			t.Helper()
+			for range 2 {
+				if got := count.Get(); got != objects || made != times {
+					t.Errorf("made of %d objects, %d times; want %d, %d", got, made, objects, times)
+				}
+			}
+		}
+		want(0, 1)
+		c.Env.Informers.StartWithContext(t.Context())
+		synctest.Wait()
+		want(2, 2)
+		if err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want(1, 3)
+	})
+}

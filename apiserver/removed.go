@@ -1,0 +1,127 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/endpoints"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/resourceconfig"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"gatehouse.dev/apiserver/removed"
+)
+
+// removedResources are the resources of removed kinds that are served: those that runtimeConfig (--runtime-config) switches on by name, and
+// those that are required. Where it switches off what is required that is an error.
+func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	ours := cliflag.ConfigurationMap{}
+	for key, value := range runtimeConfig {
+		// The group policy is also Kubernetes' own, which answers for its other versions.
+		versions, err := resourceconfig.ParseGroupVersions(cliflag.ConfigurationMap{key: value})
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(versions, func(gv schema.GroupVersion) bool {
+			return removed.Scheme.IsVersionRegistered(gv) || !legacyscheme.Scheme.IsGroupRegistered(gv.Group)
+		}) {
+			ours[key] = value
+		}
+	}
+	config, err := resourceconfig.MergeAPIResourceConfigs(serverstorage.NewResourceConfig(), ours, removed.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	var served []schema.GroupVersionResource
+	for _, resource := range removed.Resources {
+		switch on, isRequired := config.ResourceEnabled(resource), slices.Contains(required, resource); {
+		case on, isRequired && !named(runtimeConfig, resource.GroupVersion(), resource.Resource):
+			served = append(served, resource)
+		case isRequired:
+			return nil, fmt.Errorf("%s of %s are switched off, but an admission plugin that is enabled needs them", resource.Resource, resource.GroupVersion())
+		}
+	}
+	return served, nil
+}
+
+// installRemoved makes s serve resources of removed kinds.
+//
+// The library installs whole groups. Here it is single versions, since policy, which s serves too, would be two groups of the
+// same name to it: kinds of another scheme, sent in another form. The document that describes a group to clients is the aggregator's
+// in any case.
+func (c *config) installRemoved(s *server.GenericAPIServer, openAPI *common.OpenAPIV3Config) error {
+	if len(c.removed) == 0 {
+		return nil
+	}
+	generic := c.delegate()
+	if err := c.simpleStorage(&generic, removed.StorageCodec, removed.StorageVersions); err != nil {
+		return err
+	}
+	versions := map[schema.GroupVersion]map[string]rest.Storage{}
+	var models []string
+	for _, resource := range c.removed {
+		storage, err := removed.NewStorage(resource, generic.RESTOptionsGetter)
+		if err != nil {
+			return err
+		}
+		s.RegisterDestroyFunc(storage.Destroy)
+		s.StorageReadinessHook.RegisterStorage(metav1.GroupVersionResource(resource), storage)
+		if versions[resource.GroupVersion()] == nil {
+			versions[resource.GroupVersion()] = map[string]rest.Storage{}
+		}
+		versions[resource.GroupVersion()][resource.Resource] = storage
+		models = append(models, util.GetCanonicalTypeName(storage.New()))
+	}
+	definitions, err := builder3.BuildOpenAPIDefinitionsForResources(openAPI, models...)
+	if err != nil {
+		return err
+	}
+	types, err := managedfields.NewTypeConverter(definitions, false)
+	if err != nil {
+		return err
+	}
+	for gv, storage := range versions {
+		version := &endpoints.APIGroupVersion{
+			Storage:                    storage,
+			Root:                       server.APIGroupPrefix,
+			GroupVersion:               gv,
+			OptionsExternalVersion:     &schema.GroupVersion{Version: "v1"},
+			Serializer:                 removed.Serializer,
+			ParameterCodec:             removed.ParameterCodec,
+			Typer:                      removed.Scheme,
+			Creater:                    removed.Scheme,
+			Convertor:                  removed.Scheme,
+			ConvertabilityChecker:      removed.Scheme,
+			Defaulter:                  removed.Scheme,
+			UnsafeConvertor:            runtime.UnsafeObjectConvertor(removed.Scheme),
+			Namer:                      runtime.Namer(meta.NewAccessor()),
+			TypeConverter:              types,
+			EquivalentResourceRegistry: s.EquivalentResourceRegistry,
+			Authorizer:                 s.Authorizer,
+			Admit:                      c.generic.AdmissionControl,
+			MinRequestTimeout:          time.Duration(c.generic.MinRequestTimeout) * time.Second,
+			MaxRequestBodyBytes:        c.generic.MaxRequestBodyBytes,
+		}
+		resources, _, err := version.InstallREST(s.Handler.GoRestfulContainer)
+		if err != nil {
+			return fmt.Errorf("API version %s: %w", gv, err)
+		}
+		s.AggregatedDiscoveryGroupManager.AddGroupVersion(gv.Group, apidiscoveryv2.APIVersionDiscovery{
+			Version: gv.Version, Resources: resources, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
+		})
+	}
+	return nil
+}

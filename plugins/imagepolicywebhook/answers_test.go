@@ -1,0 +1,116 @@
+package imagepolicywebhook
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apiserver/pkg/admission"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/test/imagebackend"
+)
+
+// The cases are upstream's TestWebhookCache and more.
+func TestAnswersAreRemembered(t *testing.T) {
+	backend := imagebackend.Start(t, imagebackend.Allow)
+	subject := built(t, backend, "  allowTTL: 60\n  denyTTL: 10")
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	subject.Interface.(*plugin).answers = cache.NewLRUExpireCacheWithClock(remembered, clock)
+	const denied = `pods "p" is forbidden: image policy webhook backend denied one or more images: no`
+	calls := 0
+	is := func(p *corev1.Pod, want string, asked int) {
+		t.Helper()
+		if result := subject.Validate(t, chaintest.Create(p)); want == "" {
+			result.Admitted(t)
+		} else {
+			result.Refused(t, 403, want)
+		}
+		if calls += asked; len(backend.Calls()) != calls {
+			t.Fatalf("%d calls, want %d", len(backend.Calls()), calls)
+		}
+	}
+	is(pod("a"), "", 1)
+	backend.Set(imagebackend.Deny("no"))
+	is(pod("a"), "", 0)
+	other := pod("a")
+	other.Name, other.Labels = "other", map[string]string{"a": "b"}
+	is(other, "", 0)
+	is(with(pod("a"), annotated("example.com/other", "x")), "", 0)
+	clock.SetTime(clock.Now().Add(59 * time.Second))
+	is(pod("a"), "", 0)
+	clock.SetTime(clock.Now().Add(2 * time.Second))
+	is(pod("a"), denied, 1)
+	backend.Set(imagebackend.Allow)
+	clock.SetTime(clock.Now().Add(9 * time.Second))
+	is(pod("a"), denied, 0)
+	clock.SetTime(clock.Now().Add(2 * time.Second))
+	is(pod("a"), "", 1)
+
+	// Another question.
+	elsewhere := pod("a")
+	elsewhere.Namespace = "elsewhere"
+	is(elsewhere, "", 1)
+	is(pod("b"), "", 1)
+	is(pod("a", "b"), "", 1)
+	is(pod("b", "a"), "", 1)
+	is(with(pod("a"), annotated("x.image-policy.k8s.io/x", "1")), "", 1)
+	is(with(pod("a"), annotated("x.image-policy.k8s.io/x", "2")), "", 1)
+
+	// What isn't an answer isn't remembered.
+	for range 2 {
+		backend.Set(answer(503, ""))
+		is(pod("c"), `pods "p" is forbidden: error contacting webhook backend: the server is currently unable to handle the request`, 1)
+		backend.Set(answer(200, ""))
+		is(pod("c"), `pods "p" is forbidden: error contacting webhook backend: 0-length response with status code: 200 and content type: application/json`, 1)
+	}
+	backend.Set(imagebackend.Allow)
+	is(pod("c"), "", 1)
+}
+
+func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
+	backend := imagebackend.Start(t, imagebackend.Allow)
+	subject := built(t, backend, "  allowTTL: -1\n  denyTTL: -1")
+	// At the very same time an answer with no time to live would still be good.
+	subject.Interface.(*plugin).answers = cache.NewLRUExpireCacheWithClock(remembered, clocktesting.NewFakePassiveClock(time.Now()))
+	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
+	backend.Set(imagebackend.Deny("no"))
+	subject.Validate(t, chaintest.Create(pod("a"))).Refused(t, 403, `pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
+	backend.Set(imagebackend.Allow)
+	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
+	if calls := len(backend.Calls()); calls != 3 {
+		t.Errorf("%d calls, want 3", calls)
+	}
+}
+
+// The cases are upstream's TestReturnedAnnotationAdd.
+func TestAuditAnnotations(t *testing.T) {
+	backend := imagebackend.Start(t, nil)
+	plugin := built(t, backend, "")
+	for image, allowed := range map[string]bool{"good": true, "bad": false} {
+		backend.Set(imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
+			review.Status.Allowed = allowed
+			review.Status.AuditAnnotations = map[string]string{"foo-test": "true", "bar-test": "false"}
+		}))
+		for _, from := range []string{"the backend", "memory"} {
+			result := plugin.Validate(t, chaintest.Create(pod(image)))
+			want := map[string]string{"imagepolicywebhook.image-policy.k8s.io/foo-test": "true", "imagepolicywebhook.image-policy.k8s.io/bar-test": "false"}
+			if (result.Err == nil) != allowed || !maps.Equal(result.Annotations, want) {
+				t.Errorf("%s, from %s: got %v, %v", image, from, result.Err, result.Annotations)
+			}
+		}
+	}
+	// One that the audit log doesn't take has no bearing on the verdict.
+	backend.Set(imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
+		review.Status.Allowed = true
+		review.Status.AuditAnnotations = map[string]string{"a/b": "", "": "", strings.Repeat("x", 1000): "", "good": ""}
+	}))
+	if err := plugin.Interface.(admission.ValidationInterface).Validate(t.Context(), attributes(pod("other")), nil); err != nil {
+		t.Error(err)
+	}
+}

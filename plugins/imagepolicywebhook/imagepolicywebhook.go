@@ -1,0 +1,184 @@
+// Package imagepolicywebhook is the plugin ImagePolicyWebhook: a backend outside the server decides whether the images of a pod may run.
+//
+// The question is an ImageReview of imagepolicy.k8s.io/v1alpha1, posted over TLS. It has the images of the pod's containers and init
+// containers or, for the subresource ephemeralcontainers, of its ephemeral containers; those of the pod's annotations
+// whose keys match *.image-policy.k8s.io/*, which are how a user talks to the backend; and the namespace. The answer's status says
+// whether that is allowed, and if not, why. Its audit annotations go into the audit log, with the prefix
+// imagepolicywebhook.image-policy.k8s.io/.
+//
+// # Answers are remembered
+//
+// The same question within the answer's TTL, which is one for permission and another for denial, isn't asked again. The same is one with the same
+// images in the same order, annotations and namespace; who asks and what the pod is called doesn't matter. So the replicas of a
+// Deployment cost one call, and updates of a pod that has just been admitted none. What is remembered is
+// bounded: of 1024 questions, under a hash of each, as annotations are the user's and can be large.
+//
+// # When the backend fails
+//
+// A reset connection and the statuses 429, 500 and 504 are retried, four times at most, after a time that grows by half each time. Where no
+// answer comes from that, or anything else goes wrong, the configuration's defaultAllow decides: the request is refused, or it is admitted
+// and the audit annotation imagepolicywebhook.image-policy.k8s.io/failed-open says so. Failures are not remembered.
+package imagepolicywebhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/podspec"
+)
+
+const (
+	name = "ImagePolicyWebhook"
+
+	// auditPrefix is that of all audit annotations that the plugin or its backend makes.
+	auditPrefix = "imagepolicywebhook.image-policy.k8s.io/"
+	// failedOpen is the one that says that the backend failed and the request was admitted all the same.
+	failedOpen = auditPrefix + "failed-open"
+
+	// annotationInfix is what is in the keys of the annotations that the backend gets.
+	annotationInfix = ".image-policy.k8s.io/"
+
+	ephemeralContainers = "ephemeralcontainers"
+
+	// remembered is how many answers are, as upstream.
+	remembered = 1024
+)
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is ImagePolicyWebhook, not yet built. It needs nothing but its configuration, which must be there.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Asks a backend whether the images of a pod may run",
+	Phases:  chain.Validating,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		c, err := load(config)
+		if err != nil {
+			return nil, err
+		}
+		return &plugin{
+			Handler:       admission.NewHandler(admission.Create, admission.Update),
+			configuration: c,
+			answers:       cache.NewLRUExpireCache(remembered),
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	*configuration
+	// answers are *imagepolicyv1alpha1.ImageReviewStatus by the hash of their question.
+	answers *cache.LRUExpireCache
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate asks about the images of a pod.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	subresource := a.GetSubresource()
+	if a.GetResource().GroupResource() != pods || subresource != "" && subresource != ephemeralContainers {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	status, err := p.review(ctx, question(pod, a))
+	if err != nil {
+		return p.failed(a, err)
+	}
+	for key, value := range status.AuditAnnotations {
+		if err := a.AddAnnotation(auditPrefix+key, value); err != nil {
+			klog.ErrorS(err, "An audit annotation of the image policy webhook backend is left out", "key", key, "value", value)
+		}
+	}
+	switch {
+	case status.Allowed:
+		return nil
+	case status.Reason == "":
+		return admission.NewForbidden(a, errors.New("one or more images rejected by webhook backend"))
+	default:
+		return admission.NewForbidden(a, fmt.Errorf("image policy webhook backend denied one or more images: %s", status.Reason))
+	}
+}
+
+// question is what the backend is asked. Containers come before init containers, as upstream has them.
+func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.ImageReviewSpec {
+	spec := imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.GetNamespace()}
+	add := func(image string) {
+		spec.Containers = append(spec.Containers, imagepolicyv1alpha1.ImageReviewContainerSpec{Image: image})
+	}
+	if a.GetSubresource() == ephemeralContainers {
+		for i := range pod.Spec.EphemeralContainers {
+			add(pod.Spec.EphemeralContainers[i].Image)
+		}
+	} else {
+		for i := range pod.Spec.Containers {
+			add(pod.Spec.Containers[i].Image)
+		}
+		for i := range pod.Spec.InitContainers {
+			add(pod.Spec.InitContainers[i].Image)
+		}
+	}
+	for key, value := range pod.Annotations {
+		if strings.Contains(key, annotationInfix) {
+			if spec.Annotations == nil {
+				spec.Annotations = map[string]string{}
+			}
+			spec.Annotations[key] = value
+		}
+	}
+	return spec
+}
+
+// review is the answer to the question, the remembered or the backend's. The error says that there is none.
+func (p *plugin) review(ctx context.Context, question imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
+	encoded, err := json.Marshal(question)
+	if err != nil {
+		return nil, err
+	}
+	key := sha256.Sum256(encoded)
+	if answer, ok := p.answers.Get(key); ok {
+		return answer.(*imagepolicyv1alpha1.ImageReviewStatus), nil
+	}
+	result := p.backend.WithExponentialBackoff(ctx, func() rest.Result {
+		return p.backend.RestClient.Post().Body(&imagepolicyv1alpha1.ImageReview{Spec: question}).Do(ctx)
+	})
+	var answer imagepolicyv1alpha1.ImageReview
+	if err := result.Into(&answer); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // it may have ended before the first call, of which the result says nothing then
+		}
+		return nil, err
+	}
+	ttl := p.denyTTL
+	if answer.Status.Allowed {
+		ttl = p.allowTTL
+	}
+	if ttl > 0 {
+		p.answers.Add(key, &answer.Status, ttl)
+	}
+	return &answer.Status, nil
+}
+
+// failed decides without the backend. The backend's statuses are not the request's: a 403 of its own is one of the plugin's identity.
+func (p *plugin) failed(a admission.Attributes, err error) error {
+	if !p.defaultAllow {
+		return admission.NewForbidden(a, fmt.Errorf("error contacting webhook backend: %v", err))
+	}
+	klog.V(2).InfoS("The image policy webhook backend failed, the request is admitted", "namespace", a.GetNamespace(), "pod", a.GetName(), "err", err)
+	return a.AddAnnotation(failedOpen, "true")
+}

@@ -1,0 +1,189 @@
+package initialresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// resolution is how far samples are apart, and what a sample of cpu is the average of.
+	resolution = 5 * time.Minute
+
+	// answerMemory is how long an answer is remembered. Windows are of days, so little is missed.
+	answerMemory = 10 * time.Minute
+	// answersRemembered is a bound on memory. Each takes some hundred bytes, as images that are no image's name are not among them.
+	answersRemembered = 10_000
+
+	// pause is how long Prometheus is left alone after it couldn't be reached.
+	pause = 10 * time.Second
+
+	// parallel bounds the queries that one pod causes at a time.
+	parallel = 4
+)
+
+// estimator asks Prometheus and remembers what it said.
+type estimator struct {
+	*configuration
+	prometheus *prometheus
+	// answers are of type estimate, by question.
+	answers *cache.LRUExpireCache
+	// pausedUntil is when Prometheus may be asked again, in nanoseconds since 1970.
+	pausedUntil atomic.Int64
+}
+
+// A question is what one estimate depends on. Its image is as the pod has it.
+type question struct {
+	namespace, image string
+	resource         corev1.ResourceName
+}
+
+// An estimate is the answer.
+type estimate struct {
+	// quantity is nil where there is none.
+	quantity *resource.Quantity
+	// result is what the metric calls it.
+	result string
+}
+
+func newEstimator(c *configuration, p *prometheus) *estimator {
+	return &estimator{configuration: c, prometheus: p, answers: cache.NewLRUExpireCache(answersRemembered)}
+}
+
+// estimates are those of the lacks at their index, nil where there is none. They come within the timeout.
+func (e *estimator) estimates(ctx context.Context, namespace string, lacking []lack) []*resource.Quantity {
+	answers := make([]estimate, len(lacking))
+	// Containers with the same image have the same estimate.
+	var unknown map[question][]int
+	for i, lack := range lacking {
+		q := question{namespace, lack.container.Image, lack.resource}
+		if answer, ok := e.answers.Get(q); ok {
+			answers[i] = answer.(estimate)
+			continue
+		}
+		if unknown == nil {
+			unknown = map[question][]int{}
+		}
+		unknown[q] = append(unknown[q], i)
+	}
+	if len(unknown) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, e.timeout)
+		defer cancel()
+		var group errgroup.Group
+		group.SetLimit(parallel)
+		for q, indexes := range unknown {
+			group.Go(func() error {
+				answer := e.estimate(ctx, q)
+				for _, i := range indexes {
+					answers[i] = answer
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // no answer is an error
+	}
+
+	quantities := make([]*resource.Quantity, len(lacking))
+	for i, answer := range answers {
+		estimatesTotal.WithLabelValues(string(lacking[i].resource), answer.result).Inc()
+		quantities[i] = answer.quantity
+	}
+	return quantities
+}
+
+// estimate asks Prometheus, unless that has just failed, and remembers what it says.
+func (e *estimator) estimate(ctx context.Context, q question) estimate {
+	image, ok := parseImage(q.image)
+	if !ok {
+		return estimate{result: resultTooFew}
+	}
+	if time.Now().UnixNano() < e.pausedUntil.Load() {
+		return estimate{result: resultFailed}
+	}
+	answer, err := e.ask(ctx, q, image)
+	var wrong *queryError
+	switch {
+	case err == nil || errors.As(err, &wrong):
+		e.answers.Add(q, answer, answerMemory)
+	case errors.Is(err, context.Canceled): // the pod's author has gone, and Prometheus may be fine
+		return answer
+	default:
+		e.pausedUntil.Store(time.Now().Add(pause).UnixNano())
+	}
+	if err != nil {
+		klog.ErrorS(err, "Resources of a container can't be estimated", "image", q.image, "resource", q.resource, "namespace", q.namespace)
+	}
+	return answer
+}
+
+// ask asks in turn until there are enough samples.
+func (e *estimator) ask(ctx context.Context, q question, image image) (estimate, error) {
+	own := "namespace=" + strconv.Quote(q.namespace)
+	widest := "" // all namespaces
+	if e.sameNamespaceOnly {
+		widest = own
+	}
+	type attempt struct{ image, namespaces string }
+	attempts := []attempt{{image.same, own}}
+	if widest != own {
+		attempts = append(attempts, attempt{image.same, widest})
+	}
+	attempts = append(attempts, attempt{image.any, widest})
+	for _, a := range attempts {
+		for _, window := range e.windows {
+			value, found, err := e.prometheus.query(ctx, e.query(q.resource, a.image, a.namespaces, window))
+			if err != nil {
+				return estimate{result: resultFailed}, err
+			}
+			if quantity := quantity(q.resource, value); found && quantity != nil {
+				return estimate{quantity, resultEstimated}, nil
+			}
+		}
+	}
+	return estimate{result: resultTooFew}, nil
+}
+
+// query has a result only where there are enough samples. What is in it of a pod is quoted: PromQL has Go's rules for that.
+func (e *estimator) query(name corev1.ResourceName, image, namespaces string, window time.Duration) string {
+	selector := "{image=~" + strconv.Quote(image)
+	if namespaces != "" {
+		selector += "," + namespaces
+	}
+	selector += "}"
+	use := "container_memory_working_set_bytes" + selector
+	if name == corev1.ResourceCPU {
+		// Some kubelets have a series for each of a machine's processors.
+		use = fmt.Sprintf("sum without (cpu) (rate(container_cpu_usage_seconds_total%s[%.0fs]))", selector, resolution.Seconds())
+	}
+	percentile := strconv.FormatFloat(float64(e.percentile)/100, 'f', -1, 64)
+	over := fmt.Sprintf("[%.0fs:%.0fs]", window.Seconds(), resolution.Seconds())
+	return fmt.Sprintf("quantile_over_time(%s, quantile(%s, %s)%s) and sum_over_time(count(%s)%s) >= %d",
+		percentile, percentile, use, over, use, over, e.minimumSamples)
+}
+
+// quantity rounds up to what people write: thousandths of a CPU, mebibytes. It is at least one of these, as a request for nothing would keep
+// other defaults from being set; and nil where the value is none that a container can have used.
+func quantity(name corev1.ResourceName, value float64) *resource.Quantity {
+	units := value / (1 << 20)
+	if name == corev1.ResourceCPU {
+		units = value * 1000
+	}
+	units = max(math.Ceil(math.Round(units*1e6)/1e6), 1) // 0.003 of a CPU is 3.0000000000000004 thousandths
+	if math.IsNaN(units) || value < 0 || units > 1<<40 {
+		return nil
+	}
+	if name == corev1.ResourceCPU {
+		return resource.NewMilliQuantity(int64(units), resource.DecimalSI)
+	}
+	return resource.NewQuantity(int64(units)<<20, resource.BinarySI)
+}

@@ -1,0 +1,26 @@
+package initialresources
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// What can become of an estimate, in the metric.
+const (
+	resultEstimated = "estimated"
+	resultTooFew    = "not_enough_data"
+	resultFailed    = "source_failed"
+)
+
+var estimatesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: "gatehouse_initial_resources",
+	Name:      "estimates_total",
+	Help: "Resources of containers that were to be estimated, by resource (cpu, memory) and result: estimated, not_enough_data, " +
+		"or source_failed where Prometheus gave no answer in time.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"resource", "result"})
+
+// registerMetrics does it once a process: servers in one process share their metrics, as all of Kubernetes' do.
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(estimatesTotal) })

@@ -1,0 +1,208 @@
+// Package podpreset is the plugin PodPreset: new pods get environment variables and volumes that their authors needn't know of. Kubernetes had it
+// until 1.19.
+//
+// A PodPreset (see package apis/settings/v1alpha1) is an object of a namespace. It selects pods by their labels, and says what they are
+// given: volumes to the pod, and environment variables, sources of such and mounts to each container and init container. Annotations of the pod,
+// podpreset.admission.kubernetes.io/podpreset-<name>, name the presets and their resource versions.
+//
+// # Conflicts
+//
+// All presets that select a pod are merged, in the order of their names, and all or nothing. What is there already, in the pod or by another preset, is left as
+// it is. It is a conflict where the same variable, source or volume is there with another content, where something else is mounted at the same
+// path, or the same volume at another path. Then nothing of any preset is given to the pod. The pod is admitted nevertheless, and
+// an event in its namespace says why it has got nothing.
+//
+// # What is left alone
+//
+// Mirror pods, pods with the annotation podpreset.admission.kubernetes.io/exclude: "true", and pods that exist already, whatever
+// becomes of the presets.
+package podpreset
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/plugins/internal/typed"
+)
+
+const (
+	name = "PodPreset"
+
+	excludeAnnotation      = "podpreset.admission.kubernetes.io/exclude"
+	presetAnnotationPrefix = "podpreset.admission.kubernetes.io/podpreset-"
+
+	// conflictReason is the reason of the event.
+	conflictReason = "PodPresetConflict"
+	// messageLimit is the length, in bytes, of the longest message that an event may have.
+	messageLimit = 1024
+)
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is PodPreset, not yet built. It needs a client, a dynamic client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Gives new pods the environment, volumes and mounts of the PodPresets that select them",
+	Phases:  chain.Mutating,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		informer, err := typed.Informer(name, env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
+		if err != nil {
+			return nil, err
+		}
+		presets, err := typed.Compile(informer, byNamespace)
+		if err != nil {
+			return nil, err
+		}
+		events := record.NewBroadcaster()
+		events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: env.Client.CoreV1().Events("")})
+		go func() {
+			<-env.Done
+			events.Shutdown()
+		}()
+		return &plugin{
+			Handler:  admission.NewHandler(admission.Create),
+			ready:    ready.After(informer),
+			presets:  presets,
+			recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "podpreset"}),
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	ready    ready.Gate
+	presets  *typed.Compiled[map[string][]preset]
+	recorder record.EventRecorder
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// preset is a PodPreset, ready for use.
+type preset struct {
+	*settingsv1alpha1.PodPreset
+	selector labels.Selector
+}
+
+// byNamespace are presets made ready for use, of each namespace in the order of their names.
+func byNamespace(objects []any) map[string][]preset {
+	all := map[string][]preset{}
+	for _, object := range objects {
+		p, ok := object.(*settingsv1alpha1.PodPreset)
+		if !ok {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
+		if err != nil {
+			// The API server doesn't let it pass.
+			klog.ErrorS(err, "Preset selects no pods", "plugin", name, "podpreset", klog.KObj(p))
+			continue
+		}
+		all[p.Namespace] = append(all[p.Namespace], preset{p, selector})
+	}
+	for _, presets := range all {
+		slices.SortFunc(presets, func(a, b preset) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return all
+}
+
+// Admit gives a new pod what the presets that select it have.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+		return nil
+	}
+	if err := p.ready.Wait(ctx, a); err != nil {
+		return err
+	}
+	presets := p.presets.Get()[a.GetNamespace()]
+	if len(presets) == 0 {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror || pod.Annotations[excludeAnnotation] == "true" {
+		return nil
+	}
+	var selected []preset
+	for _, one := range presets {
+		if one.selector.Matches(labels.Set(pod.Labels)) {
+			selected = append(selected, one)
+		}
+	}
+	if len(selected) == 0 {
+		return nil
+	}
+	spec, conflicts := merge(&pod.Spec, selected)
+	if len(conflicts) > 0 {
+		p.report(a, pod, selected, conflicts)
+		return nil
+	}
+	pod.Spec = *spec
+	annotations := maps.Clone(pod.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for _, one := range selected {
+		annotations[presetAnnotationPrefix+one.Name] = one.ResourceVersion
+	}
+	pod.Annotations = annotations
+	return nil
+}
+
+// report says in an event why a pod has got nothing. The pod doesn't exist yet, so its name is all that tells which it is.
+func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []preset, conflicts []string) {
+	var names []string
+	for _, one := range selected {
+		names = append(names, one.Name)
+	}
+	of := pod.Name
+	if of == "" {
+		of = pod.GenerateName
+	}
+	message := "Conflict on pod " + of + ", which is created without anything of the pod presets " + strings.Join(names, ", ") + ": " + strings.Join(conflicts, "; ")
+	klog.V(2).InfoS("Conflict of pod presets", "plugin", name, "pod", klog.KRef(a.GetNamespace(), of), "conflict", message)
+	if a.IsDryRun() {
+		return
+	}
+	p.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: a.GetNamespace(), Name: pod.Name},
+		corev1.EventTypeWarning, conflictReason, shortened(message, messageLimit))
+}
+
+// shortened is text of at most limit bytes.
+func shortened(text string, limit int) string {
+	const more = "…"
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}

@@ -1,0 +1,180 @@
+// Package podsecuritypolicy is the plugin PodSecurityPolicy: pods may ask for no more than a policy allows that somebody who
+// stands behind the pod may use. Kubernetes had it until 1.24; Pod Security Admission, which took its place, has three fixed levels
+// and sets no defaults.
+//
+// A PodSecurityPolicy (see package apis/policy/v1beta1) is an object of the cluster. It says what pods may ask for, and what they get that
+// don't ask. It does nothing by itself: it applies to a pod if the user who creates the pod, or the pod's service account, has the
+// verb use on it, in the pod's namespace or everywhere.
+//
+// # Which policy
+//
+// The mutating phase tries the policies in the order of their names, each on the pod as it came: the policy sets its defaults in a copy,
+// and then holds the copy to what it allows. Of the policies that allow it and may be used, one that had to set nothing
+// wins over one that had to, and otherwise the first. The pod becomes that copy, and the annotation kubernetes.io/psp names the policy.
+//
+// The validating phase does the same with what has become of the pod, changing nothing: a policy that would have to set something doesn't
+// count. The policy of the annotation is tried first, to be done sooner.
+//
+// Where no policy is left the request is refused with what each policy that may be used has against it. Without any policy no pod can be
+// created.
+//
+// # Updates
+//
+// Defaults are set only when a pod is created. Updates, ephemeral containers included, are held to what the policies allow: a policy
+// that was made stricter, or may not be used any more, thus also holds up later updates of existing pods. The exception are those that change
+// nothing but owner references and finalizers, which is what garbage collection does.
+//
+// # What has changed since
+//
+// What a policy says of seccomp and AppArmor is in annotations of the policy, and was to be in annotations of pods. Nodes
+// read the fields now (securityContext.seccompProfile, appArmorProfile), so the fields are what is set and what is checked. Where a pod has
+// only the annotation that it would have had in those days, it is taken for the field.
+package podsecuritypolicy
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+
+	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/plugins/internal/typed"
+)
+
+const (
+	name = "PodSecurityPolicy"
+
+	// annotation is where a pod has the name of the policy that it was admitted by.
+	annotation = "kubernetes.io/psp"
+
+	// The audit annotations that name the policy.
+	admitAudit    = "podsecuritypolicy.policy.k8s.io/admit-policy"
+	validateAudit = "podsecuritypolicy.policy.k8s.io/validate-policy"
+)
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is PodSecurityPolicy, not yet built. It needs a dynamic client, informers and an authorizer.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
+	Phases:  chain.Mutating | chain.Validating,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Authorizer == nil {
+			return nil, errors.New(name + " needs an authorizer")
+		}
+		informer, err := typed.Informer(name, env, policyv1beta1.PodSecurityPolicies,
+			&policyv1beta1.PodSecurityPolicy{}, &policyv1beta1.PodSecurityPolicyList{})
+		if err != nil {
+			return nil, err
+		}
+		policies, err := typed.Compile(informer, byName)
+		if err != nil {
+			return nil, err
+		}
+		return &plugin{
+			Handler:    admission.NewHandler(admission.Create, admission.Update),
+			ready:      ready.After(informer),
+			policies:   policies,
+			authorizer: env.Authorizer,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	ready      ready.Gate
+	policies   *typed.Compiled[[]*policy]
+	authorizer authorizer.Authorizer
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit gives a new pod the defaults of the policy that it is admitted by.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" || a.GetOperation() != admission.Create {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if err := p.ready.Wait(ctx, a); err != nil {
+		return err
+	}
+	// Run once more after a webhook, the plugin keeps to the policy whose defaults the pod has. Otherwise the annotation is only what
+	// somebody wrote.
+	hint := ""
+	if again := a.GetReinvocationContext(); again != nil && again.IsReinvoke() {
+		hint = pod.Annotations[annotation]
+	}
+	admitted, policy, err := p.decide(ctx, a, pod, true, hint)
+	if err != nil {
+		return err
+	}
+	*pod = *admitted
+	if pod.Annotations[annotation] != policy {
+		pod.Annotations = with(pod.Annotations, annotation, policy)
+	}
+	note(a, admitAudit, policy)
+	return nil
+}
+
+// Validate refuses a pod that no policy allows as it is.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && a.GetSubresource() != "ephemeralcontainers" {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if a.GetOperation() == admission.Update {
+		stored, err := podspec.Pod(name, a.GetOldObject())
+		if err != nil {
+			return err
+		}
+		if changesOnlyOwnersAndFinalizers(pod, stored) {
+			return nil
+		}
+	}
+	if err := p.ready.Wait(ctx, a); err != nil {
+		return err
+	}
+	_, policy, err := p.decide(ctx, a, pod, false, pod.Annotations[annotation])
+	if err != nil {
+		return err
+	}
+	note(a, validateAudit, policy)
+	return nil
+}
+
+// changesOnlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes. It must pass: who may update and
+// delete the pod gains nothing by it.
+func changesOnlyOwnersAndFinalizers(pod, stored *corev1.Pod) bool {
+	compared := *pod
+	compared.OwnerReferences, compared.Finalizers = stored.OwnerReferences, stored.Finalizers
+	compared.ManagedFields = stored.ManagedFields
+	return apiequality.Semantic.DeepEqual(&compared, stored)
+}
+
+func note(a admission.Attributes, key, policy string) {
+	if err := a.AddAnnotation(key, policy); err != nil {
+		klog.ErrorS(err, "Audit annotation not set", "plugin", name, "key", key, "policy", policy)
+	}
+}

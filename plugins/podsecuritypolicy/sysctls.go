@@ -1,0 +1,45 @@
+package podsecuritypolicy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	componenthelpers "k8s.io/component-helpers/node/util/sysctl"
+)
+
+// safeSysctls concern nobody but the pod. They are those of the last Kubernetes with PodSecurityPolicies; younger ones must be allowed.
+var safeSysctls = []string{
+	"kernel.shm_rmid_forced",
+	"net.ipv4.ip_local_port_range",
+	"net.ipv4.tcp_syncookies",
+	"net.ipv4.ping_group_range",
+	"net.ipv4.ip_unprivileged_port_start",
+}
+
+var sysctlsPath = field.NewPath("pod", "spec", "securityContext", "sysctls")
+
+// checkSysctls wants no sysctl that is forbidden, and none that is neither safe nor allowed.
+func (p *policy) checkSysctls(pod *corev1.Pod, found *reasons) {
+	for i, sysctl := range podContext(pod).Sysctls {
+		name := componenthelpers.NormalizeName(sysctl.Name) // kernel/msgmax is kernel.msgmax
+		switch {
+		case matchesAny(name, p.spec.ForbiddenSysctls):
+			found.add(field.Forbidden(sysctlsPath.Index(i), fmt.Sprintf("sysctl %q is not allowed", sysctl.Name)))
+		case !slices.Contains(safeSysctls, name) && !matchesAny(name, p.spec.AllowedUnsafeSysctls):
+			found.add(field.Forbidden(sysctlsPath.Index(i), fmt.Sprintf("unsafe sysctl %q is not allowed", sysctl.Name)))
+		}
+	}
+}
+
+// matchesAny tells whether a pattern is the name, or ends in '*' and otherwise begins it.
+func matchesAny(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+			return strings.HasPrefix(name, prefix)
+		}
+		return name == pattern
+	})
+}

@@ -1,0 +1,28 @@
+package server
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
+	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+)
+
+// pluginAPIs are the resources, of kinds that Kubernetes removed, that a plugin works with. Whoever enables the plugin needs no --runtime-config.
+var pluginAPIs = map[string]schema.GroupVersionResource{
+	"PodPreset":         settingsv1alpha1.PodPresets,
+	"PodSecurityPolicy": policyv1beta1.PodSecurityPolicies,
+}
+
+// requireAPIs makes the API server serve what the plugins that will run work with.
+func (c *Config) requireAPIs() error {
+	selected, err := c.Admission.Select(c.Plugins)
+	if err != nil {
+		return err
+	}
+	for _, plugin := range selected {
+		if resource, ok := pluginAPIs[plugin.Name]; ok {
+			c.API.RequiredAPIs = append(c.API.RequiredAPIs, resource)
+		}
+	}
+	return nil
+}

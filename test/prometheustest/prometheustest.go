@@ -1,0 +1,116 @@
+// Package prometheustest runs a real Prometheus that has seen containers for as long as a test says.
+//
+// It needs the programs prometheus and promtool, which on Debian are the package prometheus. Where they
+// are not there the test fails.
+package prometheustest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// scrapeInterval is how far the samples of a container are apart.
+const scrapeInterval = time.Minute
+
+// A Container is one whose use of a machine Prometheus has seen.
+type Container struct {
+	Namespace, Pod, Name, Image string
+	// From and To are how long ago that began and ended.
+	From, To time.Duration
+	// CPU is what it used, in processors, and Memory in bytes: each of the numbers for an equal part of the time.
+	CPU, Memory []float64
+}
+
+// Start runs a Prometheus that has seen the containers, and returns the address of its API. It ends with the test.
+func Start(t testing.TB, containers ...Container) string {
+	t.Helper()
+	for _, program := range []string{"prometheus", "promtool"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("%v: install Prometheus (on Debian, apt-get install --no-install-recommends prometheus)", err)
+		}
+	}
+	dir := t.TempDir()
+	data, samples, config := filepath.Join(dir, "data"), filepath.Join(dir, "samples"), filepath.Join(dir, "prometheus.yml")
+	write(t, samples, openMetrics(time.Now(), containers))
+	write(t, config, []byte("{}"))
+	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples, data).CombinedOutput(); err != nil {
+		t.Fatalf("promtool: %v\n%s", err, out)
+	}
+	server := exec.CommandContext(t.Context(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+data,
+		"--storage.tsdb.retention.time=90d", "--web.listen-address=127.0.0.1:0")
+	server.Dir = dir
+	log, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Kill()
+		server.Wait() // says that it was killed
+	})
+	return waitUntilReady(t, log)
+}
+
+var (
+	listening = regexp.MustCompile(`msg="Listening on" address=(\S+)`)
+	ready     = regexp.MustCompile(`msg="Server is ready to receive web requests\."`)
+)
+
+// waitUntilReady reads the log of a server until it is, and returns its address.
+func waitUntilReady(t testing.TB, log io.Reader) string {
+	t.Helper()
+	var address string
+	var read bytes.Buffer
+	for lines := bufio.NewScanner(io.TeeReader(log, &read)); lines.Scan(); {
+		if found := listening.FindStringSubmatch(lines.Text()); found != nil {
+			address = "http://" + found[1]
+		}
+		if ready.MatchString(lines.Text()) && address != "" {
+			go io.Copy(io.Discard, log)
+			return address
+		}
+	}
+	t.Fatalf("prometheus ended before it was ready:\n%s", read.String())
+	return ""
+}
+
+// openMetrics is what Prometheus would have scraped from kubelets until now.
+func openMetrics(now time.Time, containers []Container) []byte {
+	var cpu, memory bytes.Buffer
+	cpu.WriteString("# TYPE container_cpu_usage_seconds counter\n")
+	memory.WriteString("# TYPE container_memory_working_set_bytes gauge\n")
+	for _, c := range containers {
+		labels := fmt.Sprintf("namespace=%q,pod=%q,container=%q,image=%q", c.Namespace, c.Pod, c.Name, c.Image)
+		count := int((c.From - c.To) / scrapeInterval)
+		used := 0.0
+		for i := range count {
+			at := now.Add(-c.From + time.Duration(i)*scrapeInterval).Unix()
+			if len(c.CPU) > 0 {
+				fmt.Fprintf(&cpu, "container_cpu_usage_seconds_total{%s,cpu=\"total\"} %g %d\n", labels, used, at)
+				used += c.CPU[i*len(c.CPU)/count] * scrapeInterval.Seconds()
+			}
+			if len(c.Memory) > 0 {
+				fmt.Fprintf(&memory, "container_memory_working_set_bytes{%s} %g %d\n", labels, c.Memory[i*len(c.Memory)/count], at)
+			}
+		}
+	}
+	memory.WriteString("# EOF\n")
+	return append(cpu.Bytes(), memory.Bytes()...)
+}
+
+func write(t testing.TB, file string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

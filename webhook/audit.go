@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/klog/v2"
+)
+
+// What the phases write into a request's audit event besides what webhooks say. The rest of a key is the round (1 in the re-run of
+// the mutating phase) and an index: a mutating webhook's position among all that are configured, a validating
+// one's among those that were called.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+const (
+	mutationAnnotation             = "mutation.webhook.admission.k8s.io/round_%d_index_%d"
+	patchAnnotation                = "patch.webhook.admission.k8s.io/round_%d_index_%d"
+	mutatingFailedOpenAnnotation   = "failed-open.mutation.webhook.admission.k8s.io/round_%d_index_%d"
+	validatingFailedOpenAnnotation = "failed-open.validating.webhook.admission.k8s.io/round_%d_index_%d"
+)
+
+// mutation is the value of mutationAnnotation and, with Mutated left out, of patchAnnotation.
+type mutation struct {
+	Configuration string                `json:"configuration"`
+	Webhook       string                `json:"webhook"`
+	Mutated       *bool                 `json:"mutated,omitempty"`
+	Patch         jsonpatch.Patch       `json:"patch,omitempty"`
+	PatchType     admissionv1.PatchType `json:"patchType,omitempty"`
+}
+
+func annotateFailedOpen(a admission.Attributes, format string, round, index int, h *hook) {
+	key := fmt.Sprintf(format, round, index)
+	annotate(a.AddAnnotation(key, h.name), h, key)
+}
+
+func annotateMutation(a admission.Attributes, round, index int, h *hook, mutated bool) {
+	key := fmt.Sprintf(mutationAnnotation, round, index)
+	value, err := json.Marshal(mutation{Configuration: h.configuration, Webhook: h.name, Mutated: &mutated})
+	if err == nil {
+		err = a.AddAnnotation(key, string(value))
+	}
+	annotate(err, h, key)
+}
+
+// annotatePatch keeps the patch where the policy keeps the request's body, of which it shows a part.
+func annotatePatch(a admission.Attributes, round, index int, h *hook, patch jsonpatch.Patch) {
+	key := fmt.Sprintf(patchAnnotation, round, index)
+	value, err := json.Marshal(mutation{Configuration: h.configuration, Webhook: h.name, Patch: patch, PatchType: admissionv1.PatchTypeJSONPatch})
+	if err == nil {
+		err = a.AddAnnotationWithLevel(key, string(value), auditinternal.LevelRequest)
+	}
+	annotate(err, h, key)
+}
+
+// annotate logs that an annotation could not be set: its key, but not its value, which may be confidential.
+func annotate(err error, h *hook, key string) {
+	if err != nil {
+		klog.Warningf("Failed to set admission audit annotation %s for webhook %s: %v", key, h.name, err)
+	}
+}

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/admission"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/webhook/review"
+)
+
+// ask sends a webhook the request and returns what it answers. An error of type *webhookutil.ErrCallingWebhook is for the webhook's
+// failurePolicy, any other refuses the request. Several webhooks may be asked concurrently.
+func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryRun bool) (_ *review.Response, err error) {
+	defer func() {
+		// Validating webhooks are asked in goroutines, where a panic would end the process.
+		if cause := recover(); cause != nil {
+			klog.ErrorS(nil, "Calling a webhook panicked", "webhook", h.name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = callError(h, apierrors.NewInternalError(errors.New("panic")), errors.New("calling it panicked"))
+		}
+	}()
+	if dryRun && !h.noSideEffects {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
+	}
+	if h.reviewVersion == "" {
+		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),
+			errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"))
+	}
+	if h.clientErr != nil {
+		return nil, callError(h, apierrors.NewInternalError(h.clientErr), fmt.Errorf("could not get REST client: %w", h.clientErr))
+	}
+	if h.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, h.timeout)
+		defer cancel()
+	}
+	uid := uuid.NewUUID()
+	body := request.Review(h.reviewVersion, uid)
+	var answer []byte
+	e.track(ctx, func() { answer, err = h.client.Post(ctx, body, timeLeft(ctx)) })
+	if err != nil {
+		var status *apierrors.StatusError
+		if !errors.As(err, &status) {
+			status = apierrors.NewServiceUnavailable("error calling webhook")
+		}
+		return nil, callError(h, status, fmt.Errorf("failed to call webhook: %w", err))
+	}
+	response, err := review.Decode(answer, h.reviewVersion, uid, e.mutating)
+	if err != nil {
+		return nil, callError(h, apierrors.NewServiceUnavailable("error validating webhook response"), err)
+	}
+	return response, nil
+}
+
+// timeLeft is what a webhook is told it may take: what is left until the deadline, in whole seconds. 0 without a deadline.
+func timeLeft(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return (time.Until(deadline) + time.Second - 1).Truncate(time.Second)
+}
+
+// callError is a failure to call a webhook; status has the code that metrics count it under.
+func callError(h *hook, status *apierrors.StatusError, reason error) error {
+	return &webhookutil.ErrCallingWebhook{WebhookName: h.name, Reason: reason, Status: status}
+}
+
+// pass hands on what a webhook says besides its verdict.
+func pass(ctx context.Context, h *hook, a admission.Attributes, response *review.Response) {
+	for key, value := range response.AuditAnnotations {
+		annotate(a.AddAnnotation(h.name+"/"+key, value), h, h.name+"/"+key)
+	}
+	for _, text := range response.Warnings {
+		warning.AddWarning(ctx, "", text)
+	}
+}
+
+// observe feeds the metrics with one call, and returns what its error means: nil where there is none or it is to be
+// ignored, otherwise the refusal. failedOpen says that it is ignored.
+func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, start time.Time, err error) (refusal error, failedOpen bool) {
+	m, elapsed, operation := admissionmetrics.Metrics, time.Since(start), string(a.GetOperation())
+	var failure *webhookutil.ErrCallingWebhook
+	var denial *webhookutil.ErrWebhookRejection
+	switch {
+	case err == nil:
+		m.ObserveWebhook(ctx, h.name, elapsed, false, a, e.phase, 200)
+		return nil, false
+
+	case errors.As(err, &failure):
+		// A call that ended because the client went away says nothing about the webhook.
+		canceled := errors.Is(failure.Reason, context.Canceled)
+		code := int(failure.Status.ErrStatus.Code)
+		m.ObserveWebhook(ctx, h.name, elapsed, !h.ignoreFailures, a, e.phase, code)
+		switch {
+		case h.ignoreFailures && canceled:
+			klog.Warningf("Context canceled when calling webhook %v", h.name)
+			return nil, false
+		case h.ignoreFailures:
+			klog.Warningf("Failed calling webhook, failing open %v: %v", h.name, failure)
+			m.ObserveWebhookFailOpen(ctx, h.name, e.phase)
+			return nil, true
+		case !canceled:
+			m.ObserveWebhookRejection(ctx, h.name, e.phase, operation, admissionmetrics.WebhookRejectionCallingWebhookError, code)
+		}
+		klog.Warningf("Failed calling webhook, failing closed %v: %v", h.name, failure)
+		return apierrors.NewInternalError(failure), false
+
+	case errors.As(err, &denial):
+		code := int(denial.Status.ErrStatus.Code)
+		m.ObserveWebhookRejection(ctx, h.name, e.phase, operation, admissionmetrics.WebhookRejectionNoError, code)
+		m.ObserveWebhook(ctx, h.name, elapsed, true, a, e.phase, code)
+		return denial.Status, false
+
+	default:
+		m.ObserveWebhookRejection(ctx, h.name, e.phase, operation, admissionmetrics.WebhookRejectionAPIServerInternalError, 0)
+		m.ObserveWebhook(ctx, h.name, elapsed, true, a, e.phase, 0)
+		return err, false
+	}
+}
+
+// denied is the error of a webhook's no.
+func denied(h *hook, response *review.Response) error {
+	return &webhookutil.ErrWebhookRejection{Status: review.Denied(h.name, response.Status)}
+}
+
+// outOfTime is the refusal of a request whose deadline has passed, or whose client has gone.
+func outOfTime() error {
+	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+}

@@ -1,0 +1,79 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Config is the configuration of either plugin.
+type Config struct {
+	// KubeConfigFile is the absolute path of a kubeconfig with the credentials for webhooks, by their host. Empty: none are
+	// called with credentials.
+	KubeConfigFile string
+	// StaticManifestsDir is the absolute path of a directory with configurations that are in force besides those in the API. Empty: none are.
+	StaticManifestsDir string
+}
+
+type configMeta struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+// configKinds are the kinds and versions of the plugins' configuration. They don't differ in their fields.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second one went with Kubernetes 1.33.
+var configKinds = []configMeta{
+	{"apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration"},
+	{"apiserver.config.k8s.io/v1alpha1", "WebhookAdmission"},
+}
+
+// LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1, or a
+// WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil is an empty one. Reading is strict.
+func LoadConfig(config io.Reader) (Config, error) {
+	if config == nil {
+		return Config{}, nil
+	}
+	data, err := io.ReadAll(config)
+	if err != nil {
+		return Config{}, err
+	}
+	document, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return Config{}, err
+	}
+	var meta configMeta
+	// What can't be read leniently is told that it must be one of the kinds.
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(document, &meta)
+	if !slices.Contains(configKinds, meta) {
+		return Config{}, fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s",
+			meta.APIVersion, meta.Kind, configKinds[0].Kind, configKinds[0].APIVersion)
+	}
+	var content struct {
+		configMeta
+		KubeConfigFile     string `json:"kubeConfigFile"`
+		StaticManifestsDir string `json:"staticManifestsDir"`
+	}
+	strict, err := kjson.UnmarshalStrict(document, &content)
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch):
+		return Config{}, fmt.Errorf("%s: is of type %s, must be a string", mismatch.Field, mismatch.Value)
+	case err != nil:
+		return Config{}, err
+	case len(strict) > 0:
+		return Config{}, utilerrors.NewAggregate(strict)
+	}
+	if file := content.KubeConfigFile; file != "" && !filepath.IsAbs(file) {
+		return Config{}, field.Invalid(field.NewPath("kubeConfigFile"), file, "must be an absolute file path")
+	}
+	return Config{content.KubeConfigFile, content.StaticManifestsDir}, nil
+}

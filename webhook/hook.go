@@ -1,0 +1,111 @@
+package webhook
+
+import (
+	"fmt"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"gatehouse.dev/expression"
+	"gatehouse.dev/webhook/backend"
+	"gatehouse.dev/webhook/review"
+)
+
+// hook is one webhook of a configuration, ready to be matched and called. It never changes.
+type hook struct {
+	// spec is what it was compiled from. A validating webhook is one that is never reinvoked.
+	spec admissionregistrationv1.MutatingWebhook
+	// uid tells it from all other webhooks: names are unique in a configuration only, and configurations stored long ago
+	// may not even obey that.
+	uid           string
+	configuration string
+	name          string
+	// static says that it is of a manifest, out of the API's reach.
+	static bool
+
+	// equivalent says that it wants requests for other versions of its resources, too.
+	equivalent        bool
+	namespaceSelector labels.Selector
+	objectSelector    labels.Selector
+	// selectorErr is why a selector can't be parsed, which API validation doesn't let happen.
+	selectorErr error
+	conditions  *expression.Conditions
+
+	client *backend.Client
+	// clientErr is why there is no client.
+	clientErr error
+	// timeout bounds a call; 0 doesn't.
+	timeout time.Duration
+	// reviewVersion is that of the AdmissionReviews it is sent; empty where it accepts none that we speak.
+	reviewVersion string
+
+	// ignoreFailures is failurePolicy Ignore.
+	ignoreFailures bool
+	// noSideEffects says that it may be called for a dry run.
+	noSideEffects bool
+	// reinvocable is reinvocationPolicy IfNeeded.
+	reinvocable bool
+}
+
+// compiler makes hooks.
+type compiler struct {
+	expressions *expression.Compiler
+	backends    *backend.Pool
+}
+
+// compile never fails: what is wrong with a webhook is an error of the requests that it is for.
+func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, configuration string, static bool) *hook {
+	h := &hook{spec: spec, uid: uid, configuration: configuration, name: spec.Name, static: static}
+
+	h.equivalent = is(spec.MatchPolicy, admissionregistrationv1.Equivalent)
+	h.ignoreFailures = is(spec.FailurePolicy, admissionregistrationv1.Ignore)
+	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) || is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
+	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
+
+	var err error
+	if h.namespaceSelector, err = metav1.LabelSelectorAsSelector(spec.NamespaceSelector); err != nil {
+		h.selectorErr = fmt.Errorf("webhook %q: namespaceSelector: %w", spec.Name, err)
+	}
+	if h.objectSelector, err = metav1.LabelSelectorAsSelector(spec.ObjectSelector); err != nil && h.selectorErr == nil {
+		h.selectorErr = fmt.Errorf("webhook %q: objectSelector: %w", spec.Name, err)
+	}
+	h.conditions = c.expressions.Compile(spec.MatchConditions)
+
+	h.client, h.clientErr = c.backends.Client(spec.ClientConfig)
+	if spec.TimeoutSeconds != nil {
+		h.timeout = time.Duration(*spec.TimeoutSeconds) * time.Second
+	}
+	h.reviewVersion = review.Version(spec.AdmissionReviewVersions)
+	return h
+}
+
+// is tells whether an optional field has the value.
+func is[T comparable](field *T, value T) bool { return field != nil && *field == value }
+
+// mutatingWebhooks are the webhooks of a configuration.
+func mutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
+	return c.Webhooks
+}
+
+// validatingWebhooks are the webhooks of a configuration, as mutating webhooks: the type has one field more.
+func validatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
+	webhooks := make([]admissionregistrationv1.MutatingWebhook, len(c.Webhooks))
+	for i, w := range c.Webhooks {
+		webhooks[i] = admissionregistrationv1.MutatingWebhook{
+			Name:                    w.Name,
+			ClientConfig:            w.ClientConfig,
+			Rules:                   w.Rules,
+			FailurePolicy:           w.FailurePolicy,
+			MatchPolicy:             w.MatchPolicy,
+			NamespaceSelector:       w.NamespaceSelector,
+			ObjectSelector:          w.ObjectSelector,
+			SideEffects:             w.SideEffects,
+			TimeoutSeconds:          w.TimeoutSeconds,
+			AdmissionReviewVersions: w.AdmissionReviewVersions,
+			MatchConditions:         w.MatchConditions,
+		}
+	}
+	return webhooks
+}

@@ -1,0 +1,141 @@
+package manifest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/util/filesystem"
+	"k8s.io/klog/v2"
+)
+
+// pollInterval is how often the directory is read where the file system tells of no changes. It is upstream's.
+const pollInterval = time.Minute
+
+// Configuration is a kind of object that manifests hold.
+type Configuration interface {
+	*admissionregistrationv1.MutatingWebhookConfiguration | *admissionregistrationv1.ValidatingWebhookConfiguration
+	runtime.Object
+	metav1.Object
+}
+
+// Set is the configurations of one directory. It is safe for concurrent use. As a health check
+// (k8s.io/apiserver/pkg/server/healthz) it fails while what is in force is not what the directory holds.
+type Set[T Configuration] struct {
+	dir     string
+	metrics reloadMetrics
+
+	hash    string // of the files in force; only Load and Run use it
+	current atomic.Pointer[[]T]
+	broken  atomic.Pointer[string] // what is wrong with the files now; nil where they are in force
+}
+
+// Load reads all manifests of dir, which is staticManifestsDir of a plugin's configuration. Whatever is wrong with it or with
+// a manifest is its error. apiServerID is the server's name in the metrics (chain.Env has it).
+func Load[T Configuration](dir, apiServerID string) (*Set[T], error) {
+	if err := validateDir(dir); err != nil {
+		return nil, err
+	}
+	s := &Set[T]{dir: dir, metrics: reloadMetrics{plugin: pluginOf[T](), apiServerIDHash: hashOf([]byte(apiServerID))}}
+	files, err := readDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	configurations, err := decodeAll[T](files)
+	if err != nil {
+		return nil, err
+	}
+	s.take(configurations, hashOfFiles(files))
+	klog.InfoS("Loaded manifest-based webhook configurations", "plugin", s.metrics.plugin, "dir", dir, "configurations", len(configurations))
+	return s, nil
+}
+
+func validateDir(dir string) error {
+	path := field.NewPath("staticManifestsDir")
+	if !filepath.IsAbs(dir) {
+		return field.Invalid(path, dir, "must be an absolute file path")
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return field.Invalid(path, dir, fmt.Sprintf("unable to read: %v", err))
+	}
+	if !info.IsDir() {
+		return field.Invalid(path, dir, "must be a directory")
+	}
+	return nil
+}
+
+// Current is the configurations in force, in the order of their names, with all defaults. Neither the slice nor what is in it
+// may be changed.
+func (s *Set[T]) Current() []T { return *s.current.Load() }
+
+// Run keeps the set as the directory is until ctx ends. It calls changed each time after Current has become another.
+// Only one Run may be running.
+func (s *Set[T]) Run(ctx context.Context, changed func()) {
+	reload := func() {
+		if s.reload() {
+			changed()
+		}
+	}
+	filesystem.WatchUntil(ctx, pollInterval, s.dir, reload, func(err error) {
+		klog.ErrorS(err, "watching manifest directory", "plugin", s.metrics.plugin, "dir", s.dir)
+	})
+}
+
+// reload reads the directory and tells whether another set is in force now.
+func (s *Set[T]) reload() bool {
+	files, err := readDir(s.dir)
+	if err != nil {
+		s.fail(err)
+		return false
+	}
+	hash := hashOfFiles(files)
+	if hash == s.hash {
+		if s.broken.Swap(nil) != nil {
+			klog.InfoS("admission manifest config is as it was before it was broken", "plugin", s.metrics.plugin, "dir", s.dir)
+			s.metrics.succeeded(hash, hash)
+		}
+		return false
+	}
+	configurations, err := decodeAll[T](files)
+	if err != nil {
+		s.fail(err)
+		return false
+	}
+	s.take(configurations, hash)
+	klog.InfoS("reloaded admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir, "configurations", len(configurations))
+	return true
+}
+
+func (s *Set[T]) take(configurations []T, hash string) {
+	s.metrics.succeeded(s.hash, hash)
+	s.hash = hash
+	s.current.Store(&configurations)
+	s.broken.Store(nil)
+}
+
+func (s *Set[T]) fail(err error) {
+	klog.ErrorS(err, "reloading admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir)
+	reason := err.Error()
+	s.broken.Store(&reason)
+	s.metrics.failed()
+}
+
+// Name is the health check's name.
+func (s *Set[T]) Name() string { return "admission-manifests/" + s.metrics.plugin }
+
+// Check says why the manifests in the directory are not in force.
+func (s *Set[T]) Check(*http.Request) error {
+	if reason := s.broken.Load(); reason != nil {
+		return fmt.Errorf("the manifests in %s are not in force, those before them still are: %s", s.dir, *reason)
+	}
+	return nil
+}

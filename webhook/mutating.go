@@ -1,0 +1,198 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	kjson "sigs.k8s.io/json"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/webhook/review"
+)
+
+// Mutating has requests changed by the webhooks of MutatingWebhookConfigurations.
+type Mutating struct{ *engine }
+
+var _ admission.MutationInterface = &Mutating{}
+
+// NewMutating builds it with the plugin's configuration (see LoadConfig), nil for none. The error says what in that is wrong, or what
+// of env is missing: it needs a client, informers, an authorizer and Done.
+func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
+	if err := check(env); err != nil {
+		return nil, err
+	}
+	configurations := env.Informers.Admissionregistration().V1().MutatingWebhookConfigurations()
+	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List, mutatingWebhooks)
+	if err != nil {
+		return nil, err
+	}
+	e.mutating, e.phase, e.exclusion = true, "admit", "admit"
+	return &Mutating{e}, nil
+}
+
+// roundsKey is where a request's rounds are in its ReinvocationContext.
+const roundsKey = "MutatingAdmissionWebhook"
+
+// Admit calls the webhooks, one after the other, and applies their patches to a's object.
+func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if again := a.GetReinvocationContext(); again.IsReinvoke() {
+		// A webhook that wasn't called in the first round isn't called in the second.
+		r, ok := again.Value(roundsKey).(*rounds)
+		if !ok || len(r.called)+len(r.again) == 0 {
+			return nil
+		}
+		r.enter(a.GetObject())
+		return m.round(ctx, 1, r, a, o)
+	}
+	candidates, err := m.candidates(ctx, a, o)
+	if err != nil || len(candidates) == 0 {
+		return err
+	}
+	r := &rounds{candidates: candidates}
+	if err := m.round(ctx, 0, r, a, o); err != nil {
+		return err
+	}
+	r.leave(a.GetObject())
+	a.GetReinvocationContext().SetValue(roundsKey, r)
+	return nil
+}
+
+func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.Attributes, o admission.ObjectInterfaces) error {
+	request := &request{Attributes: a, interfaces: o, engine: m.engine}
+	for i := range r.candidates {
+		c := &r.candidates[i]
+		if round > 0 && !r.again.Has(c.uid) {
+			continue
+		}
+		if ok, err := request.match(ctx, c); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		start := time.Now()
+		changed, err := m.call(ctx, request, c, round)
+		refusal, failedOpen := m.observe(ctx, c.hook, a, start, err)
+		if refusal != nil {
+			return refusal
+		}
+		if failedOpen {
+			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
+		}
+		if changed {
+			r.changed()
+			a.GetReinvocationContext().SetShouldReinvoke()
+		}
+		r.add(c.hook)
+		if err != nil && ctx.Err() != nil {
+			// It failed open, but for the request it is too late.
+			return outOfTime()
+		}
+	}
+	return nil
+}
+
+// call calls one webhook and applies its patch. It tells whether that changed the object.
+func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int) (changed bool, err error) {
+	defer func() { annotateMutation(r, round, c.index, c.hook, changed) }()
+	v := r.version(c)
+	encoded, err := v.getReview()
+	if err != nil {
+		return false, r.conversionError(c, err)
+	}
+	response, err := m.ask(ctx, c.hook, encoded, r.IsDryRun())
+	if err != nil {
+		return false, err
+	}
+	pass(ctx, c.hook, r, response)
+	if !response.Allowed {
+		return false, denied(c.hook, response)
+	}
+	if len(response.Patch) == 0 {
+		return false, nil
+	}
+	patch, err := review.DecodePatch(response.Patch)
+	if err != nil {
+		return false, callError(c.hook, apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
+	}
+	if len(patch) == 0 {
+		return false, nil
+	}
+	if response.PatchType != admissionv1.PatchTypeJSONPatch {
+		return false, callError(c.hook, review.Denied(c.name, response.Status), fmt.Errorf("unsupported patch type %q", response.PatchType))
+	}
+	changed, err = r.patch(v, patch)
+	if err != nil {
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
+	}
+	annotatePatch(r, round, c.index, c.hook, patch)
+	return changed, nil
+}
+
+// patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from there to the request's own object. The error
+// continues a sentence about the webhook.
+func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err error) {
+	seen, err := v.getObject()
+	if err != nil {
+		return false, fmt.Errorf("can't be shown the object: %w", err)
+	}
+	if seen == nil {
+		return false, errors.New("attempted to modify the object, which is not supported for this operation")
+	}
+	data, err := v.getObjectJSON()
+	if err != nil {
+		return false, fmt.Errorf("can't be shown the object: %w", err)
+	}
+	patched, err := review.Apply(patch, data)
+	if err != nil {
+		return false, fmt.Errorf("returned a patch that can't be applied: %w", err)
+	}
+	object, err := decodeLike(seen, patched)
+	if err != nil {
+		return false, fmt.Errorf("returned a patch that makes the object invalid: %w", err)
+	}
+	changed = !apiequality.Semantic.DeepEqual(seen, object)
+	r.interfaces.GetObjectDefaulter().Default(object)
+	target := r.GetObject()
+	if v.converted {
+		kind := target.GetObjectKind().GroupVersionKind()
+		if object, err = convert(object, kind, r.interfaces); err != nil {
+			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w", v.kind, kind, err)
+		}
+	}
+	replace(target, object)
+	r.objectChanged()
+	return changed, nil
+}
+
+// decodeLike reads an object that must be of the same kind, and so of the same type, as another one.
+func decodeLike(other runtime.Object, data []byte) (runtime.Object, error) {
+	object := reflect.New(reflect.TypeOf(other).Elem()).Interface().(runtime.Object)
+	// This is how the API server's own serializer reads what it has found to be of a kind: unknown fields are dropped.
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, object); err != nil {
+		return nil, err
+	}
+	want, got := other.GetObjectKind().GroupVersionKind(), object.GetObjectKind().GroupVersionKind()
+	// What removes apiVersion or kind changes nothing: the type says what the object is.
+	if got.GroupVersion().Empty() {
+		got.Group, got.Version = want.Group, want.Version
+	}
+	if got.Kind == "" {
+		got.Kind = want.Kind
+	}
+	if got != want {
+		return nil, fmt.Errorf("apiVersion and kind must stay those of %s, not become those of %s", want, got)
+	}
+	object.GetObjectKind().SetGroupVersionKind(want)
+	return object, nil
+}

@@ -1,0 +1,222 @@
+package webhook
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/expression"
+	"gatehouse.dev/webhook/review"
+)
+
+// request is one request in one phase, and what its webhooks need of it: each thing made when it is first asked for,
+// once. It is for one goroutine.
+type request struct {
+	admission.Attributes
+	interfaces admission.ObjectInterfaces
+	*engine
+
+	versions  []*version
+	options   []byte
+	namespace struct {
+		known  bool
+		labels labels.Set
+		err    error
+	}
+}
+
+// version is the request as one about an object of one version.
+type version struct {
+	of       *request
+	resource schema.GroupVersionResource
+	kind     schema.GroupVersionKind
+	// converted says that this isn't what the request came as.
+	converted bool
+
+	object    lazy[runtime.Object]
+	oldObject lazy[runtime.Object]
+	oldJSON   lazy[[]byte]
+
+	// These depend on object, and are made anew once it has changed.
+	objectJSON lazy[[]byte]
+	review     lazy[*review.Request]
+	variables  *expression.Variables
+}
+
+// lazy is a value made at its first use.
+type lazy[T any] struct {
+	made  bool
+	value T
+	err   error
+}
+
+func (l *lazy[T]) get(make func() (T, error)) (T, error) {
+	if !l.made {
+		l.value, l.err = make()
+		l.made = true
+	}
+	return l.value, l.err
+}
+
+// version returns the request as the candidate wants it.
+func (r *request) version(c *candidate) *version {
+	kind := c.kind
+	if !c.converted {
+		kind = r.GetKind()
+	}
+	for _, v := range r.versions {
+		if v.resource == c.resource && v.kind == kind {
+			return v
+		}
+	}
+	v := &version{of: r, resource: c.resource, kind: kind, converted: c.converted}
+	r.versions = append(r.versions, v)
+	return v
+}
+
+// objectChanged has everything that was made of the object made anew.
+func (r *request) objectChanged() {
+	for _, v := range r.versions {
+		v.object = lazy[runtime.Object]{}
+		v.objectJSON = lazy[[]byte]{}
+		v.review = lazy[*review.Request]{}
+		v.variables = nil
+	}
+}
+
+// getObject is the object in this version, nil where there is none.
+func (v *version) getObject() (runtime.Object, error) {
+	return v.object.get(func() (runtime.Object, error) { return v.form(v.of.GetObject()) })
+}
+
+func (v *version) getOldObject() (runtime.Object, error) {
+	return v.oldObject.get(func() (runtime.Object, error) { return v.form(v.of.GetOldObject()) })
+}
+
+func (v *version) form(object runtime.Object) (runtime.Object, error) {
+	if object == nil {
+		return nil, nil
+	}
+	if v.converted {
+		return convert(object, v.kind, v.of.interfaces)
+	}
+	return withKind(object, v.kind), nil
+}
+
+func (v *version) getObjectJSON() ([]byte, error) {
+	return v.objectJSON.get(func() ([]byte, error) {
+		object, err := v.getObject()
+		if err != nil {
+			return nil, err
+		}
+		return review.EncodeObject(object)
+	})
+}
+
+// getReview is the request as it is sent to webhooks.
+func (v *version) getReview() (*review.Request, error) {
+	return v.review.get(func() (*review.Request, error) {
+		object, err := v.getObjectJSON()
+		if err != nil {
+			return nil, err
+		}
+		old, err := v.oldJSON.get(func() ([]byte, error) {
+			old, err := v.getOldObject()
+			if err != nil {
+				return nil, err
+			}
+			return review.EncodeObject(old)
+		})
+		if err != nil {
+			return nil, err
+		}
+		described := v.describe()
+		described.Object.Raw, described.OldObject.Raw = object, old
+		return review.Encode(described)
+	})
+}
+
+// getVariables is what match conditions see of the request.
+func (v *version) getVariables() (*expression.Variables, error) {
+	if v.variables == nil {
+		object, err := v.getObject()
+		if err != nil {
+			return nil, err
+		}
+		old, err := v.getOldObject()
+		if err != nil {
+			return nil, err
+		}
+		v.variables = expression.NewVariables(object, old, v.describe, v.of.GetUserInfo(), v.of.authorizer)
+	}
+	return v.variables, nil
+}
+
+// describe is the request as webhooks and match conditions see it, without uid and objects.
+func (v *version) describe() *admissionv1.AdmissionRequest {
+	r := v.of
+	if r.options == nil {
+		// Options are simple structs: encoding them doesn't fail.
+		r.options, _ = review.EncodeObject(r.GetOperationOptions())
+	}
+	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()), metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
+	described := &admissionv1.AdmissionRequest{
+		Kind:               metav1.GroupVersionKind(v.kind),
+		Resource:           metav1.GroupVersionResource(v.resource),
+		SubResource:        r.GetSubresource(),
+		RequestKind:        &requestKind,
+		RequestResource:    &requestResource,
+		RequestSubResource: r.GetSubresource(),
+		Name:               r.GetName(),
+		Namespace:          r.GetNamespace(),
+		Operation:          admissionv1.Operation(r.GetOperation()),
+		DryRun:             &dryRun,
+		Options:            runtime.RawExtension{Raw: r.options},
+	}
+	if user := r.GetUserInfo(); user != nil {
+		described.UserInfo = authenticationv1.UserInfo{Username: user.GetName(), UID: user.GetUID(), Groups: user.GetGroups()}
+		if extra := user.GetExtra(); len(extra) > 0 {
+			described.UserInfo.Extra = make(map[string]authenticationv1.ExtraValue, len(extra))
+			for key, values := range extra {
+				described.UserInfo.Extra[key] = values
+			}
+		}
+	}
+	return described
+}
+
+// namespaceLabels are the labels of the request's namespace. A namespace that is being created or updated has those of the
+// object: the cache doesn't know them yet.
+//
+// Source: GetNamespaceLabels in k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
+func (r *request) namespaceLabels(ctx context.Context) (labels.Set, error) {
+	if r.GetResource().Resource == namespaces.Resource && r.GetSubresource() == "" &&
+		(r.GetOperation() == admission.Create || r.GetOperation() == admission.Update) {
+		object, err := meta.Accessor(r.GetObject())
+		if err != nil {
+			return nil, err
+		}
+		return object.GetLabels(), nil
+	}
+	if !r.namespace.known {
+		r.namespace.known = true
+		namespace, err := r.namespaces.Get(r.GetNamespace())
+		if apierrors.IsNotFound(err) {
+			// The cache may lag.
+			namespace, err = r.client.CoreV1().Namespaces().Get(ctx, r.GetNamespace(), metav1.GetOptions{})
+		}
+		if err == nil {
+			r.namespace.labels = namespace.Labels
+		}
+		r.namespace.err = err
+	}
+	return r.namespace.labels, r.namespace.err
+}

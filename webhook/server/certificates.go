@@ -1,0 +1,92 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"sync"
+
+	"k8s.io/klog/v2"
+)
+
+// certificates makes TLS configurations of files that may change. It reads them at each handshake, which costs little beside the
+// handshake itself, and needs no watch and no delay: who has replaced the files is served with them from then on.
+type certificates struct {
+	certFile, keyFile, clientCAFile string // clientCAFile may be empty
+
+	mu       sync.Mutex
+	current  *tls.Config
+	contents [3][]byte // what current was made of
+	failure  string    // why the files can't be used as they are now; empty if they can
+}
+
+// newCertificates fails where the files can't be used.
+func newCertificates(certFile, keyFile, clientCAFile string) (*certificates, error) {
+	c := &certificates{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile}
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// config is a tls.Config's GetConfigForClient.
+func (c *certificates) config(*tls.ClientHelloInfo) (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failure := ""
+	if err := c.load(); err != nil {
+		failure = err.Error()
+	}
+	if failure != c.failure { // once, not at each handshake
+		if failure != "" {
+			klog.ErrorS(nil, "Webhook server goes on with the certificates it had", "err", failure)
+		}
+		c.failure = failure
+	}
+	return c.current, nil
+}
+
+// load makes current of the files, unless it is made of the same.
+func (c *certificates) load() error {
+	var contents [3][]byte
+	for i, file := range []struct{ field, name string }{{"CertFile", c.certFile}, {"KeyFile", c.keyFile}, {"ClientCAFile", c.clientCAFile}} {
+		if file.name == "" {
+			if file.field == "ClientCAFile" {
+				continue
+			}
+			return fmt.Errorf("%s: Required value", file.field)
+		}
+		data, err := os.ReadFile(file.name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file.field, err)
+		}
+		contents[i] = data
+	}
+	if c.current != nil && equal(c.contents, contents) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil {
+		return fmt.Errorf("CertFile %s with KeyFile %s: %w", c.certFile, c.keyFile, err)
+	}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   []string{"h2", "http/1.1"},
+		// A resumed session would go by the certificates of its beginning.
+		SessionTicketsDisabled: true,
+	}
+	if c.clientCAFile != "" {
+		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
+			return fmt.Errorf("ClientCAFile %s: no certificates in PEM form", c.clientCAFile)
+		}
+	}
+	c.current, c.contents = config, contents
+	return nil
+}
+
+func equal(a, b [3][]byte) bool {
+	return bytes.Equal(a[0], b[0]) && bytes.Equal(a[1], b[1]) && bytes.Equal(a[2], b[2])
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	"k8s.io/klog/v2"
+	kjson "sigs.k8s.io/json"
+)
+
+// maxBody is the size in bytes up to which a review is read. An API server takes objects of up to 3 MiB; a review may hold
+// an old object besides the new one, and something around them.
+const maxBody = 7 << 20
+
+const reviewKind = "AdmissionReview"
+
+// A Handler decides about a request; as an http.Handler it answers the AdmissionReviews that API servers post. It is
+// called concurrently. The zero Response denies.
+type Handler func(ctx context.Context, request *admissionv1.AdmissionRequest) Response
+
+// ServeHTTP implements http.Handler.
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	review, refused := read(w, r)
+	if refused != nil {
+		http.Error(w, refused.text, refused.code)
+		return
+	}
+	ctx := r.Context()
+	if timeout, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	answer := admissionv1.AdmissionResponse(h.call(ctx, review.Request))
+	answer.UID = review.Request.UID
+	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &answer})
+	if err != nil {
+		http.Error(w, "encoding the response: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // who hung up gets no answer
+}
+
+// call is the handler's response, a refusal if it panics.
+func (h Handler) call(ctx context.Context, request *admissionv1.AdmissionRequest) (response Response) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			klog.ErrorS(nil, "Webhook panicked", "uid", request.UID, "operation", request.Operation, "resource", request.Resource,
+				"namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			response = Errored(fmt.Errorf("the webhook panicked: %v", cause))
+		}
+	}()
+	return h(ctx, request)
+}
+
+// httpRefusal is a refusal to look at a call.
+type httpRefusal struct {
+	code int
+	text string
+}
+
+func refuse(code int, format string, args ...any) *httpRefusal {
+	return &httpRefusal{code, fmt.Sprintf(format, args...)}
+}
+
+// read reads a review that has a request with a uid.
+func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, *httpRefusal) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, refuse(http.StatusMethodNotAllowed, "the method is %s: admission reviews are posted", r.Method)
+	}
+	contentType := r.Header.Get("Content-Type")
+	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != "application/json" {
+		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type is %q: admission reviews are application/json", contentType)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
+	}
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "reading the body: %v", err)
+	}
+	return decode(body)
+}
+
+// decode reads a review of either version as one of v1, which has the same fields; its TypeMeta says which it was.
+func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
+	var review admissionv1.AdmissionReview
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
+		return nil, refuse(http.StatusBadRequest, "the body is no %s in JSON: %v", reviewKind, err)
+	}
+	v1, v1beta1 := admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String()
+	switch {
+	case review.Kind != reviewKind, review.APIVersion != v1 && review.APIVersion != v1beta1:
+		return nil, refuse(http.StatusBadRequest, "the body has kind %q and apiVersion %q: this webhook answers %s of %s and %s",
+			review.Kind, review.APIVersion, reviewKind, v1, v1beta1)
+	case review.Request == nil:
+		return nil, refuse(http.StatusBadRequest, "request: Required value")
+	case review.Request.UID == "":
+		return nil, refuse(http.StatusBadRequest, "request.uid: Required value")
+	}
+	return &review, nil
+}
