@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,17 +79,11 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		events := record.NewBroadcaster()
-		events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: env.Client.CoreV1().Events("")})
-		go func() {
-			<-env.Done
-			events.Shutdown()
-		}()
 		return &plugin{
 			Handler:  admission.NewHandler(admission.Create),
 			ready:    ready.After(informer),
 			presets:  presets,
-			recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "podpreset"}),
+			recorder: sync.OnceValue(func() record.EventRecorder { return newRecorder(env) }),
 		}, nil
 	},
 }
@@ -97,7 +92,7 @@ type plugin struct {
 	*admission.Handler
 	ready    ready.Gate
 	presets  *typed.Compiled[map[string][]preset]
-	recorder record.EventRecorder
+	recorder func() record.EventRecorder // made for the first conflict
 }
 
 var _ admission.MutationInterface = &plugin{}
@@ -190,8 +185,20 @@ func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []pres
 	if a.IsDryRun() {
 		return
 	}
-	p.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: a.GetNamespace(), Name: pod.Name},
+	p.recorder().Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: a.GetNamespace(), Name: pod.Name},
 		corev1.EventTypeWarning, conflictReason, shortened(message, messageLimit))
+}
+
+// newRecorder makes what writes events, in the background: a pod doesn't wait for its event, and of events that are the same only the first is
+// written, and counted from then on.
+func newRecorder(env *chain.Env) record.EventRecorder {
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: env.Client.CoreV1().Events("")})
+	go func() {
+		<-env.Done
+		events.Shutdown()
+	}()
+	return events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "podpreset"})
 }
 
 // shortened is text of at most limit bytes.

@@ -26,8 +26,8 @@ type objection struct {
 }
 
 // decide finds the policy by which the pod is admitted, and is the pod with that policy's defaults. Only with mayChange do policies count that
-// have any to set. The policy called first is tried before the others. The error is the request's refusal.
-func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool, first string) (*corev1.Pod, string, error) {
+// have any to set. hint is the policy that is tried before the others. The error is the request's refusal.
+func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool, hint string) (*corev1.Pod, string, error) {
 	all := p.policies.Get()
 	if len(all) == 0 {
 		return nil, "", forbidden(a, errors.New("no providers available to validate pod request: the cluster has no PodSecurityPolicy"))
@@ -38,7 +38,7 @@ func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1
 		changer    string
 		objections []objection
 	)
-	for policy := range startingWith(first, all) {
+	for policy := range startingWith(hint, all) {
 		if policy.unusable != nil {
 			objections = append(objections, objection{policy.name, []error{policy.unusable}})
 			continue

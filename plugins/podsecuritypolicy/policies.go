@@ -24,16 +24,16 @@ func byName(objects []any) []*policy {
 	return all
 }
 
-// startingWith is all in their order, but the one that is called first before the others.
-func startingWith(first string, all []*policy) iter.Seq[*policy] {
+// startingWith is all in their order, but the one of this name before the others.
+func startingWith(name string, all []*policy) iter.Seq[*policy] {
 	return func(yield func(*policy) bool) {
 		for _, p := range all {
-			if p.name == first && !yield(p) {
+			if p.name == name && !yield(p) {
 				return
 			}
 		}
 		for _, p := range all {
-			if p.name != first && !yield(p) {
+			if p.name != name && !yield(p) {
 				return
 			}
 		}

@@ -1,15 +1,22 @@
 package typed
 
 import (
+	"context"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	"gatehouse.dev/chain"
@@ -88,6 +95,31 @@ func TestWhatIsMissing(t *testing.T) {
 	if err == nil || err.Error() != "Example needs informers" {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Behind a cluster that doesn't serve the resource the log says so, and what needs it.
+func TestNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := chaintest.NewCluster(t)
+		client := c.Serve(runtime.NewScheme(), map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"})
+		client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "list", schema.GroupResource{}, "", "", 0, true)
+		})
+		informer := newInformer(t, c.Env)
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+		c.Env.Informers.StartWithContext(ctx)
+		synctest.Wait()
+		if informer.HasSynced() {
+			t.Error("the cache says that it has synced")
+		}
+		cancel()
+		c.Env.Informers.Shutdown()
+		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		if want := "the cluster doesn't serve podpresets of settings.k8s.io/v1alpha1, which Example needs: "; !strings.Contains(log, want) {
+			t.Errorf("the log is\n%s\nwithout %s", log, want)
+		}
+	})
 }
 
 // Another cluster may serve something else by that name.

@@ -1,0 +1,151 @@
+package pods_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
+	"gatehouse.dev/gatehousetest"
+)
+
+// grant gives a subject a right in a namespace.
+func (c *cluster) grant(t *testing.T, namespace string, right rbacv1.PolicyRule, subject rbacv1.Subject) {
+	t.Helper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: []rbacv1.PolicyRule{right}}
+	role, err := c.client.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.bind(t, namespace, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}, subject)
+}
+
+// use is the right to use a policy.
+func use(policy string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{"policy"}, Resources: []string{"podsecuritypolicies"}, ResourceNames: []string{policy}, Verbs: []string{"use"}}
+}
+
+func (c *cluster) bind(t *testing.T, namespace string, role rbacv1.RoleRef, subject rbacv1.Subject) {
+	t.Helper()
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, RoleRef: role, Subjects: []rbacv1.Subject{subject}}
+	if _, err := c.client.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPodSecurityPolicy(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, gatehousetest.WithPlugins("PodSecurityPolicy"))
+	namespace := c.newNamespace(t, nil)
+	alice := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "alice"}
+	c.bind(t, namespace, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}, alice)
+	c.grant(t, namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update"}}, alice)
+	pods := c.as(t, "alice").CoreV1().Pods(namespace)
+
+	eventually(t, func() (bool, any) { // once RBAC knows what alice may do
+		_, err := pods.Create(t.Context(), newPod("early"), metav1.CreateOptions{})
+		return apierrors.IsForbidden(err) && err.Error() == `pods "early" is forbidden: PodSecurityPolicy: no providers available to validate pod request: the cluster has no PodSecurityPolicy`, err
+	})
+
+	policies := c.dynamic(t).Resource(policyv1beta1.PodSecurityPolicies)
+	for _, manifest := range []string{`
+apiVersion: policy/v1beta1
+kind: PodSecurityPolicy
+metadata:
+  name: restricted
+  annotations:
+    seccomp.security.alpha.kubernetes.io/allowedProfileNames: runtime/default
+    seccomp.security.alpha.kubernetes.io/defaultProfileName: runtime/default
+    apparmor.security.beta.kubernetes.io/allowedProfileNames: runtime/default
+    apparmor.security.beta.kubernetes.io/defaultProfileName: runtime/default
+spec:
+  allowPrivilegeEscalation: false
+  requiredDropCapabilities: [ALL]
+  readOnlyRootFilesystem: true
+  volumes: [secret, projected]
+  seLinux: {rule: MustRunAs, seLinuxOptions: {level: "s0:c1,c2"}}
+  runAsUser: {rule: MustRunAs, ranges: [{min: 1000, max: 1999}]}
+  runAsGroup: {rule: MustRunAs, ranges: [{min: 1000, max: 1999}]}
+  supplementalGroups: {rule: MustRunAs, ranges: [{min: 5, max: 5}]}
+  fsGroup: {rule: MustRunAs, ranges: [{min: 6, max: 6}]}
+`, `
+apiVersion: policy/v1beta1
+kind: PodSecurityPolicy
+metadata: {name: zz-host}
+spec:
+  hostNetwork: true
+  hostPorts: [{min: 80, max: 90}]
+  volumes: ["*"]
+  seLinux: {rule: RunAsAny}
+  runAsUser: {rule: RunAsAny}
+  supplementalGroups: {rule: RunAsAny}
+  fsGroup: {rule: RunAsAny}
+`} {
+		if _, err := policies.Create(t.Context(), parsed(t, manifest), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.grant(t, namespace, use("restricted"), alice)
+	eventually(t, func() (bool, any) {
+		_, err := pods.Create(t.Context(), newPod("try"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil, err
+	})
+
+	made, err := pods.Create(t.Context(), newPod("plain"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, own := made.Spec.SecurityContext, made.Spec.Containers[0].SecurityContext
+	if made.Annotations["kubernetes.io/psp"] != "restricted" || pod.SELinuxOptions.Level != "s0:c1,c2" || *pod.FSGroup != 6 || pod.SupplementalGroups[0] != 5 ||
+		pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *own.RunAsUser != 1000 || *own.RunAsGroup != 1000 || !*own.ReadOnlyRootFilesystem ||
+		*own.AllowPrivilegeEscalation || own.Capabilities.Drop[0] != "ALL" || own.AppArmorProfile.Type != corev1.AppArmorProfileTypeRuntimeDefault {
+		t.Errorf("annotations %v, pod %v, container %v", made.Annotations, pod, own)
+	}
+	// What the policy made of the pod it allows ever after.
+	made.Labels = map[string]string{"a": "b"}
+	if _, err := pods.Update(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("an update: %v", err)
+	}
+
+	host := newPod("host")
+	host.Spec.HostNetwork = true
+	host.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 88}}
+	_, err = pods.Create(t.Context(), host, metav1.CreateOptions{})
+	if want := `pods "host" is forbidden: PodSecurityPolicy: unable to admit pod: [spec.securityContext.hostNetwork: Invalid value: true: Host network is not allowed to be used ` +
+		`spec.containers[0].hostPort: Invalid value: 88: Host port 88 is not allowed to be used. Allowed ports: []]`; !apierrors.IsForbidden(err) || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+
+	// A service account that may use another policy lends it to the pods that run as it, whoever makes them.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}
+	if _, err := c.client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.grant(t, namespace, use("zz-host"), rbacv1.Subject{Kind: "ServiceAccount", Name: "agent", Namespace: namespace})
+	host.Spec.ServiceAccountName = "agent"
+	eventually(t, func() (bool, any) {
+		made, err = pods.Create(t.Context(), host, metav1.CreateOptions{})
+		return err == nil, err
+	})
+	if made.Annotations["kubernetes.io/psp"] != "zz-host" {
+		t.Errorf("annotations %v", made.Annotations)
+	}
+
+	// An ephemeral container is held to the policy, and must say what it requires.
+	debugged, err := pods.Get(t.Context(), "plain", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "i"}}}
+	_, err = pods.UpdateEphemeralContainers(t.Context(), "plain", debugged, metav1.UpdateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("a container that says nothing: %v", err)
+	}
+	debugged.Spec.EphemeralContainers[0].SecurityContext = own
+	if _, err := pods.UpdateEphemeralContainers(t.Context(), "plain", debugged, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("a container that says it all: %v", err)
+	}
+}
