@@ -61,14 +61,23 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, selectors}, nil
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, namespaces.Derive(annotated), selectors}, nil
 	},
 }
 
 type plugin struct {
 	*admission.Handler
 	namespaces *namespaces.Namespaces
+	annotated  *namespaces.Derived[said]
 	selectors  *selectors
+}
+
+// said is what a namespace's annotations say.
+type said struct {
+	selector labels.Set
+	// found tells whether it has any.
+	found bool
+	err   error
 }
 
 var (
@@ -166,18 +175,18 @@ func (p *plugin) ofNamespace(ctx context.Context, a admission.Attributes) (label
 	if err != nil {
 		return nil, err
 	}
-	selector, found, err := annotated(namespace)
-	if err != nil {
-		return nil, admission.NewForbidden(a, err)
+	said := p.annotated.Of(namespace)
+	if said.err != nil {
+		return nil, admission.NewForbidden(a, said.err)
 	}
-	if !found {
+	if !said.found {
 		return p.selectors.clusterDefault, nil
 	}
-	return selector, nil
+	return said.selector, nil
 }
 
-// annotated is the node selector that a namespace's annotations say, all of them together. found tells whether it has any.
-func annotated(namespace *corev1.Namespace) (selector labels.Set, found bool, err error) {
+// annotated is the node selector that a namespace's annotations say, all of them together.
+func annotated(namespace *corev1.Namespace) (all said) {
 	for _, annotation := range annotations {
 		text, ok := namespace.Annotations[annotation]
 		if !ok {
@@ -185,18 +194,20 @@ func annotated(namespace *corev1.Namespace) (selector labels.Set, found bool, er
 		}
 		one, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
 		if err != nil {
-			return nil, false, fmt.Errorf("the node selector of namespace %s can't be read: %w", namespace.Name, err)
+			all.err = fmt.Errorf("the node selector of namespace %s can't be read: %w", namespace.Name, err)
+			return all
 		}
-		if labels.Conflicts(selector, one) {
-			return nil, false, fmt.Errorf("%s annotations' node label selectors conflict", namespace.Name)
+		if labels.Conflicts(all.selector, one) {
+			all.err = fmt.Errorf("%s annotations' node label selectors conflict", namespace.Name)
+			return all
 		}
-		if !found {
-			selector, found = one, true
+		if !all.found {
+			all.selector, all.found = one, true
 			continue
 		}
-		selector = labels.Merge(selector, one)
+		all.selector = labels.Merge(all.selector, one)
 	}
-	return selector, found, nil
+	return all
 }
 
 // parse reads labels as "env=test,zone=b". The error names the field and the value.

@@ -293,19 +293,19 @@ func FuzzAnnotation(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, one, other string) {
-		selector, found, err := annotated(annotatedWith(map[string]string{annotations[0]: one, annotations[2]: other}))
-		if err != nil {
-			if message := err.Error(); !strings.Contains(message, "metadata.annotations[") && !strings.HasSuffix(message, "selectors conflict") {
+		said := annotated(annotatedWith(map[string]string{annotations[0]: one, annotations[2]: other}))
+		if said.err != nil {
+			if message := said.err.Error(); !strings.Contains(message, "metadata.annotations[") && !strings.HasSuffix(message, "selectors conflict") {
 				t.Errorf("the error says not where: %s", message)
 			}
 			return
 		}
-		if !found {
+		if !said.found {
 			t.Error("the annotations are not found")
 		}
-		again, invalid := parse(selector.String(), field.NewPath("again"))
-		if invalid != nil || !labels.Equals(selector, again) {
-			t.Errorf("%q and %q are %v, which reads %v, %v", one, other, selector, again, invalid)
+		again, invalid := parse(said.selector.String(), field.NewPath("again"))
+		if invalid != nil || !labels.Equals(said.selector, again) {
+			t.Errorf("%q and %q are %v, which reads %v, %v", one, other, said.selector, again, invalid)
 		}
 	})
 }

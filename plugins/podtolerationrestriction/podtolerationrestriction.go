@@ -66,7 +66,10 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, cluster}, nil
+		return &plugin{
+			admission.NewHandler(admission.Create, admission.Update), found, cluster,
+			namespaces.Derive(inAnnotation(defaultAnnotation)), namespaces.Derive(inAnnotation(whitelistAnnotation)),
+		}, nil
 	},
 }
 
@@ -75,6 +78,16 @@ type plugin struct {
 	namespaces *namespaces.Namespaces
 	// cluster holds where a namespace says nothing.
 	cluster configuration
+
+	defaults, whitelists *namespaces.Derived[list]
+}
+
+// list is what an annotation of a namespace says, which is not to be changed.
+type list struct {
+	tolerations []corev1.Toleration
+	// found tells whether the namespace has the annotation.
+	found bool
+	err   error
 }
 
 var (
@@ -103,10 +116,11 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return err
 	}
-	additions, err := ofNamespace(namespace, defaultAnnotation, p.cluster.Default)
-	if err != nil {
-		return admission.NewForbidden(a, err)
+	defaults := p.defaults.Of(namespace).or(p.cluster.Default)
+	if defaults.err != nil {
+		return admission.NewForbidden(a, defaults.err)
 	}
+	additions := defaults.tolerations
 	for i, t := range pod.Spec.Tolerations {
 		if conflicts(t, additions) {
 			return admission.NewForbidden(a, fmt.Errorf("namespace tolerations and pod tolerations conflict: %w",
@@ -151,17 +165,17 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return err
 	}
-	whitelist, err := ofNamespace(namespace, whitelistAnnotation, p.cluster.Whitelist)
-	if err != nil {
-		return admission.NewForbidden(a, err)
+	whitelist := p.whitelists.Of(namespace).or(p.cluster.Whitelist)
+	if whitelist.err != nil {
+		return admission.NewForbidden(a, whitelist.err)
 	}
-	if len(whitelist) == 0 {
+	if len(whitelist.tolerations) == 0 {
 		return nil
 	}
 	for i, t := range pod.Spec.Tolerations {
-		if added(t) && !covered(t, whitelist) {
+		if added(t) && !covered(t, whitelist.tolerations) {
 			scope := "cluster"
-			if _, ok := namespace.Annotations[whitelistAnnotation]; ok {
+			if whitelist.found {
 				scope = "namespace"
 			}
 			return admission.NewForbidden(a, fmt.Errorf(
@@ -174,17 +188,27 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 
 func path(i int) *field.Path { return field.NewPath("spec", "tolerations").Index(i) }
 
-// ofNamespace is the list in a namespace's annotation, or the cluster's where it has none. It is not to be changed.
-func ofNamespace(namespace *corev1.Namespace, annotation string, cluster []corev1.Toleration) ([]corev1.Toleration, error) {
-	text, ok := namespace.Annotations[annotation]
-	if !ok {
-		return cluster, nil
+// inAnnotation reads the list in an annotation.
+func inAnnotation(annotation string) func(*corev1.Namespace) list {
+	return func(namespace *corev1.Namespace) list {
+		text, found := namespace.Annotations[annotation]
+		if !found {
+			return list{}
+		}
+		tolerations, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
+		if err != nil {
+			err = fmt.Errorf("the tolerations of namespace %s can't be read: %w", namespace.Name, err)
+		}
+		return list{tolerations, true, err}
 	}
-	tolerations, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
-	if err != nil {
-		return nil, fmt.Errorf("the tolerations of namespace %s can't be read: %w", namespace.Name, err)
+}
+
+// or is the cluster's list where the namespace has none.
+func (l list) or(cluster []corev1.Toleration) list {
+	if !l.found {
+		l.tolerations = cluster
 	}
-	return tolerations, nil
+	return l
 }
 
 // bestEffort tells whether nothing is said of the cpu and memory that a pod needs, by the pod or else its containers. It is GetPodQOS of

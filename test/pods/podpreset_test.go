@@ -14,7 +14,7 @@ import (
 )
 
 // eventually calls try until it says that it is done: the plugin's cache shows a moment late what was written.
-func eventually(t *testing.T, try func() (done bool, state any)) {
+func eventually(t testing.TB, try func() (done bool, state any)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
