@@ -105,8 +105,9 @@ func BenchmarkFourWebhooks(b *testing.B) {
 		validatingConfiguration("c", aWebhook("1", backend.ClientConfig("/")), aWebhook("2", backend.ClientConfig("/")), aWebhook("3", backend.ClientConfig("/"))))
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Minute)
 	defer cancel()
+	pod := benchPod()
 	webhooks := func() {
-		pod := benchPod()
+		pod.Labels["app"] = "web"
 		if err := p.Mutating.Admit(ctx, newAttributes(create, pod, nil), interfaces); err != nil {
 			b.Fatal(err)
 		}

@@ -30,7 +30,7 @@ type configMeta struct {
 
 // configKinds are the kinds and versions of the plugins' configuration. They don't differ in their fields.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second one went with Kubernetes 1.33.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second one is that of older releases.
 var configKinds = []configMeta{
 	{"apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration"},
 	{"apiserver.config.k8s.io/v1alpha1", "WebhookAdmission"},

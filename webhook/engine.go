@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -15,8 +16,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
-
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
@@ -29,8 +28,8 @@ type engine struct {
 	*admission.Handler
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
-	// synced are closed once the snapshot and the cache of namespaces have what the API had at the start.
-	synced [2]<-chan struct{}
+	// synced is closed once the snapshot, and the caches that it takes to match and to call, have what the API had at the start.
+	synced chan struct{}
 	checks []healthz.HealthChecker
 
 	namespaces corelisters.NamespaceLister
@@ -49,13 +48,14 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 	if err != nil {
 		return nil, err
 	}
-	endpointSlices, err := proxy.NewEndpointSliceIndexerGetter(env.Informers.Discovery().V1().EndpointSlices())
+	services, slices := env.Informers.Core().V1().Services(), env.Informers.Discovery().V1().EndpointSlices()
+	endpointSlices, err := proxy.NewEndpointSliceIndexerGetter(slices)
 	if err != nil {
 		return nil, err
 	}
 	backends, err := backend.NewPool(backend.Config{
 		KubeConfigFile: settings.KubeConfigFile,
-		Services:       env.Informers.Core().V1().Services().Lister(),
+		Services:       services.Lister(),
 		EndpointSlices: endpointSlices,
 		APIServer:      env.Client.CoreV1().RESTClient(),
 	})
@@ -76,7 +76,7 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 	e := &engine{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
 		snapshot:   source.current.Load,
-		synced:     [2]<-chan struct{}{source.synced, namespaces.Informer().HasSyncedChecker().Done()},
+		synced:     make(chan struct{}),
 		namespaces: namespaces.Lister(),
 		client:     env.Client,
 		authorizer: env.Authorizer,
@@ -84,7 +84,21 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 	if manifests != nil {
 		e.checks = []healthz.HealthChecker{manifests}
 	}
+	go e.sync(env.Done, source.synced, namespaces.Informer().HasSyncedChecker().Done(), services.Informer().HasSyncedChecker().Done(),
+		slices.Informer().HasSyncedChecker().Done())
 	return e, nil
+}
+
+// sync closes synced when all of caches are.
+func (e *engine) sync(done <-chan struct{}, caches ...<-chan struct{}) {
+	for _, cache := range caches {
+		select {
+		case <-cache:
+		case <-done:
+			return
+		}
+	}
+	close(e.synced)
 }
 
 func check(env *chain.Env) error {
@@ -121,25 +135,18 @@ const readyTimeout = 10 * time.Second
 
 // ready waits until everything has synced, and tells whether it has. Once it has, that costs a request next to nothing.
 func (e *engine) ready(ctx context.Context) bool {
-	var timeout <-chan time.Time
-	for _, synced := range e.synced {
-		select {
-		case <-synced:
-			continue
-		default:
-		}
-		if timeout == nil {
-			timeout = time.After(readyTimeout)
-		}
-		select {
-		case <-synced:
-		case <-timeout:
-			return false
-		case <-ctx.Done():
-			return false
-		}
+	select {
+	case <-e.synced:
+		return true
+	default:
 	}
-	return true
+	select {
+	case <-e.synced:
+		return true
+	case <-time.After(readyTimeout):
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // track adds the duration of a call to what is known of the request, for its audit event and metrics.

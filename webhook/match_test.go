@@ -134,7 +134,7 @@ func TestNamespaceIsReadLive(t *testing.T) {
 
 // Before the caches have synced requests wait; a request that goes does not.
 func TestNotReady(t *testing.T) {
-	e := &engine{synced: [2]<-chan struct{}{make(chan struct{}), make(chan struct{})}}
+	e := &engine{synced: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := &Mutating{e}

@@ -2,20 +2,13 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-
 	admissionv1 "k8s.io/api/admission/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	kjson "sigs.k8s.io/json"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/webhook/review"
@@ -137,62 +130,4 @@ func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int
 	}
 	annotatePatch(r, round, c.index, c.hook, patch)
 	return changed, nil
-}
-
-// patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from there to the request's own object. The error
-// continues a sentence about the webhook.
-func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err error) {
-	seen, err := v.getObject()
-	if err != nil {
-		return false, fmt.Errorf("can't be shown the object: %w", err)
-	}
-	if seen == nil {
-		return false, errors.New("attempted to modify the object, which is not supported for this operation")
-	}
-	data, err := v.getObjectJSON()
-	if err != nil {
-		return false, fmt.Errorf("can't be shown the object: %w", err)
-	}
-	patched, err := review.Apply(patch, data)
-	if err != nil {
-		return false, fmt.Errorf("returned a patch that can't be applied: %w", err)
-	}
-	object, err := decodeLike(seen, patched)
-	if err != nil {
-		return false, fmt.Errorf("returned a patch that makes the object invalid: %w", err)
-	}
-	changed = !apiequality.Semantic.DeepEqual(seen, object)
-	r.interfaces.GetObjectDefaulter().Default(object)
-	target := r.GetObject()
-	if v.converted {
-		kind := target.GetObjectKind().GroupVersionKind()
-		if object, err = convert(object, kind, r.interfaces); err != nil {
-			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w", v.kind, kind, err)
-		}
-	}
-	replace(target, object)
-	r.objectChanged()
-	return changed, nil
-}
-
-// decodeLike reads an object that must be of the same kind, and so of the same type, as another one.
-func decodeLike(other runtime.Object, data []byte) (runtime.Object, error) {
-	object := reflect.New(reflect.TypeOf(other).Elem()).Interface().(runtime.Object)
-	// This is how the API server's own serializer reads what it has found to be of a kind: unknown fields are dropped.
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, object); err != nil {
-		return nil, err
-	}
-	want, got := other.GetObjectKind().GroupVersionKind(), object.GetObjectKind().GroupVersionKind()
-	// What removes apiVersion or kind changes nothing: the type says what the object is.
-	if got.GroupVersion().Empty() {
-		got.Group, got.Version = want.Group, want.Version
-	}
-	if got.Kind == "" {
-		got.Kind = want.Kind
-	}
-	if got != want {
-		return nil, fmt.Errorf("apiVersion and kind must stay those of %s, not become those of %s", want, got)
-	}
-	object.GetObjectKind().SetGroupVersionKind(want)
-	return object, nil
 }

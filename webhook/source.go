@@ -1,17 +1,16 @@
 package webhook
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/webhook/backend"
@@ -67,12 +66,7 @@ func (s *source[T]) watch(informer cache.SharedIndexInformer, done <-chan struct
 		return err
 	}
 	if s.manifests != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() {
-			<-done
-			cancel()
-		}()
-		go s.manifests.Run(ctx, s.notify)
+		go s.manifests.Run(wait.ContextForChannel(done), s.notify)
 	}
 	go s.run(registration.HasSyncedChecker().Done(), done)
 	return nil
@@ -130,8 +124,8 @@ func (s *source[T]) refresh(configurations []T) {
 			clients = append(clients, h.client)
 		}
 	}
-	s.compiler.backends.Retain(clients)
 	s.current.Store(newSnapshot(hooks))
+	s.compiler.backends.Retain(clients)
 }
 
 // compile appends the webhooks of configurations to hooks, in order of the configurations' names, and enters them into compiled.

@@ -75,6 +75,10 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 			err = j.refusal
 		}
 	}
+	if err == nil && ctx.Err() != nil {
+		// Webhooks that failed open may have failed for that reason. Storage can't be relied on to notice.
+		return outOfTime()
+	}
 	return err
 }
 

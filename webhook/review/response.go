@@ -6,14 +6,11 @@ import (
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	kjson "sigs.k8s.io/json"
 )
 
 // Response is a webhook's answer.
@@ -32,85 +29,73 @@ type Response struct {
 	Warnings []string
 }
 
-var decoder = func() runtime.Decoder {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(admissionv1.AddToScheme(scheme))
-	utilruntime.Must(admissionv1beta1.AddToScheme(scheme))
-	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{})
-}()
-
 // Decode reads the answer to the review that was sent in this version, with this uid, to a mutating or validating
 // webhook. The error says what is wrong with it, in the words that follow `failed calling webhook "x": `.
 func Decode(body []byte, version string, uid types.UID, mutating bool) (*Response, error) {
-	var review *admissionv1.AdmissionReview
-	var err error
-	if version == admissionv1.SchemeGroupVersion.Version {
-		review = &admissionv1.AdmissionReview{}
-		err = decodeInto(body, review, admissionv1.SchemeGroupVersion)
-	} else {
-		older := &admissionv1beta1.AdmissionReview{}
-		err = decodeInto(body, older, admissionv1beta1.SchemeGroupVersion)
-		review = upgraded(older)
-	}
-	if err != nil {
+	var answer answer
+	if err := answer.decode(body, version); err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
-	if version == admissionv1.SchemeGroupVersion.Version {
-		err = verify(review, uid, mutating)
-	} else if review.Response == nil {
-		err = errAbsent
-	}
-	if err != nil {
+	if err := answer.verify(version, uid, mutating); err != nil {
 		return nil, fmt.Errorf("received invalid webhook response: %w", err)
 	}
-	r := review.Response
+	r := answer.Response
 	response := &Response{Allowed: r.Allowed, Status: r.Result, AuditAnnotations: r.AuditAnnotations, Warnings: r.Warnings}
 	if mutating && len(r.Patch) > 0 {
-		response.Patch, response.PatchType = r.Patch, *r.PatchType
+		response.Patch, response.PatchType = r.Patch, admissionv1.PatchTypeJSONPatch
+		if r.PatchType != nil && version == v1 {
+			response.PatchType = *r.PatchType
+		}
 	}
 	return response, nil
 }
 
-// decodeInto reads an AdmissionReview of one version and no other. One that doesn't say what it is is taken for that.
-func decodeInto(body []byte, review runtime.Object, version schema.GroupVersion) error {
-	got, _, err := decoder.Decode(body, nil, review)
-	if err != nil {
+const v1 = "v1"
+
+// answer is an AdmissionReview as it comes back, of either version: their responses have the same fields. A request in it, which some
+// webhooks send back, is nothing to look at.
+type answer struct {
+	metav1.TypeMeta `json:",inline"`
+	Response        *admissionv1.AdmissionResponse `json:"response"`
+}
+
+// decode reads an AdmissionReview of one version and no other. One that doesn't say what it is is taken for that. The errors are those of
+// k8s.io/apimachinery's serializers, which read everything twice.
+func (a *answer) decode(body []byte, version string) error {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, a); err != nil {
+		if syntax, _ := kjson.SyntaxErrorOffset(err); syntax {
+			return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+		}
 		return err
 	}
-	if got != review {
-		// In the words of the scheme, which knows no such conversion either.
-		gvk := got.GetObjectKind().GroupVersionKind()
-		return fmt.Errorf("converting (%s.%s) to (%s.AdmissionReview): unknown conversion", gvk.Version, gvk.Kind, version.Version)
+	switch got := a.GroupVersionKind(); {
+	case got.Empty() || got == reviewKind(version):
+		return nil
+	case got.Group == admissionv1.GroupName:
+		return fmt.Errorf("converting (%s.%s) to (%s.AdmissionReview): unknown conversion", got.Version, got.Kind, version)
+	default:
+		return fmt.Errorf("no kind %q is registered for version %q", got.Kind, got.GroupVersion())
 	}
-	return nil
 }
 
-// upgraded is an answer in v1beta1 as one in v1. Who wrote webhooks for v1beta1 was never held to uid, kind and patchType, nor
-// kept from sending a patch to nobody.
-func upgraded(older *admissionv1beta1.AdmissionReview) *admissionv1.AdmissionReview {
-	review := &admissionv1.AdmissionReview{}
-	if r := older.Response; r != nil {
-		jsonPatch := admissionv1.PatchTypeJSONPatch
-		review.Response = &admissionv1.AdmissionResponse{
-			Allowed: r.Allowed, Result: r.Result, Patch: r.Patch, PatchType: &jsonPatch,
-			AuditAnnotations: r.AuditAnnotations, Warnings: r.Warnings,
-		}
-	}
-	return review
+func reviewKind(version string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: version, Kind: "AdmissionReview"}
 }
 
-var errAbsent = errors.New("webhook response was absent")
-
-// verify says what in an answer doesn't obey the rules of v1.
-func verify(review *admissionv1.AdmissionReview, uid types.UID, mutating bool) error {
-	r := review.Response
+// verify says what in an answer doesn't obey the rules. Who wrote webhooks for v1beta1 was never held to uid, kind and patchType, nor kept
+// from sending a patch to nobody.
+func (a *answer) verify(version string, uid types.UID, mutating bool) error {
+	r := a.Response
 	if r == nil {
-		return errAbsent
+		return errors.New("webhook response was absent")
+	}
+	if version != v1 {
+		return nil
 	}
 	if r.UID != uid {
 		return fmt.Errorf("expected response.uid=%q, got %q", uid, r.UID)
 	}
-	if want, got := admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"), review.GroupVersionKind(); got != want {
+	if want, got := reviewKind(version), a.GroupVersionKind(); got != want {
 		return fmt.Errorf("expected webhook response of %v, got %v", want, got)
 	}
 	switch {

@@ -16,8 +16,8 @@ var (
 	patchField = `"patch":"` + patchData + `","patchType":"JSONPatch"`
 )
 
-// answer is an AdmissionReview in a version with these fields in its response, besides the uid.
-func answer(version, fields string) string {
+// answered is an AdmissionReview in a version with these fields in its response, besides the uid.
+func answered(version, fields string) string {
 	return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version + `","response":{"uid":"u",` + fields + `}}`
 }
 
@@ -32,41 +32,41 @@ func TestDecode(t *testing.T) {
 		want                 *Response
 		err                  string
 	}{
-		"allowed":                    {"v1", either, answer("v1", `"allowed":true`), allowed, ""},
-		"allowed, v1beta1":           {"v1beta1", either, answer("v1beta1", `"allowed":true`), allowed, ""},
-		"null for what isn't said":   {"v1", either, answer("v1", `"allowed":true,"patch":null,"patchType":null,"status":null,"warnings":null`), allowed, ""},
-		"denied":                     {"v1", either, answer("v1", `"allowed":false,"status":{"code":403,"reason":"Forbidden","message":"no"}`), &Response{Status: &metav1.Status{Code: 403, Reason: "Forbidden", Message: "no"}}, ""},
-		"annotations and warnings":   {"v1", either, answer("v1", `"allowed":true,"auditAnnotations":{"a":"b"},"warnings":["w"]`), &Response{Allowed: true, AuditAnnotations: map[string]string{"a": "b"}, Warnings: []string{"w"}}, ""},
-		"unknown fields":             {"v1", either, answer("v1", `"allowed":true,"verdict":"yes"`), allowed, ""},
+		"allowed":                    {"v1", either, answered("v1", `"allowed":true`), allowed, ""},
+		"allowed, v1beta1":           {"v1beta1", either, answered("v1beta1", `"allowed":true`), allowed, ""},
+		"null for what isn't said":   {"v1", either, answered("v1", `"allowed":true,"patch":null,"patchType":null,"status":null,"warnings":null`), allowed, ""},
+		"denied":                     {"v1", either, answered("v1", `"allowed":false,"status":{"code":403,"reason":"Forbidden","message":"no"}`), &Response{Status: &metav1.Status{Code: 403, Reason: "Forbidden", Message: "no"}}, ""},
+		"annotations and warnings":   {"v1", either, answered("v1", `"allowed":true,"auditAnnotations":{"a":"b"},"warnings":["w"]`), &Response{Allowed: true, AuditAnnotations: map[string]string{"a": "b"}, Warnings: []string{"w"}}, ""},
+		"unknown fields":             {"v1", either, answered("v1", `"allowed":true,"verdict":"yes"`), allowed, ""},
 		"the question, too":          {"v1", either, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u"},"response":{"uid":"u","allowed":true}}`, allowed, ""},
-		"patch":                      {"v1", "mutating", answer("v1", `"allowed":true,`+patchField), patched, ""},
-		"patch, v1beta1":             {"v1beta1", "mutating", answer("v1beta1", `"allowed":true,`+patchField), patched, ""},
-		"patch without type":         {"v1", "mutating", answer("v1", `"allowed":true,"patch":"`+patchData+`"`), nil, "received invalid webhook response: webhook returned response.patch but not response.patchType"},
-		"the same, v1beta1":          {"v1beta1", "mutating", answer("v1beta1", `"allowed":true,"patch":"`+patchData+`"`), patched, ""},
-		"type without patch":         {"v1", "mutating", answer("v1", `"allowed":true,"patchType":"JSONPatch"`), nil, "received invalid webhook response: webhook returned response.patchType but not response.patch"},
-		"type without, v1beta1":      {"v1beta1", "mutating", answer("v1beta1", `"allowed":true,"patchType":"JSONPatch"`), allowed, ""},
-		"empty type":                 {"v1", "mutating", answer("v1", `"allowed":true,"patch":"`+patchData+`","patchType":""`), nil, `received invalid webhook response: webhook returned invalid response.patchType of ""`},
-		"another type":               {"v1", "mutating", answer("v1", `"allowed":true,"patch":"`+patchData+`","patchType":"Merge"`), &Response{Allowed: true, Patch: patched.Patch, PatchType: "Merge"}, ""},
-		"validating, patch":          {"v1", "validating", answer("v1", `"allowed":true,`+patchField), nil, "received invalid webhook response: validating webhook may not return response.patch"},
-		"validating, type":           {"v1", "validating", answer("v1", `"allowed":true,"patchType":"JSONPatch"`), nil, "received invalid webhook response: validating webhook may not return response.patchType"},
-		"validating, patch, v1beta1": {"v1beta1", "validating", answer("v1beta1", `"allowed":true,`+patchField), allowed, ""},
+		"patch":                      {"v1", "mutating", answered("v1", `"allowed":true,`+patchField), patched, ""},
+		"patch, v1beta1":             {"v1beta1", "mutating", answered("v1beta1", `"allowed":true,`+patchField), patched, ""},
+		"patch without type":         {"v1", "mutating", answered("v1", `"allowed":true,"patch":"`+patchData+`"`), nil, "received invalid webhook response: webhook returned response.patch but not response.patchType"},
+		"the same, v1beta1":          {"v1beta1", "mutating", answered("v1beta1", `"allowed":true,"patch":"`+patchData+`"`), patched, ""},
+		"type without patch":         {"v1", "mutating", answered("v1", `"allowed":true,"patchType":"JSONPatch"`), nil, "received invalid webhook response: webhook returned response.patchType but not response.patch"},
+		"type without, v1beta1":      {"v1beta1", "mutating", answered("v1beta1", `"allowed":true,"patchType":"JSONPatch"`), allowed, ""},
+		"empty type":                 {"v1", "mutating", answered("v1", `"allowed":true,"patch":"`+patchData+`","patchType":""`), nil, `received invalid webhook response: webhook returned invalid response.patchType of ""`},
+		"another type":               {"v1", "mutating", answered("v1", `"allowed":true,"patch":"`+patchData+`","patchType":"Merge"`), &Response{Allowed: true, Patch: patched.Patch, PatchType: "Merge"}, ""},
+		"validating, patch":          {"v1", "validating", answered("v1", `"allowed":true,`+patchField), nil, "received invalid webhook response: validating webhook may not return response.patch"},
+		"validating, type":           {"v1", "validating", answered("v1", `"allowed":true,"patchType":"JSONPatch"`), nil, "received invalid webhook response: validating webhook may not return response.patchType"},
+		"validating, patch, v1beta1": {"v1beta1", "validating", answered("v1beta1", `"allowed":true,`+patchField), allowed, ""},
 
 		"no response":           {"v1", either, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, nil, "received invalid webhook response: webhook response was absent"},
 		"no response, v1beta1":  {"v1beta1", either, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":null}`, nil, "received invalid webhook response: webhook response was absent"},
-		"another uid":           {"v1", either, strings.Replace(answer("v1", `"allowed":true`), `"uid":"u"`, `"uid":"w"`, 1), nil, `received invalid webhook response: expected response.uid="u", got "w"`},
-		"another uid, v1beta1":  {"v1beta1", either, strings.Replace(answer("v1beta1", `"allowed":true`), `"uid":"u"`, `"uid":"w"`, 1), allowed, ""},
+		"another uid":           {"v1", either, strings.Replace(answered("v1", `"allowed":true`), `"uid":"u"`, `"uid":"w"`, 1), nil, `received invalid webhook response: expected response.uid="u", got "w"`},
+		"another uid, v1beta1":  {"v1beta1", either, strings.Replace(answered("v1beta1", `"allowed":true`), `"uid":"u"`, `"uid":"w"`, 1), allowed, ""},
 		"no kind":               {"v1", either, `{"response":{"uid":"u","allowed":true}}`, nil, "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="},
 		"no kind, v1beta1":      {"v1beta1", either, `{"response":{"uid":"u","allowed":true}}`, allowed, ""},
-		"v1beta1 to v1":         {"v1", either, answer("v1beta1", `"allowed":true`), nil, "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"},
-		"v1 to v1beta1":         {"v1beta1", either, answer("v1", `"allowed":true`), nil, "failed to call webhook: converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"},
-		"another kind":          {"v1", either, `{"kind":"Pod","apiVersion":"v1"}`, nil, `failed to call webhook: no kind "Pod" is registered for version "v1" in scheme`},
-		"allowed is no boolean": {"v1", either, answer("v1", `"allowed":"true"`), nil, "failed to call webhook: json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool"},
-		"patch is no base64":    {"v1", "mutating", answer("v1", `"allowed":true,"patch":"[]","patchType":"JSONPatch"`), nil, "failed to call webhook: illegal base64 data at input byte 0"},
+		"v1beta1 to v1":         {"v1", either, answered("v1beta1", `"allowed":true`), nil, "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"},
+		"v1 to v1beta1":         {"v1beta1", either, answered("v1", `"allowed":true`), nil, "failed to call webhook: converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"},
+		"another kind":          {"v1", either, `{"kind":"Pod","apiVersion":"v1"}`, nil, `failed to call webhook: no kind "Pod" is registered for version "v1"`},
+		"allowed is no boolean": {"v1", either, answered("v1", `"allowed":"true"`), nil, "failed to call webhook: json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool"},
+		"patch is no base64":    {"v1", "mutating", answered("v1", `"allowed":true,"patch":"[]","patchType":"JSONPatch"`), nil, "failed to call webhook: illegal base64 data at input byte 0"},
 		"HTML":                  {"v1", either, `<html>Bad Gateway</html>`, nil, "failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for beginning of value"},
-		"truncated":             {"v1", either, answer("v1", `"allowed":true`)[:90], nil, "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"},
+		"truncated":             {"v1", either, answered("v1", `"allowed":true`)[:90], nil, "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"},
 		"nothing":               {"v1", either, ``, nil, "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"},
 		"null":                  {"v1", either, `null`, nil, "received invalid webhook response: webhook response was absent"},
-		"a list":                {"v1", either, `[]`, nil, "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value"},
+		"a list":                {"v1", either, `[]`, nil, "failed to call webhook: json: cannot unmarshal array into Go value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, phase := range []string{"mutating", "validating"} {
@@ -117,9 +117,9 @@ func TestDenied(t *testing.T) {
 // Whatever a webhook sends, there is an answer or an error. An answer that is used obeys the rules.
 func FuzzDecode(f *testing.F) {
 	for _, version := range []string{"v1", "v1beta1"} {
-		f.Add([]byte(answer(version, `"allowed":true,`+patchField)), version, true)
-		f.Add([]byte(answer(version, `"status":{"code":99999,"details":{"causes":[{}]}}`)), version, false)
-		f.Add([]byte(answer(version, `"warnings":["\u0000"],"auditAnnotations":{"":""}`)), version, true)
+		f.Add([]byte(answered(version, `"allowed":true,`+patchField)), version, true)
+		f.Add([]byte(answered(version, `"status":{"code":99999,"details":{"causes":[{}]}}`)), version, false)
+		f.Add([]byte(answered(version, `"warnings":["\u0000"],"auditAnnotations":{"":""}`)), version, true)
 	}
 	f.Add([]byte("kind: AdmissionReview\n"), "v1", true)
 	f.Add([]byte(strings.Repeat("[", 20000)), "v1", true)
