@@ -1,0 +1,84 @@
+package persistentvolumelabel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// awsCredentials are an access key. There is a session token where the key is a temporary one.
+type awsCredentials struct {
+	accessKeyID, secretAccessKey, sessionToken string
+}
+
+// loadAWSCredentials reads those of a profile from a file. An error holds nothing of what is in it but names of profiles and settings.
+func loadAWSCredentials(file, profile string) (awsCredentials, error) {
+	content, err := readSecret(file)
+	if err != nil {
+		return awsCredentials{}, err
+	}
+	c, err := parseAWSCredentials(string(content), profile)
+	if err != nil {
+		return awsCredentials{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// parseAWSCredentials reads the shared credentials file of AWS' own tools,
+// https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html: profiles in brackets, each with lines of a name, an equals sign and a
+// value; comments begin with # or ;. Settings that aren't keys are left alone.
+func parseAWSCredentials(content, profile string) (awsCredentials, error) {
+	var c awsCredentials
+	here, found := false, false
+	number := 0
+	for line := range strings.Lines(content) {
+		number++
+		// An indented line belongs to a nested setting of some other tool.
+		if nested := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"); nested {
+			continue
+		}
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		if header, ok := strings.CutPrefix(line, "["); ok {
+			header, _, ok = strings.Cut(header, "]")
+			if !ok {
+				return awsCredentials{}, fmt.Errorf("line %d: a profile's name needs brackets around it", number)
+			}
+			here = strings.TrimSpace(header) == profile
+			found = found || here
+			continue
+		}
+		setting, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return awsCredentials{}, fmt.Errorf("line %d: must be a name, an equals sign and a value", number)
+		}
+		if !here {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		switch strings.ToLower(strings.TrimSpace(setting)) {
+		case "aws_access_key_id":
+			c.accessKeyID = value
+		case "aws_secret_access_key":
+			c.secretAccessKey = value
+		case "aws_session_token":
+			c.sessionToken = value
+		}
+	}
+	switch {
+	case !found:
+		return awsCredentials{}, fmt.Errorf("has no profile [%s]", profile)
+	case !isToken(c.accessKeyID):
+		return awsCredentials{}, fmt.Errorf("the profile [%s] has no aws_access_key_id, or none that is one", profile)
+	case !isToken(c.secretAccessKey):
+		return awsCredentials{}, fmt.Errorf("the profile [%s] has no aws_secret_access_key, or none that is one", profile)
+	case c.sessionToken != "" && !isToken(c.sessionToken):
+		return awsCredentials{}, fmt.Errorf("the profile [%s] has an aws_session_token that is none", profile)
+	}
+	return c, nil
+}
+
+// isToken tells whether text can be in a header as it is: printable ASCII without blanks.
+func isToken(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}

@@ -1,0 +1,204 @@
+package persistentvolumelabel
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const (
+	configVersion = "gatehouse.dev/v1alpha1"
+	configKind    = "PersistentVolumeLabelConfiguration"
+
+	// maxTimeout is the most that a webhook may take, too.
+	maxTimeout = 30 * time.Second
+)
+
+// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written keeps the default.
+type fileFormat struct {
+	Timeout  string   `json:"timeout"`
+	CacheTTL string   `json:"cacheTTL"`
+	AWS      *awsFile `json:"aws"`
+	GCE      *gceFile `json:"gce"`
+}
+
+type awsFile struct {
+	Region                   string `json:"region"`
+	Endpoint                 string `json:"endpoint"`
+	CertificateAuthorityFile string `json:"certificateAuthorityFile"`
+	CredentialsFile          string `json:"credentialsFile"`
+	Profile                  string `json:"profile"`
+}
+
+type gceFile struct {
+	Project                  string `json:"project"`
+	Region                   string `json:"region"`
+	Endpoint                 string `json:"endpoint"`
+	CertificateAuthorityFile string `json:"certificateAuthorityFile"`
+	CredentialsFile          string `json:"credentialsFile"`
+	MetadataServer           string `json:"metadataServer"`
+}
+
+var (
+	awsRegion      = regexp.MustCompile(`^[a-z]+(?:-[a-z]+)+-[0-9]+$`)
+	computeRegion  = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
+	computeProject = regexp.MustCompile(`^(?:[-a-z0-9.]+:)?[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$`)
+)
+
+// load reads the configuration, as YAML or JSON. Without one, no cloud is configured.
+func load(config io.Reader) (*configuration, error) {
+	written := fileFormat{Timeout: "10s", CacheTTL: "10m"}
+	if _, err := pluginconfig.Object(name, config, configVersion, configKind, &written); err != nil {
+		return nil, err
+	}
+	c := &configuration{
+		aws: notConfigured{"AWS cloud provider for EBS", "aws"},
+		gce: notConfigured{"GCE cloud provider for PD", "gce"},
+	}
+	var errs field.ErrorList
+	var err error
+	if c.timeout, err = time.ParseDuration(written.Timeout); err != nil || c.timeout <= 0 || c.timeout > maxTimeout {
+		errs = append(errs, field.Invalid(field.NewPath("timeout"), written.Timeout, fmt.Sprintf("must be a duration greater than zero such as 10s, %s at most", maxTimeout)))
+	}
+	ttl, err := time.ParseDuration(written.CacheTTL)
+	if err != nil || ttl < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("cacheTTL"), written.CacheTTL, "must be a duration such as 10m, 0s for none"))
+	}
+	if written.AWS != nil {
+		found, wrong := newAWS(field.NewPath("aws"), *written.AWS)
+		c.aws, errs = remember(found, ttl), append(errs, wrong...)
+	}
+	if written.GCE != nil {
+		found, wrong := newGCE(field.NewPath("gce"), *written.GCE)
+		c.gce, errs = remember(found, ttl), append(errs, wrong...)
+	}
+	if err := errs.ToAggregate(); err != nil {
+		return nil, fmt.Errorf("the configuration of %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func newAWS(path *field.Path, written awsFile) (*aws, field.ErrorList) {
+	a := &aws{backoff: retryBackoff, region: written.Region, credentialsFile: written.CredentialsFile, profile: written.Profile}
+	var errs field.ErrorList
+	if !awsRegion.MatchString(a.region) {
+		errs = append(errs, field.Invalid(path.Child("region"), a.region, "must be a region of AWS, such as us-east-1"))
+	}
+	endpoint := written.Endpoint
+	if endpoint == "" {
+		endpoint = "https://ec2." + a.region + ".amazonaws.com"
+		if strings.HasPrefix(a.region, "cn-") {
+			endpoint += ".cn"
+		}
+	}
+	if parsed, err := url.Parse(endpoint); !isBase(parsed, err, "https") || strings.Trim(parsed.Path, "/") != "" {
+		errs = append(errs, field.Invalid(path.Child("endpoint"), field.OmitValueType{}, "must be an https URL of nothing but a host, such as https://ec2.us-east-1.amazonaws.com"))
+	} else {
+		a.endpoint = "https://" + parsed.Host + "/"
+	}
+	if a.profile == "" {
+		a.profile = "default"
+	}
+	if a.credentialsFile == "" {
+		errs = append(errs, field.Required(path.Child("credentialsFile"), "must be the path of a file with an access key, as AWS' tools have it in ~/.aws/credentials"))
+	} else if _, err := loadAWSCredentials(a.credentialsFile, a.profile); err != nil {
+		errs = append(errs, field.Invalid(path.Child("credentialsFile"), a.credentialsFile, err.Error()))
+	}
+	var err error
+	if a.client, err = newClient(written.CertificateAuthorityFile); err != nil {
+		errs = append(errs, field.Invalid(path.Child("certificateAuthorityFile"), written.CertificateAuthorityFile, err.Error()))
+	}
+	return a, errs
+}
+
+func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
+	g := &gce{backoff: retryBackoff, project: written.Project, region: written.Region}
+	var errs field.ErrorList
+	if !computeProject.MatchString(g.project) {
+		errs = append(errs, field.Invalid(path.Child("project"), g.project, "must be the ID of a Google Cloud project"))
+	}
+	if !computeRegion.MatchString(g.region) {
+		errs = append(errs, field.Invalid(path.Child("region"), g.region, "must be a region of Google Cloud, such as us-central1"))
+	}
+	endpoint := written.Endpoint
+	if endpoint == "" {
+		endpoint = "https://compute.googleapis.com/compute/v1"
+	}
+	if parsed, err := url.Parse(endpoint); !isBase(parsed, err, "https") {
+		errs = append(errs, field.Invalid(path.Child("endpoint"), field.OmitValueType{}, "must be an https URL without a query, such as https://compute.googleapis.com/compute/v1"))
+	} else {
+		g.endpoint = strings.TrimRight(parsed.String(), "/")
+	}
+	var err error
+	if g.client, err = newClient(written.CertificateAuthorityFile); err != nil {
+		errs = append(errs, field.Invalid(path.Child("certificateAuthorityFile"), written.CertificateAuthorityFile, err.Error()))
+		return g, errs
+	}
+	if written.CredentialsFile != "" {
+		if _, err := loadServiceAccountKey(written.CredentialsFile); err != nil {
+			errs = append(errs, field.Invalid(path.Child("credentialsFile"), written.CredentialsFile, err.Error()))
+		}
+		if written.MetadataServer != "" {
+			errs = append(errs, field.Forbidden(path.Child("metadataServer"), "is asked only where there is no credentialsFile"))
+		}
+		g.tokens = newTokens(serviceAccount(g.client, written.CredentialsFile))
+		return g, errs
+	}
+	address := written.MetadataServer
+	if address == "" {
+		address = "http://metadata.google.internal"
+	}
+	if parsed, err := url.Parse(address); !isBase(parsed, err, "http", "https") || strings.Trim(parsed.Path, "/") != "" {
+		errs = append(errs, field.Invalid(path.Child("metadataServer"), field.OmitValueType{}, "must be an http or https URL of nothing but a host, such as http://metadata.google.internal"))
+	}
+	// It is the machine's own: what a proxy reaches under that name would be the proxy's.
+	direct := g.client.Transport.(*http.Transport).Clone()
+	direct.Proxy = nil
+	client := *g.client
+	client.Transport = direct
+	g.tokens = newTokens(metadataServer(&client, strings.TrimRight(address, "/")))
+	return g, errs
+}
+
+// isBase tells whether a URL is one that paths can be added to: of one of the schemes, with a host, and with nothing that doesn't belong there. It may
+// hold a password then, so it isn't repeated.
+func isBase(u *url.URL, err error, schemes ...string) bool {
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return slices.Contains(schemes, u.Scheme)
+}
+
+// newClient is a client of an API whose certificate is from one of the authorities in the file, or from one that the machine trusts where no file is named.
+func newClient(authorityFile string) (*http.Client, error) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if authorityFile != "" {
+		content, err := os.ReadFile(authorityFile)
+		if err != nil {
+			return nil, err
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(content) {
+			return nil, errors.New("has no certificates in PEM")
+		}
+	}
+	return &http.Client{
+		Transport: utilnet.SetTransportDefaults(transport),
+		// None of these APIs redirects, and signatures and tokens are for nobody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}

@@ -1,0 +1,182 @@
+package persistentvolumelabel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+const (
+	// computeScope is the right that a service account key's tokens are for.
+	computeScope = "https://www.googleapis.com/auth/compute.readonly"
+	// assertionLifetime is the most that Google accepts.
+	assertionLifetime = time.Hour
+	// clockSkew is how far the clocks of two machines may be apart.
+	clockSkew = 10 * time.Second
+)
+
+// A token is the right to use an API for a while. The lifetime is in seconds.
+type token struct {
+	AccessToken string `json:"access_token"`
+	ExpiresIn   int64  `json:"expires_in"`
+}
+
+// tokens keeps a token while it is valid.
+type tokens struct {
+	fetch   func(context.Context) (token, error)
+	lock    chan struct{} // holds one element while somebody looks at what is below
+	current string
+	expires time.Time
+}
+
+func newTokens(fetch func(context.Context) (token, error)) *tokens {
+	return &tokens{fetch: fetch, lock: make(chan struct{}, 1)}
+}
+
+// get waits for who is getting a token, but no longer than its own request has time.
+func (t *tokens) get(ctx context.Context) (string, error) {
+	select {
+	case t.lock <- struct{}{}:
+		defer func() { <-t.lock }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("getting a token for GCE: %w", ctx.Err())
+	}
+	if time.Now().Before(t.expires) {
+		return t.current, nil
+	}
+	got, err := t.fetch(ctx)
+	if err != nil {
+		return "", fmt.Errorf("getting a token for GCE: %w", err)
+	}
+	t.current, t.expires = got.AccessToken, time.Now().Add(time.Duration(got.ExpiresIn)*time.Second-clockSkew)
+	return t.current, nil
+}
+
+// parseToken reads the answer of a token endpoint, https://www.rfc-editor.org/rfc/rfc6749#section-5, which is the metadata server's, too.
+func parseToken(a answer) (token, error) {
+	if a.status == http.StatusOK {
+		var got token
+		if json.Unmarshal(a.body, &got) != nil || !isToken(got.AccessToken) || got.ExpiresIn <= 0 {
+			return token{}, errors.New("the answer has none")
+		}
+		return got, nil
+	}
+	err := fmt.Errorf("status %d", a.status)
+	var refusal struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	if json.Unmarshal(a.body, &refusal) == nil && refusal.Error != "" {
+		err = fmt.Errorf("status %d: %s", a.status, printable(refusal.Error+": "+refusal.Description))
+	}
+	if passing(a.status) {
+		return token{}, temporary{err}
+	}
+	return token{}, err
+}
+
+// metadataServer gets tokens from the server at address that every machine in Google Cloud has,
+// https://cloud.google.com/compute/docs/metadata/overview. They are for the service account that the machine runs as.
+func metadataServer(client *http.Client, address string) func(context.Context) (token, error) {
+	return func(ctx context.Context) (token, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/computeMetadata/v1/instance/service-accounts/default/token", nil)
+		if err != nil {
+			return token{}, err
+		}
+		request.Header.Set("Metadata-Flavor", "Google")
+		answered, err := send(client, request)
+		if err != nil {
+			return token{}, err
+		}
+		return parseToken(answered)
+	}
+}
+
+// serviceAccount gets tokens for the service account key in a file, by
+// https://developers.google.com/identity/protocols/oauth2/service-account. The file is read each time: it may have been replaced.
+func serviceAccount(client *http.Client, file string) func(context.Context) (token, error) {
+	return func(ctx context.Context) (token, error) {
+		key, err := loadServiceAccountKey(file)
+		if err != nil {
+			return token{}, err
+		}
+		assertion, err := key.assertion(time.Now())
+		if err != nil {
+			return token{}, err
+		}
+		form := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, key.TokenURI, strings.NewReader(form.Encode()))
+		if err != nil {
+			return token{}, err
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answered, err := send(client, request)
+		if err != nil {
+			return token{}, err
+		}
+		return parseToken(answered)
+	}
+}
+
+// A serviceAccountKey is the file that Google Cloud makes for a service account.
+type serviceAccountKey struct {
+	Type         string `json:"type"`
+	ClientEmail  string `json:"client_email"`
+	PrivateKey   string `json:"private_key"`
+	PrivateKeyID string `json:"private_key_id"`
+	TokenURI     string `json:"token_uri"`
+}
+
+// loadServiceAccountKey reads a key. An error holds nothing of what is in the file but its type.
+func loadServiceAccountKey(file string) (*serviceAccountKey, error) {
+	content, err := readSecret(file)
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseServiceAccountKey(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}
+
+func parseServiceAccountKey(content []byte) (*serviceAccountKey, error) {
+	var key serviceAccountKey
+	if json.Unmarshal(content, &key) != nil {
+		return nil, errors.New("is not the JSON of a service account key")
+	}
+	if key.Type != "service_account" {
+		return nil, fmt.Errorf("type is %q, must be service_account", printable(key.Type))
+	}
+	if key.ClientEmail == "" {
+		return nil, errors.New("has no client_email")
+	}
+	if uri, err := url.Parse(key.TokenURI); !isBase(uri, err, "https") {
+		return nil, errors.New("token_uri must be an https URL")
+	}
+	if _, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(key.PrivateKey)); err != nil {
+		return nil, errors.New("private_key must be an RSA key in PEM")
+	}
+	return &key, nil
+}
+
+// assertion is what the account says of itself to get a token.
+func (k *serviceAccountKey) assertion(now time.Time) (string, error) {
+	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(k.PrivateKey))
+	if err != nil {
+		return "", err
+	}
+	issued := now.Add(-clockSkew)
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
+		"iss": k.ClientEmail, "scope": computeScope, "aud": k.TokenURI, "iat": issued.Unix(), "exp": issued.Add(assertionLifetime).Unix(),
+	})
+	unsigned.Header["kid"] = k.PrivateKeyID
+	return unsigned.SignedString(key)
+}

@@ -1,0 +1,72 @@
+package persistentvolumelabel
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
+)
+
+// remembered is how many answers of a cloud are, at most.
+const remembered = 1024
+
+// A provider knows the volumes of a cloud. It is called concurrently.
+type provider interface {
+	// locate tells where the volume is that a PersistentVolume names so. zoneLabel is what its labels say of that, empty where they
+	// say nothing: it is for clouds where a name is unique in its zone only. An error is the refusal's reason and holds no secrets.
+	locate(ctx context.Context, volume, zoneLabel string) (location, error)
+}
+
+// A location is where a volume is.
+type location struct {
+	region string
+	zones  []string // sorted; one or more
+}
+
+// zoneLabel is the location as the value of a zone label.
+func (l location) zoneLabel() string { return strings.Join(l.zones, zoneDelimiter) }
+
+// notConfigured is the provider of a cloud that isn't configured.
+type notConfigured struct{ cloud, field string }
+
+func (n notConfigured) locate(context.Context, string, string) (location, error) {
+	return location{}, fmt.Errorf("unable to build %s: the configuration of %s has no field %s", n.cloud, name, n.field)
+}
+
+// remembering asks a provider what it can't remember. Failures are not remembered.
+type remembering struct {
+	provider
+	ttl     time.Duration
+	answers *cache.LRUExpireCache // locations by their question
+}
+
+func remember(p provider, ttl time.Duration) provider {
+	if ttl == 0 {
+		return p
+	}
+	return &remembering{p, ttl, cache.NewLRUExpireCache(remembered)}
+}
+
+func (r *remembering) locate(ctx context.Context, volume, zoneLabel string) (location, error) {
+	if known, ok := r.answers.Get(question(volume, zoneLabel)); ok {
+		return known.(location), nil
+	}
+	found, err := r.provider.locate(ctx, volume, zoneLabel)
+	if err != nil {
+		return location{}, err
+	}
+	r.answers.Add(question(volume, zoneLabel), found, r.ttl)
+	if zoneLabel == "" {
+		// The question that will be asked when the plugin sees its own label.
+		r.answers.Add(question(volume, found.zoneLabel()), found, r.ttl)
+	}
+	return found, nil
+}
+
+// question is a hash, as what users write in names and labels can be large.
+func question(volume, zoneLabel string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(volume + "\x00" + zoneLabel))
+}

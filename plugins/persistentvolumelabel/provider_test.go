@@ -1,0 +1,75 @@
+package persistentvolumelabel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// counting is a cloud that knows volumes of a zone, and how often it was asked.
+type counting struct {
+	zone  string
+	asked int
+}
+
+func (c *counting) locate(_ context.Context, volume, zoneLabel string) (location, error) {
+	c.asked++
+	if volume == "gone" {
+		return location{}, errors.New("gone")
+	}
+	return location{"r", []string{c.zone}}, nil
+}
+
+func TestRemember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &counting{zone: "a"}
+		p := remember(cloud, time.Minute)
+		want := func(volume, zoneLabel, zone string, asked int) {
+			t.Helper()
+			got, _ := p.locate(t.Context(), volume, zoneLabel)
+			if got.zoneLabel() != zone || cloud.asked != asked {
+				t.Errorf("%s with %q is in %q, asked %d times; want %q, %d", volume, zoneLabel, got.zoneLabel(), cloud.asked, zone, asked)
+			}
+		}
+		want("v", "", "a", 1)
+		want("v", "", "a", 1)
+		want("v", "a", "a", 1) // which the plugin itself has set
+		want("v", "b", "a", 2) // with which a disk of the same name may be meant
+		want("w", "", "a", 3)
+		want("gone", "", "", 4)
+		want("gone", "", "", 5)
+		time.Sleep(59 * time.Second)
+		cloud.zone = "b"
+		want("v", "", "a", 5)
+		time.Sleep(2 * time.Second)
+		want("v", "", "b", 6)
+	})
+}
+
+func TestNothingIsRemembered(t *testing.T) {
+	cloud := &counting{zone: "a"}
+	p := remember(cloud, 0)
+	for range 2 {
+		if _, err := p.locate(t.Context(), "v", ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if cloud.asked != 2 {
+		t.Errorf("asked %d times", cloud.asked)
+	}
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	p := remember(&counting{zone: "a"}, time.Hour).(*remembering)
+	for i := range 3 * remembered {
+		if _, err := p.locate(t.Context(), fmt.Sprint(i), "z"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept := len(p.answers.Keys()); kept != remembered {
+		t.Errorf("%d are remembered", kept)
+	}
+}

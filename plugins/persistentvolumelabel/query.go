@@ -1,0 +1,97 @@
+package persistentvolumelabel
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// maxAnswer bounds what is read of an answer, in bytes: many times a page of any that are asked for.
+	maxAnswer = 8 << 20
+	// maxMessage bounds what is repeated of a cloud's message, in characters.
+	maxMessage = 400
+	// maxPages bounds the pages of one answer.
+	maxPages = 100
+)
+
+// retryBackoff is how long to wait before asking again: 3 to 4.5 seconds in all, as far as the timeout lets.
+var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4}
+
+// temporary marks an error that may be over when it is tried again.
+type temporary struct{ error }
+
+func (t temporary) Unwrap() error { return t.error }
+
+// retry calls until there is no temporary error any more, or no time or patience. The error is the last call's.
+func retry[T any](ctx context.Context, backoff wait.Backoff, call func() (T, error)) (T, error) {
+	for {
+		result, err := call()
+		if err == nil || !errors.As(err, new(temporary)) || backoff.Steps == 0 {
+			return result, err
+		}
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+			return result, err
+		}
+	}
+}
+
+// An answer is what an API says to a request.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// send sends a request once. The error is that there is no answer, or none that is complete.
+func send(client *http.Client, request *http.Request) (answer, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		if request.Context().Err() != nil || errors.As(err, new(*tls.CertificateVerificationError)) {
+			return answer{}, err
+		}
+		return answer{}, temporary{err}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return answer{}, temporary{err}
+	}
+	if len(body) > maxAnswer {
+		return answer{}, fmt.Errorf("%s answers with more than %d bytes", request.URL.Redacted(), maxAnswer)
+	}
+	return answer{response.StatusCode, body}, nil
+}
+
+// passing tells whether a status is one of those that pass.
+func passing(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// printable is a cloud's message in one line, and no longer than a line.
+func printable(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, message)
+	message = strings.Join(strings.Fields(message), " ")
+	if runes := []rune(message); len(runes) > maxMessage {
+		return string(runes[:maxMessage]) + "…"
+	}
+	return message
+}

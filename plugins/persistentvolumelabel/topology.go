@@ -1,0 +1,136 @@
+package persistentvolumelabel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/warning"
+	storagevolume "k8s.io/component-helpers/storage/volume"
+)
+
+// zoneDelimiter is between the zones of one label: LabelMultiZoneDelimiter of k8s.io/cloud-provider/volume.
+const zoneDelimiter = "__"
+
+// A domain is where a volume is, by one label: a region, or its zones.
+type domain struct {
+	label  string
+	value  string   // of the label
+	values []string // that nodes may have
+}
+
+// topology is where a volume is. It is empty where that isn't known.
+type topology []domain
+
+func (l location) topology() topology {
+	return topology{
+		{corev1.LabelTopologyRegion, l.region, []string{l.region}},
+		{corev1.LabelTopologyZone, l.zoneLabel(), l.zones},
+	}
+}
+
+// provisioned is what the labels say of a volume that a provisioner made and labelled in full; it is nil for any other. The rules
+// are those of findVolumeLabels in k8s.io/kubernetes 1.30's plugin/pkg/admission/storage/persistentvolume/label/admission.go.
+func provisioned(volume *corev1.PersistentVolume) (topology, error) {
+	if !metav1.HasAnnotation(volume.ObjectMeta, storagevolume.AnnDynamicallyProvisioned) {
+		return nil, nil
+	}
+	for _, labels := range [...]struct{ region, zone string }{
+		{corev1.LabelTopologyRegion, corev1.LabelTopologyZone},
+		{corev1.LabelFailureDomainBetaRegion, corev1.LabelFailureDomainBetaZone},
+	} {
+		region, hasRegion := volume.Labels[labels.region]
+		zone, hasZone := volume.Labels[labels.zone]
+		if !hasRegion || !hasZone {
+			continue
+		}
+		zones, err := parseZones(zone)
+		if err != nil {
+			return nil, fmt.Errorf("failed to convert label string for Zone: %s to a Set", zone)
+		}
+		return topology{{labels.region, region, []string{region}}, {labels.zone, zone, zones}}, nil
+	}
+	return nil, nil
+}
+
+// zoneLabel is what a volume's labels say of its zones.
+func zoneLabel(volume *corev1.PersistentVolume) string {
+	if zone := volume.Labels[corev1.LabelTopologyZone]; zone != "" {
+		return zone
+	}
+	return volume.Labels[corev1.LabelFailureDomainBetaZone]
+}
+
+// parseZones are the zones of a label, sorted and each once.
+func parseZones(label string) ([]string, error) {
+	zones := strings.Split(label, zoneDelimiter)
+	for i := range zones {
+		if zones[i] = strings.TrimSpace(zones[i]); zones[i] == "" {
+			return nil, fmt.Errorf("%q separated list (%q) must not contain an empty string", zoneDelimiter, label)
+		}
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones), nil
+}
+
+// warn tells who creates the volume of labels that say something else.
+func (t topology) warn(ctx context.Context, volume *corev1.PersistentVolume) {
+	for _, d := range t {
+		value, ok := volume.Labels[d.label]
+		if values, err := parseZones(value); !ok || err == nil && slices.Equal(values, d.values) {
+			continue
+		}
+		warning.AddWarning(ctx, "", fmt.Sprintf("metadata.labels[%s]: is %q, but the volume is in %q: no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it",
+			d.label, value, d.value))
+	}
+}
+
+// label sets the labels that aren't.
+func (t topology) label(volume *corev1.PersistentVolume) {
+	for _, d := range t {
+		if _, ok := volume.Labels[d.label]; ok {
+			continue
+		}
+		if volume.Labels == nil {
+			volume.Labels = map[string]string{}
+		}
+		volume.Labels[d.label] = d.value
+	}
+}
+
+// require adds to the required node affinity, unless that has something to say of these labels already.
+func (t topology) require(volume *corev1.PersistentVolume) {
+	if len(t) == 0 {
+		return
+	}
+	if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil && slices.ContainsFunc(affinity.Required.NodeSelectorTerms, t.mentioned) {
+		return
+	}
+	if volume.Spec.NodeAffinity == nil {
+		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{}
+	}
+	if volume.Spec.NodeAffinity.Required == nil {
+		volume.Spec.NodeAffinity.Required = &corev1.NodeSelector{}
+	}
+	required := volume.Spec.NodeAffinity.Required
+	if len(required.NodeSelectorTerms) == 0 {
+		required.NodeSelectorTerms = make([]corev1.NodeSelectorTerm, 1)
+	}
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		for _, d := range t {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+				Key: d.label, Operator: corev1.NodeSelectorOpIn, Values: slices.Clone(d.values),
+			})
+		}
+	}
+}
+
+func (t topology) mentioned(term corev1.NodeSelectorTerm) bool {
+	return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+		return slices.ContainsFunc(t, func(d domain) bool { return d.label == r.Key })
+	})
+}
