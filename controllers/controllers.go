@@ -1,6 +1,6 @@
 // Package controllers runs the controllers without which an API server's own objects don't hold together: deleted
-// namespaces empty and go, dependents go with their owners, every namespace has its default ServiceAccount and the
-// cluster's CA, and aggregated ClusterRoles get their rules.
+// namespaces empty and go, dependents go with their owners, deleted claims and volumes go once nothing uses them, every namespace has its
+// default ServiceAccount and the cluster's CA, and aggregated ClusterRoles get their rules.
 //
 // The controllers are Kubernetes' own, under the names that kube-controller-manager gives them. They are clients: the same
 // code runs inside the server and, as `gatehouse controllers`, apart from it. Their writes pass admission as everybody's do.
@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	serviceaccountuser "k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -30,6 +31,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	controllerapp "k8s.io/controller-manager/app"
 	"k8s.io/klog/v2"
+
+	"gatehouse.dev/apis/initializers"
 )
 
 const (
@@ -169,7 +172,10 @@ func (o Options) chosen() []controller {
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
 	// The informers read with the given identity: what one controller may read is no secret to another in the same process.
-	client, err := kubernetes.NewForConfig(config)
+	watching := rest.CopyConfig(config)
+	watching.ContentType = runtime.ContentTypeProtobuf // decoding is most of what a watch of pods costs
+	watching.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(watching)
 	if err != nil {
 		return err
 	}
@@ -220,9 +226,10 @@ func (e *environment) clientConfig(account string) *rest.Config {
 	return config
 }
 
-// clients are the clients of the controller whose service account is account: of objects by their types, and of all by their metadata.
+// clients are the clients of the controller whose service account is account: of objects by their types, and of all by their metadata. They
+// see objects that wait for initializers, too: for who deletes and counts what there is, they are there.
 func (e *environment) clients(account string) (kubernetes.Interface, metadata.Interface, error) {
-	config := e.clientConfig(account)
+	config := initializers.Including(e.clientConfig(account))
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
+	"k8s.io/kubernetes/pkg/controller/volume/vacprotection"
 )
 
 const (
@@ -44,9 +47,12 @@ var all = []controller{
 	{names.ClusterRoleAggregationController, clusterRoleAggregation},
 	{names.GarbageCollectorController, garbageCollection},
 	{names.NamespaceController, namespaces},
+	{names.PersistentVolumeProtectionController, volumeProtection},
+	{names.PersistentVolumeClaimProtectionController, claimProtection},
 	{names.ResourceQuotaController, quotaCounting},
 	{names.RootCACertificatePublisherController, rootCA},
 	{names.ServiceAccountController, serviceAccounts},
+	{names.VolumeAttributesClassProtectionController, volumeAttributesClassProtection},
 }
 
 // namespaces deletes what is in a deleted namespace, and then the namespace.
@@ -70,7 +76,7 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 	mapper := newMapper(client)
 	metadataInformers := metadatainformer.NewSharedInformerFactory(objects, informerResync)
 	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper, garbagecollector.DefaultIgnoredResources(),
-		informerfactory.NewInformerFactory(e.informers, metadataInformers), e.started)
+		metadataOnly{metadataInformers}, e.started)
 	c, err := garbagecollector.NewComposedGarbageCollector(ctx, client, objects, mapper, graph)
 	if err != nil {
 		return nil, err
@@ -82,6 +88,17 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 		running.Wait()
 		metadataInformers.Shutdown()
 	}, nil
+}
+
+// metadataOnly is an informerfactory.InformerFactory of objects' metadata. kube-controller-manager has the garbage collector share the
+// other controllers' informers; here these don't see objects that wait for initializers, and hold much less than all kinds.
+type metadataOnly struct {
+	metadatainformer.SharedInformerFactory
+}
+
+// ForResource implements informerfactory.InformerFactory.
+func (f metadataOnly) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	return f.SharedInformerFactory.ForResource(resource), nil
 }
 
 // newMapper knows the kinds that the server serves, and asks it again about those it doesn't know.
@@ -144,4 +161,29 @@ func clusterRoleAggregation(_ context.Context, e *environment) (func(context.Con
 	}
 	c := clusterroleaggregation.NewClusterRoleAggregation(e.informers.Rbac().V1().ClusterRoles(), client.RbacV1())
 	return func(ctx context.Context) { c.Run(ctx, 5) }, nil
+}
+
+// volumeProtection takes the finalizer off deleted volumes that no claim is bound to any more.
+func volumeProtection(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig("pv-protection-controller"))
+	if err != nil {
+		return nil, err
+	}
+	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), client)
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+}
+
+// volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no volume names any more.
+func volumeAttributesClassProtection(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig("volumeattributesclass-protection-controller"))
+	if err != nil {
+		return nil, err
+	}
+	core := e.informers.Core().V1()
+	c, err := vacprotection.NewVACProtectionController(klog.FromContext(ctx), client,
+		core.PersistentVolumeClaims(), core.PersistentVolumes(), e.informers.Storage().V1().VolumeAttributesClasses())
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }

@@ -1,0 +1,95 @@
+// Package defaultingressclass is the plugin DefaultIngressClass: an Ingress that doesn't say which controller is to serve it gets the
+// class that an administrator has marked as the default one.
+//
+// An Ingress names its class in spec.ingressClassName or, as was done before there was that field, in an annotation that controllers read themselves. A
+// new one that does neither gets the name of the default IngressClass, if there is one. Of several, the newest has it: a
+// new default class takes over from the former with no moment in between, in which there is none.
+//
+// Classes are looked up in a cache that a watch keeps current, a moment late.
+package defaultingressclass
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+	networkingv1listers "k8s.io/client-go/listers/networking/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+const name = "DefaultIngressClass"
+
+var ingresses = networkingv1.Resource("ingresses")
+
+// Descriptor is DefaultIngressClass, not yet built. It needs informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Gives Ingresses that name no class the default IngressClass",
+	Phases:  chain.Mutating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		informer := env.Informers.Networking().V1().IngressClasses()
+		return &plugin{admission.NewHandler(admission.Create), ready.After(informer.Informer()), informer.Lister()}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	cache  networkingv1listers.IngressClassLister
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit gives an Ingress a class.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != ingresses || a.GetSubresource() != "" {
+		return nil
+	}
+	ingress, ok := a.GetObject().(*networkingv1.Ingress)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for ingresses is a %T", name, a.GetObject()))
+	}
+	if ingress.Spec.IngressClassName != nil {
+		return nil
+	}
+	if _, ok := ingress.Annotations[networkingv1beta1.AnnotationIngressClass]; ok {
+		return nil
+	}
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	all, err := p.cache.List(labels.Everything())
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to list IngressClasses: %w", err))
+	}
+	defaults := slices.DeleteFunc(all, func(class *networkingv1.IngressClass) bool {
+		return class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true"
+	})
+	if len(defaults) > 0 {
+		ingress.Spec.IngressClassName = new(slices.MinFunc(defaults, newerOrFirst).Name)
+	}
+	return nil
+}
+
+// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same second, the first by name.
+func newerOrFirst(a, b *networkingv1.IngressClass) int {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,155 @@
+// Package defaultstorageclass is the plugin DefaultStorageClass: a claim that doesn't say what kind of storage it wants gets
+// the class that an administrator has marked as the default one.
+//
+// A claim names its class in spec.storageClassName or, as was done before there was that field, in an annotation. An empty name is a
+// name: the claim wants a volume that has no class. A new claim that has neither gets the name of the default StorageClass. Where there is
+// none, it stays without.
+//
+// There is to be one default class. As long as there are several, claims without a class are refused, until an administrator has decided. That is what the
+// plugin did when it was new. Kubernetes has taken the newest since 1.26, so that one default class can take over from another with no claim
+// refused in between; the configuration can say that it should be so here.
+//
+// Classes are looked up in a cache that a watch keeps current, a moment late.
+package defaultstorageclass
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	storagev1listers "k8s.io/client-go/listers/storage/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+const (
+	name = "DefaultStorageClass"
+
+	// The annotations of a default class, in k8s.io/kubernetes/pkg/volume/util/storageclass.go.
+	isDefault     = "storageclass.kubernetes.io/is-default-class"
+	isDefaultBeta = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+var claims = corev1.Resource("persistentvolumeclaims")
+
+// Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of kind DefaultStorageClassConfiguration.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Gives claims that name no class the default StorageClass",
+	Phases:  chain.Mutating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		c, err := load(config)
+		if err != nil {
+			return nil, err
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		informer := env.Informers.Storage().V1().StorageClasses()
+		return &plugin{
+			Handler:  admission.NewHandler(admission.Create),
+			synced:   ready.After(informer.Informer()),
+			cache:    informer.Lister(),
+			multiple: c.MultipleDefaults,
+		}, nil
+	},
+}
+
+// multipleDefaults says what to do where several classes are marked as the default one.
+type multipleDefaults string
+
+const (
+	reject multipleDefaults = "Reject"
+	newest multipleDefaults = "Newest"
+)
+
+type configuration struct {
+	// MultipleDefaults is Reject where it isn't set.
+	MultipleDefaults multipleDefaults `json:"multipleDefaults"`
+}
+
+func load(config io.Reader) (configuration, error) {
+	c := configuration{MultipleDefaults: reject}
+	if _, err := pluginconfig.Object(name, config, "gatehouse.dev/v1alpha1", "DefaultStorageClassConfiguration", &c); err != nil {
+		return configuration{}, err
+	}
+	if c.MultipleDefaults != reject && c.MultipleDefaults != newest {
+		return configuration{}, fmt.Errorf("the configuration of %s: %w", name,
+			field.NotSupported(field.NewPath("multipleDefaults"), c.MultipleDefaults, []multipleDefaults{newest, reject}))
+	}
+	return c, nil
+}
+
+type plugin struct {
+	*admission.Handler
+	synced   ready.Gate
+	cache    storagev1listers.StorageClassLister
+	multiple multipleDefaults
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit gives a claim a class.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != claims || a.GetSubresource() != "" {
+		return nil
+	}
+	claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T", name, a.GetObject()))
+	}
+	if claim.Spec.StorageClassName != nil {
+		return nil
+	}
+	if _, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return nil
+	}
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	all, err := p.cache.List(labels.Everything())
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to list StorageClasses: %w", err))
+	}
+	defaults := slices.DeleteFunc(all, func(class *storagev1.StorageClass) bool {
+		return class.Annotations[isDefault] != "true" && class.Annotations[isDefaultBeta] != "true"
+	})
+	switch {
+	case len(defaults) == 0:
+		return nil
+	case len(defaults) > 1 && p.multiple == reject:
+		return admission.NewForbidden(a, severalDefaults(defaults))
+	default:
+		claim.Spec.StorageClassName = new(slices.MinFunc(defaults, newerOrFirst).Name)
+		return nil
+	}
+}
+
+// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same second, the first by name.
+func newerOrFirst(a, b *storagev1.StorageClass) int {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// severalDefaults begins as Kubernetes' message did until 1.25.
+func severalDefaults(classes []*storagev1.StorageClass) error {
+	var names []string
+	for _, class := range classes {
+		names = append(names, class.Name)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%d default StorageClasses were found: %s; set spec.storageClassName, or let only one of them have the annotation %s: \"true\"",
+		len(names), strings.Join(names, ", "), isDefault)
+}

@@ -1,0 +1,63 @@
+package eventratelimit
+
+import (
+	"container/list"
+	"hash/maphash"
+	"time"
+)
+
+// key says which of a limit's buckets a request is for: the texts that a limit of its scope goes by, the rest empty.
+type key [7]string
+
+// buckets are those of one limit, at most size of them. The one that has gone unused for longest makes room for a new one, which is full. It is
+// not safe for concurrent use.
+//
+// They are found by a hash of the key. Keys are users' texts of any length; so what a bucket takes doesn't depend on them. Two keys of the same hash
+// would share a bucket, which no one can bring about: the seed is the process's own.
+type buckets struct {
+	qps, burst float64
+	size       int
+
+	seed   maphash.Seed
+	byHash map[uint64]*list.Element
+	used   *list.List // of *bucket, the last one used first
+}
+
+type bucket struct {
+	hash   uint64
+	tokens float64
+	filled time.Time // when there were as many
+}
+
+func newBuckets(qps, burst, size int32) *buckets {
+	return &buckets{
+		qps: float64(qps), burst: float64(burst), size: int(size),
+		seed: maphash.MakeSeed(), byHash: map[uint64]*list.Element{}, used: list.New(),
+	}
+}
+
+// of is the bucket of a key, with what has come into it until now. now must not go back.
+func (b *buckets) of(k key, now time.Time) *bucket {
+	hash := b.hash(k)
+	if element, ok := b.byHash[hash]; ok {
+		b.used.MoveToFront(element)
+		found := element.Value.(*bucket)
+		found.tokens = min(b.burst, found.tokens+b.qps*now.Sub(found.filled).Seconds())
+		found.filled = now
+		return found
+	}
+	var element *list.Element
+	if len(b.byHash) < b.size {
+		element = b.used.PushFront(&bucket{})
+	} else {
+		element = b.used.Back()
+		b.used.MoveToFront(element)
+		delete(b.byHash, element.Value.(*bucket).hash)
+	}
+	b.byHash[hash] = element
+	added := element.Value.(*bucket)
+	*added = bucket{hash, b.burst, now}
+	return added
+}
+
+func (b *buckets) hash(k key) uint64 { return maphash.Comparable(b.seed, k) }

@@ -1,0 +1,77 @@
+package eventratelimit
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+// defaultCacheSize is upstream's, in k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/limitenforcer.go.
+const defaultCacheSize = 4096
+
+// scope says what requests share a bucket.
+type scope string
+
+const (
+	server          scope = "Server"
+	namespace       scope = "Namespace"
+	user            scope = "User"
+	sourceAndObject scope = "SourceAndObject"
+)
+
+// configuration is that of the plugin: Configuration in eventratelimit.admission.k8s.io/v1alpha1.
+type configuration struct {
+	Limits []limitConfiguration `json:"limits"`
+}
+
+type limitConfiguration struct {
+	Type scope `json:"type"`
+	// QPS is how many tokens a bucket gets each second.
+	QPS int32 `json:"qps"`
+	// Burst is how many tokens a bucket holds, and has at first.
+	Burst int32 `json:"burst"`
+	// CacheSize is how many buckets there are at most, defaultCacheSize where it is 0. The type Server has one and ignores it.
+	CacheSize int32 `json:"cacheSize"`
+}
+
+func load(config io.Reader) (configuration, error) {
+	var c configuration
+	if _, err := pluginconfig.Object(name, config, "eventratelimit.admission.k8s.io/v1alpha1", "Configuration", &c); err != nil {
+		return configuration{}, err
+	}
+	if errs := c.validate(); len(errs) > 0 {
+		return configuration{}, fmt.Errorf("the configuration of %s: %w", name, errs.ToAggregate())
+	}
+	return c, nil
+}
+
+// validate says what is wrong, as ValidateConfiguration does in
+// k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/apis/eventratelimit/validation.
+func (c configuration) validate() field.ErrorList {
+	var errs field.ErrorList
+	path := field.NewPath("limits")
+	if len(c.Limits) == 0 {
+		errs = append(errs, field.Required(path, "must not be empty"))
+	}
+	for i, l := range c.Limits {
+		path := path.Index(i)
+		switch l.Type {
+		case server, namespace, user, sourceAndObject:
+		default:
+			errs = append(errs, field.NotSupported(path.Child("type"), l.Type, []scope{namespace, server, sourceAndObject, user}))
+		}
+		if l.Burst <= 0 {
+			errs = append(errs, field.Invalid(path.Child("burst"), l.Burst, "must be positive"))
+		}
+		if l.QPS <= 0 {
+			errs = append(errs, field.Invalid(path.Child("qps"), l.QPS, "must be positive"))
+		}
+		if l.Type != server && l.CacheSize < 0 {
+			errs = append(errs, field.Invalid(path.Child("cacheSize"), l.CacheSize, "must not be negative"))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,160 @@
+// Package persistentvolumeclaimresize is the plugin PersistentVolumeClaimResize: a claim may ask for more storage only where there is somebody
+// to give it more.
+//
+// The size that a claim requests can grow after the claim was made. But storage that can't be expanded would leave such a claim waiting for ever, asking
+// for what its volume never has. So an update that requests more is refused unless the claim is bound to a volume, and its
+// StorageClass says that its volumes can be expanded. A request for less is none of the plugin's business: the API has rules for that.
+//
+// # The cache, and when it isn't believed
+//
+// Classes are looked up in a cache that a watch keeps current, a moment late. A class that is missing there, or doesn't allow it there, is read
+// live before a claim is refused for it: an administrator's permission holds as soon as it is given.
+package persistentvolumeclaimresize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	storagev1listers "k8s.io/client-go/listers/storage/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+const name = "PersistentVolumeClaimResize"
+
+var (
+	claims = corev1.Resource("persistentvolumeclaims")
+
+	// In Kubernetes' words.
+	errNotBound      = errors.New("Only bound persistent volume claims can be expanded")
+	errNotExpandable = errors.New("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize")
+)
+
+// Descriptor is PersistentVolumeClaimResize, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
+	Phases:  chain.Validating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		informer := env.Informers.Storage().V1().StorageClasses()
+		return &plugin{
+			Handler: admission.NewHandler(admission.Update),
+			synced:  ready.After(informer.Informer()),
+			cache:   informer.Lister(),
+			client:  env.Client,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	cache  storagev1listers.StorageClassLister
+	client kubernetes.Interface
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses a claim that requests more than it did and can't get it.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != claims || a.GetSubresource() != "" {
+		return nil
+	}
+	claim, err := asClaim(a.GetObject())
+	if err != nil {
+		return err
+	}
+	old, err := asClaim(a.GetOldObject())
+	if err != nil {
+		return err
+	}
+	requested, before := claim.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	if requested.Cmp(before) <= 0 {
+		return nil
+	}
+	if old.Status.Phase != corev1.ClaimBound {
+		return admission.NewForbidden(a, errNotBound)
+	}
+	class := classOf(claim)
+	if class == "" || class != classOf(old) {
+		return admission.NewForbidden(a, errNotExpandable)
+	}
+	allowed, err := p.allows(ctx, a, class)
+	switch {
+	case err != nil:
+		return err
+	case !allowed:
+		return admission.NewForbidden(a, errNotExpandable)
+	default:
+		return nil
+	}
+}
+
+// allows tells whether the volumes of a class can be expanded.
+func (p *plugin) allows(ctx context.Context, a admission.Attributes, name string) (bool, error) {
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return false, err
+	}
+	if class, err := p.cache.Get(name); err == nil && expandable(class) {
+		return true, nil
+	}
+	// What can't be a name isn't asked for: the annotation isn't validated.
+	if len(apivalidation.NameIsDNSSubdomain(name, false)) > 0 {
+		return false, nil
+	}
+	class, err := p.client.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		// Whatever else went wrong says nothing about the request.
+		return false, apierrors.NewInternalError(fmt.Errorf("failed to get StorageClass %s: %w", name, err))
+	default:
+		return expandable(class), nil
+	}
+}
+
+func expandable(class *storagev1.StorageClass) bool {
+	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
+}
+
+// classOf is the name of a claim's class, empty where it has none. The annotation is older than the field, and goes first:
+// GetPersistentVolumeClaimClass in k8s.io/kubernetes/pkg/apis/core/helper.
+func classOf(claim *corev1.PersistentVolumeClaim) string {
+	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return class
+	}
+	if claim.Spec.StorageClassName != nil {
+		return *claim.Spec.StorageClassName
+	}
+	return ""
+}
+
+func asClaim(object runtime.Object) (*corev1.PersistentVolumeClaim, error) {
+	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		return claim, nil
+	}
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T", name, object))
+}

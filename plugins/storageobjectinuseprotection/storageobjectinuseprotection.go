@@ -1,0 +1,68 @@
+// Package storageobjectinuseprotection is the plugin StorageObjectInUseProtection: what holds data is not gone before those who use it are.
+//
+// A new claim, volume or volume attributes class gets a finalizer, a mark that says: not yet. To delete it then only says that it is to be deleted, until
+// one of three controllers, which are Kubernetes' own, finds that nothing uses it any more and takes the finalizer off.
+//
+// The plugin does no more than that, for each new object, whatever it is for and whoever makes it. What it means to be in use is the controllers' to say,
+// and in the manual page.
+package storageobjectinuseprotection
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "StorageObjectInUseProtection"
+
+// finalizers are what new objects get, by their resource. The controllers know the same names: k8s.io/kubernetes/pkg/volume/util/finalizer.go.
+var finalizers = map[schema.GroupResource]string{
+	corev1.Resource("persistentvolumeclaims"):     "kubernetes.io/pvc-protection",
+	corev1.Resource("persistentvolumes"):          "kubernetes.io/pv-protection",
+	storagev1.Resource("volumeattributesclasses"): "kubernetes.io/vac-protection",
+}
+
+// Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no configuration.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Gives claims and volumes a finalizer that keeps them as long as they are in use",
+	Phases:  chain.Mutating,
+	Default: true,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit gives a new object its finalizer.
+func (*plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	finalizer, ok := finalizers[a.GetResource().GroupResource()]
+	if !ok || a.GetSubresource() != "" {
+		return nil
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name, a.GetResource().Resource, a.GetObject()))
+	}
+	if set := object.GetFinalizers(); !slices.Contains(set, finalizer) {
+		object.SetFinalizers(append(set, finalizer))
+	}
+	return nil
+}

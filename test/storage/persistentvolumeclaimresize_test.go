@@ -1,0 +1,31 @@
+package storage_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestPersistentVolumeClaimResize(t *testing.T) {
+	t.Parallel()
+	const (
+		bound = `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"storageClassName": "disk", "volumeName": "v",
+			"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`
+		noSupport = `persistentvolumeclaims "data" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize`
+	)
+	c := startCluster(t)
+	k := c.kubectl(t, c.newNamespace(t))
+	to := func(size string) []string {
+		return []string{"patch", "pvc", "data", `--patch={"spec": {"resources": {"requests": {"storage": "` + size + `"}}}}`}
+	}
+	k.ok(bound, "create", "--filename=-")
+	// A claim that isn't bound can't change at all, and the API says so before the plugin would.
+	k.fails("", to("2Gi"), `The PersistentVolumeClaim "data" is invalid: spec: Forbidden: spec is immutable after creation except resources.requests`)
+	k.ok("", "patch", "pvc", "data", "--subresource=status", `--patch={"status": {"phase": "Bound"}}`)
+	k.fails("", to("2Gi"), noSupport)
+	k.ok(fmt.Sprintf(storageClass, "disk"), "create", "--filename=-")
+	k.fails("", to("2Gi"), noSupport)
+	// As soon as the administrator allows it, whatever the cache shows.
+	k.ok("", "patch", "storageclass", "disk", `--patch={"allowVolumeExpansion": true}`)
+	k.ok("", to("2Gi")...)
+	k.ok("", "annotate", "pvc", "data", "of=no interest")
+}
