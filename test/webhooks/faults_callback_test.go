@@ -87,8 +87,6 @@ func TestWebhookCallsItself(t *testing.T) {
 		settled(t)
 		if n := b.Calls(); n < 2 {
 			t.Errorf("the webhook was called %d times", n)
-		} else {
-			t.Logf("the webhook was called %d times", n)
 		}
 		remove()
 		eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
@@ -134,8 +132,9 @@ func TestWebhookUpdatesTheSameObject(t *testing.T) {
 
 		object.Labels = map[string]string{"outer": "yes"}
 		wantStatus(t, update(t.Context(), object, "10s"), http.StatusConflict, metav1.StatusReasonConflict, `Operation cannot be fulfilled on configmaps "c": the object has been modified; .*`)
-		if n := calls.Load(); n != 1 && n != 2 {
-			t.Errorf("for a conflict the webhook was called %d times", n)
+		before := calls.Load()
+		if before != 1 && before != 2 {
+			t.Errorf("for a conflict the webhook was called %d times", before)
 		}
 		object.ResourceVersion = ""
 		wantOutOfTime(t, update(t.Context(), object, "1s"))
@@ -143,7 +142,7 @@ func TestWebhookUpdatesTheSameObject(t *testing.T) {
 			return !slices.ContainsFunc(stacks(), func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.UpdateResource") })
 		})
 		got, err := maps.Get(t.Context(), "c", metav1.GetOptions{})
-		if n := calls.Load(); err != nil || n < 4 || got.Labels["outer"] != "" {
+		if n := calls.Load(); err != nil || n < before+2 || got.Labels["outer"] != "" {
 			t.Errorf("after %d calls the object is %v (%v)", n, got, err)
 		}
 		remove()

@@ -218,8 +218,8 @@ func leakFree(t *testing.T) {
 			return
 		}
 		var left []string
-		// What is given up takes a while to notice.
-		err := wait.PollUntilContextTimeout(context.Background(), pollInterval, deadline, true, func(context.Context) (bool, error) {
+		// What is given up takes a while to notice. Each look stops the world.
+		err := wait.PollUntilContextTimeout(context.Background(), 10*pollInterval, deadline, true, func(context.Context) (bool, error) {
 			left = atWork()
 			return len(left) <= before, nil
 		})

@@ -73,9 +73,10 @@ func TestRequestsDeadline(t *testing.T) {
 			for i := range atOnce {
 				wantStored(t, ns, fmt.Sprint(name, i), false)
 			}
-			calls := map[phase]int{mutatingPhase: 1, validatingPhase: 2}[p] * atOnce
-			if len(hang.timeouts) != calls || hang.timeouts[0] != "1s" {
-				t.Errorf("webhooks were called with timeouts %v, want %d of 1s", hang.timeouts, calls)
+			// Of webhooks that are called one after the other, the second is never called.
+			most := map[phase]int{mutatingPhase: 1, validatingPhase: 2}[p] * atOnce
+			if calls := len(hang.timeouts); calls == 0 || calls > most || hang.timeouts[0] != "1s" {
+				t.Errorf("webhooks were called %d times with timeouts %v, want no more than %d times", calls, hang.timeouts, most)
 			}
 			remove()
 			unconnected(t, b)
@@ -236,13 +237,13 @@ func TestManyHangingCalls(t *testing.T) {
 		t.Parallel()
 		hang := &counted{next: webhooktest.Hang()}
 		b := webhooktest.New(t, hang)
-		remove := install(t, p, ns, faulty{backend: b.ClientConfig("/"), timeout: 3})
+		remove := install(t, p, ns, faulty{backend: b.ClientConfig("/"), timeout: 2})
 		var wg sync.WaitGroup
 		for range parallelCalls / 2 { // for each of the two phases at once
 			wg.Go(func() {
 				object := newMap("")
 				object.GenerateName = "hanging-"
-				wantStatus(t, createMap(t.Context(), ns, object), http.StatusInternalServerError, metav1.StatusReasonInternalError, calling(p.webhookName())+post3+"context deadline exceeded")
+				wantStatus(t, createMap(t.Context(), ns, object), http.StatusInternalServerError, metav1.StatusReasonInternalError, calling(p.webhookName())+post+"context deadline exceeded")
 			})
 		}
 		wg.Wait()
@@ -258,5 +259,3 @@ func TestManyHangingCalls(t *testing.T) {
 		unconnected(t, b)
 	})
 }
-
-const post3 = `failed to call webhook: Post "https://[^"]+\?timeout=3s": `
