@@ -43,6 +43,7 @@ import (
 	removedopenapi "gatehouse.dev/apis/openapi"
 	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/apiserver/storage/uninitialized"
 	"gatehouse.dev/quota"
 )
 
@@ -98,6 +99,9 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 	if c.removed, err = removedResources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
+	if err := yieldVersions(resources, c.removed); err != nil {
+		return nil, fmt.Errorf("--runtime-config: %w", err)
+	}
 	c.applyOpenAPI()
 	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(
 		sets.NewString("watch", "proxy"),
@@ -116,6 +120,9 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*conf
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
+		if o.HideUninitialized {
+			handler = uninitialized.WithRequest(handler, c.Serializer)
+		}
 		return server.DefaultBuildHandlerChain(withQuotaHolder(handler), c)
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
@@ -189,7 +196,7 @@ func (c *config) applyStorage() error {
 	if err != nil {
 		return err
 	}
-	g.RESTOptionsGetter = c.backend.RESTOptions(g.RESTOptionsGetter, func(resource schema.GroupResource) bool {
+	g.RESTOptionsGetter = c.restOptions(g.RESTOptionsGetter, func(resource schema.GroupResource) bool {
 		return o.Etcd.EnableWatchCache && !uncached.Has(resource)
 	})
 	return nil
@@ -218,7 +225,7 @@ func (c *config) simpleStorage(generic *server.Config, codec runtime.Codec, vers
 	if err := etcdOptions.ApplyTo(generic); err != nil {
 		return err
 	}
-	generic.RESTOptionsGetter = c.backend.RESTOptions(generic.RESTOptionsGetter, func(schema.GroupResource) bool {
+	generic.RESTOptionsGetter = c.restOptions(generic.RESTOptionsGetter, func(schema.GroupResource) bool {
 		return c.options.Etcd.EnableWatchCache
 	})
 	return nil

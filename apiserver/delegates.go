@@ -55,7 +55,7 @@ func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.
 	config := extensionsserver.Config{
 		GenericConfig: &server.RecommendedConfig{Config: generic, SharedInformerFactory: c.informers},
 		ExtraConfig: extensionsserver.ExtraConfig{
-			CRDRESTOptionsGetter: c.backend.RESTOptions(stores, func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
+			CRDRESTOptionsGetter: c.restOptions(stores, func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
 			MasterCount:          1,
 			AuthResolverWrapper:  webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil, c.generic.LoopbackClientConfig, c.generic.TracerProvider),
 			ServiceResolver:      c.serviceResolver,

@@ -29,6 +29,7 @@ import (
 
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/removed"
+	"gatehouse.dev/apiserver/storage/uninitialized"
 )
 
 const (
@@ -61,6 +62,11 @@ type Options struct {
 
 	// RequiredAPIs are served besides what --runtime-config switches on: resources of package removed that plugins need.
 	RequiredAPIs []schema.GroupVersionResource
+
+	// HideUninitialized hides objects that wait for initializers, and makes their creators wait, for InitializationTimeout at most; see package
+	// storage/uninitialized.
+	HideUninitialized     bool
+	InitializationTimeout time.Duration
 
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
@@ -108,6 +114,7 @@ func NewOptions() *Options {
 			HTTPTimeout: 5 * time.Second,
 		},
 		EventTTL:               defaultEventTTL,
+		InitializationTimeout:  uninitialized.DefaultTimeout,
 		ServiceClusterIPRanges: defaultServiceCIDR,
 		AllowPrivileged:        true,
 	}

@@ -27,6 +27,8 @@ import (
 
 // removedResources are the resources of removed kinds that are served: those that runtimeConfig (--runtime-config) switches on by name, and
 // those that are required. Where it switches off what is required that is an error.
+//
+// A version that Kubernetes still has, with other kinds, means those, as it does to kube-apiserver: to get ours it takes the resource's name.
 func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
 	ours := cliflag.ConfigurationMap{}
 	for key, value := range runtimeConfig {
@@ -45,9 +47,15 @@ func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.
 	if err != nil {
 		return nil, err
 	}
+	versionsOfKubernetes := defaultResources().GroupVersionConfigs
 	var served []schema.GroupVersionResource
 	for _, resource := range removed.Resources {
-		switch on, isRequired := config.ResourceEnabled(resource), slices.Contains(required, resource); {
+		on, isRequired := config.ResourceEnabled(resource), slices.Contains(required, resource)
+		if _, shared := versionsOfKubernetes[resource.GroupVersion()]; shared && !isRequired {
+			_, byName := runtimeConfig[resource.GroupVersion().String()+"/"+resource.Resource]
+			on = on && byName
+		}
+		switch {
 		case on, isRequired && !named(runtimeConfig, resource.GroupVersion(), resource.Resource):
 			served = append(served, resource)
 		case isRequired:
@@ -55,6 +63,21 @@ func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.
 		}
 	}
 	return served, nil
+}
+
+// yieldVersions makes Kubernetes not serve, of resources, versions in which removed kinds are served: a version comes from one scheme. Where
+// somebody asks for one of Kubernetes' resources there by its name, that is an error.
+func yieldVersions(resources *serverstorage.ResourceConfig, served []schema.GroupVersionResource) error {
+	for _, ours := range served {
+		for theirs, on := range resources.ExplicitResourceConfigs {
+			if on && theirs.GroupVersion() == ours.GroupVersion() && !slices.Contains(removed.Resources, theirs) {
+				return fmt.Errorf("%s of %s can't be served where %s are; Kubernetes has them in another version, too",
+					theirs.Resource, theirs.GroupVersion(), ours.Resource)
+			}
+		}
+		resources.DisableVersions(ours.GroupVersion())
+	}
+	return nil
 }
 
 // installRemoved makes s serve resources of removed kinds.

@@ -45,19 +45,23 @@ type withoutHook struct{ provider }
 
 // groups are all groups of Kubernetes' own, in the order in which discovery lists them; where two groups have a resource of
 // the same name, a client that gives no group gets the first.
-func (c *config) groups() ([]provider, error) {
+func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 	g := c.generic
+	loopback, allocated, err := c.allocated(s)
+	if err != nil {
+		return nil, err
+	}
 	core, err := corerest.New(corerest.Config{
 		GenericConfig: corerest.GenericConfig{
 			StorageFactory:              c.storageFactory,
 			EventTTL:                    c.options.EventTTL,
-			LoopbackClientConfig:        g.LoopbackClientConfig,
+			LoopbackClientConfig:        loopback,
 			ServiceAccountIssuer:        c.options.tokenIssuer,
 			ExtendExpiration:            c.options.Authentication.ServiceAccounts.ExtendExpiration,
 			ServiceAccountMaxExpiration: c.options.Authentication.ServiceAccounts.MaxExpiration,
 			MaxExtendedExpiration:       c.options.Authentication.ServiceAccounts.MaxExtendedExpiration,
 			APIAudiences:                g.Authentication.APIAudiences,
-			Informers:                   c.informers,
+			Informers:                   allocated,
 		},
 		Proxy: corerest.ProxyConfig{Transport: c.proxyTransport, KubeletClientConfig: c.options.Kubelet},
 		Services: corerest.ServicesConfig{
@@ -98,7 +102,7 @@ func (c *config) groups() ([]provider, error) {
 
 // installGroups makes s serve every enabled resource of Kubernetes' own groups.
 func (c *config) installGroups(s *server.GenericAPIServer) error {
-	groups, err := c.groups()
+	groups, err := c.groups(s)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,15 @@ import (
 	"gatehouse.dev/plugins/alwaysadmit"
 	"gatehouse.dev/plugins/alwaysdeny"
 	"gatehouse.dev/plugins/alwayspullimages"
+	"gatehouse.dev/plugins/defaultingressclass"
+	"gatehouse.dev/plugins/defaultstorageclass"
 	"gatehouse.dev/plugins/defaulttolerationseconds"
 	"gatehouse.dev/plugins/denyescalatingexec"
 	"gatehouse.dev/plugins/denyexeconprivileged"
+	"gatehouse.dev/plugins/eventratelimit"
 	"gatehouse.dev/plugins/extendedresourcetoleration"
 	"gatehouse.dev/plugins/imagepolicywebhook"
+	"gatehouse.dev/plugins/initializers"
 	"gatehouse.dev/plugins/initialresources"
 	"gatehouse.dev/plugins/limitpodhardantiaffinitytopology"
 	"gatehouse.dev/plugins/limitranger"
@@ -18,6 +22,10 @@ import (
 	"gatehouse.dev/plugins/namespaceautoprovision"
 	"gatehouse.dev/plugins/namespaceexists"
 	"gatehouse.dev/plugins/namespacelifecycle"
+	"gatehouse.dev/plugins/noderestriction"
+	"gatehouse.dev/plugins/ownerreferencespermissionenforcement"
+	"gatehouse.dev/plugins/persistentvolumeclaimresize"
+	"gatehouse.dev/plugins/persistentvolumelabel"
 	"gatehouse.dev/plugins/podnodeselector"
 	"gatehouse.dev/plugins/podpreset"
 	"gatehouse.dev/plugins/podsecuritypolicy"
@@ -26,6 +34,8 @@ import (
 	"gatehouse.dev/plugins/resourcedefaults"
 	"gatehouse.dev/plugins/resourcequota"
 	"gatehouse.dev/plugins/securitycontextdeny"
+	"gatehouse.dev/plugins/serviceaccount"
+	"gatehouse.dev/plugins/storageobjectinuseprotection"
 	"gatehouse.dev/plugins/taintnodesbycondition"
 	"gatehouse.dev/plugins/validatingadmissionwebhook"
 )
@@ -47,6 +57,8 @@ var List = []chain.Descriptor{
 	initialresources.Descriptor, // before ResourceDefaults and LimitRanger, whose defaults are for what can't be estimated
 	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
 	limitranger.Descriptor,
+	serviceaccount.Descriptor,
+	noderestriction.Descriptor, // judges what nodes send, before TaintNodesByCondition and webhooks add to it
 	taintnodesbycondition.Descriptor,
 	alwayspullimages.Descriptor,
 	imagepolicywebhook.Descriptor,
@@ -57,8 +69,16 @@ var List = []chain.Descriptor{
 	podtolerationrestriction.Descriptor, // merges with what DefaultTolerationSeconds adds
 	denyescalatingexec.Descriptor,
 	denyexeconprivileged.Descriptor,
+	eventratelimit.Descriptor,
 	extendedresourcetoleration.Descriptor,
+	persistentvolumelabel.Descriptor,
+	defaultstorageclass.Descriptor,
+	storageobjectinuseprotection.Descriptor,
+	ownerreferencespermissionenforcement.Descriptor,
+	persistentvolumeclaimresize.Descriptor,
+	defaultingressclass.Descriptor,
 	mutatingadmissionwebhook.Descriptor,   // when the compiled-in plugins have changed the object: webhooks see what they made of it
+	initializers.Descriptor,               // last to change objects: who waits for it to become visible waits for what was admitted so far
 	validatingadmissionwebhook.Descriptor, // when all that costs less than a call over the network has admitted
 	resourcequota.Descriptor,              // when all else has admitted, and the object is what will be stored
 	alwaysdeny.Descriptor,

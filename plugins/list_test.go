@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 	for _, d := range List {
 		names = append(names, d.Name)
 	}
-	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurityPolicy PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec DenyExecOnPrivileged ExtendedResourceToleration MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
+	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurityPolicy PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

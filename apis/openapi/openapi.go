@@ -1,4 +1,4 @@
-// Package openapi says what the kinds of packages apis/policy and apis/settings look like in OpenAPI.
+// Package openapi says what the kinds of the packages of apis look like in OpenAPI.
 package openapi
 
 import (

@@ -6,14 +6,19 @@
 package openapi
 
 import (
+	v1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	v1beta1 "gatehouse.dev/apis/policy/v1beta1"
-	v1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		v1alpha1.Initializer{}.OpenAPIModelName():                      schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref),
+		v1alpha1.InitializerConfiguration{}.OpenAPIModelName():         schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfiguration(ref),
+		v1alpha1.InitializerConfigurationList{}.OpenAPIModelName():     schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigurationList(ref),
+		v1alpha1.Rule{}.OpenAPIModelName():                             schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref),
 		v1beta1.AllowedCSIDriver{}.OpenAPIModelName():                  schema_gatehousedev_apis_policy_v1beta1_AllowedCSIDriver(ref),
 		v1beta1.AllowedFlexVolume{}.OpenAPIModelName():                 schema_gatehousedev_apis_policy_v1beta1_AllowedFlexVolume(ref),
 		v1beta1.AllowedHostPath{}.OpenAPIModelName():                   schema_gatehousedev_apis_policy_v1beta1_AllowedHostPath(ref),
@@ -28,9 +33,236 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.RuntimeClassStrategyOptions{}.OpenAPIModelName():       schema_gatehousedev_apis_policy_v1beta1_RuntimeClassStrategyOptions(ref),
 		v1beta1.SELinuxStrategyOptions{}.OpenAPIModelName():            schema_gatehousedev_apis_policy_v1beta1_SELinuxStrategyOptions(ref),
 		v1beta1.SupplementalGroupsStrategyOptions{}.OpenAPIModelName(): schema_gatehousedev_apis_policy_v1beta1_SupplementalGroupsStrategyOptions(ref),
-		v1alpha1.PodPreset{}.OpenAPIModelName():                        schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref),
-		v1alpha1.PodPresetList{}.OpenAPIModelName():                    schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref),
-		v1alpha1.PodPresetSpec{}.OpenAPIModelName():                    schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref),
+		settingsv1alpha1.PodPreset{}.OpenAPIModelName():                schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref),
+		settingsv1alpha1.PodPresetList{}.OpenAPIModelName():            schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref),
+		settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName():            schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref),
+	}
+}
+
+func schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Initializer is a client that works on new objects before others see them, and which objects it wants.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is what objects that wait for the initializer have in their list. It is a domain name of three parts or more, as podimage.example.com.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rules say which objects wait for the initializer: those of a resource that one of the rules has.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.Rule{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Rule{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfiguration(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "InitializerConfiguration says which new objects wait for which initializers.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"initializers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "name",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "initializers are the initializers, in the order in which objects wait for them. Those of several configurations are put one after the other, in the order of the configurations' names.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.Initializer{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Initializer{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+	}
+}
+
+func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigurationList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "InitializerConfigurationList is a list of InitializerConfigurations.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the InitializerConfigurations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.InitializerConfiguration{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.InitializerConfiguration{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
+	}
+}
+
+func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Rule is a set of resources: every combination of its groups, versions and resources.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiGroups": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroups are API groups, the core group being \"\". \"*\" is all, and then the only one in the list.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"apiVersions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersions are API versions. \"*\" is all, and then the only one in the list.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources are resources, without subresources. \"*\" is all, and then the only one in the list.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -851,14 +1083,14 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "spec says which pods are given what.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PodPresetSpec{}.OpenAPIModelName()),
+							Ref:         ref(settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PodPresetSpec{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+			settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
 	}
 }
 
@@ -898,7 +1130,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref common.Referen
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.PodPreset{}.OpenAPIModelName()),
+										Ref:     ref(settingsv1alpha1.PodPreset{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -909,7 +1141,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PodPreset{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
+			settingsv1alpha1.PodPreset{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
 	}
 }
 

@@ -2,6 +2,7 @@
 //
 //   - PodSecurityPolicy in policy/v1beta1, with its validation and defaults of Kubernetes 1.24
 //   - PodPreset in settings.k8s.io/v1alpha1, with its validation and defaults of Kubernetes 1.19
+//   - InitializerConfiguration in admissionregistration.k8s.io/v1alpha1, with its validation of Kubernetes 1.13
 //
 // They are a scheme of their own, and so is how they are sent and stored: as JSON, as custom resources are. Their types have no protobuf
 // form, and one object of such a type among the answers of a group whose other kinds have one would fail for
@@ -23,12 +24,15 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 )
 
 // Resources are the resources of the removed kinds. Each is a storage of its own, and may be served without the others.
-var Resources = []schema.GroupVersionResource{settingsv1alpha1.PodPresets, policyv1beta1.PodSecurityPolicies}
+var Resources = []schema.GroupVersionResource{
+	admissionregistrationv1alpha1.InitializerConfigurations, settingsv1alpha1.PodPresets, policyv1beta1.PodSecurityPolicies,
+}
 
 var (
 	// Scheme knows the removed kinds in their versions and as internal ones.
@@ -46,7 +50,9 @@ var (
 	Serializer runtime.NegotiatedSerializer = withoutProtobuf{codecs}
 
 	// StorageVersions are the versions in which objects are stored.
-	StorageVersions = schema.GroupVersions{settingsv1alpha1.SchemeGroupVersion, policyv1beta1.SchemeGroupVersion}
+	StorageVersions = schema.GroupVersions{
+		admissionregistrationv1alpha1.SchemeGroupVersion, settingsv1alpha1.SchemeGroupVersion, policyv1beta1.SchemeGroupVersion,
+	}
 
 	// StorageCodec encodes and decodes what is stored.
 	StorageCodec = codecs.LegacyCodec(StorageVersions...)
@@ -54,6 +60,7 @@ var (
 
 func newVersions() *runtime.Scheme {
 	scheme := runtime.NewScheme()
+	utilruntime.Must(admissionregistrationv1alpha1.AddToScheme(scheme))
 	utilruntime.Must(policyv1beta1.AddToScheme(scheme))
 	utilruntime.Must(settingsv1alpha1.AddToScheme(scheme))
 	return scheme
@@ -64,6 +71,8 @@ func newScheme() *runtime.Scheme {
 	internal := func(version schema.GroupVersion, kinds ...runtime.Object) {
 		scheme.AddKnownTypes(schema.GroupVersion{Group: version.Group, Version: runtime.APIVersionInternal}, kinds...)
 	}
+	internal(admissionregistrationv1alpha1.SchemeGroupVersion,
+		&admissionregistrationv1alpha1.InitializerConfiguration{}, &admissionregistrationv1alpha1.InitializerConfigurationList{})
 	internal(policyv1beta1.SchemeGroupVersion, &policyv1beta1.PodSecurityPolicy{}, &policyv1beta1.PodSecurityPolicyList{})
 	internal(settingsv1alpha1.SchemeGroupVersion, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
 	// What requests of all groups share: options, and errors.
@@ -96,6 +105,8 @@ type Storage interface {
 // NewStorage makes what serves one of Resources. It is stored as options say; they must encode with StorageCodec.
 func NewStorage(resource schema.GroupVersionResource, options generic.RESTOptionsGetter) (Storage, error) {
 	switch resource {
+	case admissionregistrationv1alpha1.InitializerConfigurations:
+		return complete(initializerConfigurationStore(), options)
 	case policyv1beta1.PodSecurityPolicies:
 		store, err := complete(podSecurityPolicyStore(), options)
 		return podSecurityPolicyStorage{store}, err

@@ -1,0 +1,120 @@
+package uninitialized
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"gatehouse.dev/apis/initializers"
+)
+
+// request is what a store must know of the HTTP request behind a call. The request of a call that has none, nil, reads without seeing hidden
+// objects and waits for nothing.
+type request struct {
+	wait   bool
+	answer atomic.Pointer[apierrors.StatusError]
+}
+
+// all are requests that see all objects and don't wait. Nothing answers in their place.
+var all = &request{}
+
+type contextKey struct{}
+
+func requestFrom(ctx context.Context) *request {
+	r, _ := ctx.Value(contextKey{}).(*request)
+	return r
+}
+
+func (r *request) includes() bool { return r != nil }
+
+func (r *request) waits() bool { return r != nil && r.wait }
+
+// answerWith makes err the request's answer, whatever its handler says.
+func (r *request) answerWith(err *apierrors.StatusError) { r.answer.Store(err) }
+
+// WithRequest tells the stores below handler what each request asks for, and answers in the handler's place where a creation waited in vain, encoding with
+// serializer. It must be behind the filter that finds out what the request is about.
+func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := genericapirequest.RequestInfoFrom(r.Context())
+		if !ok || !info.IsResourceRequest {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		var state *request
+		switch info.Verb {
+		case "get", "list", "watch":
+			if asksForAll(r) {
+				state = all
+			}
+		case "delete", "deletecollection":
+			state = all
+		case "create", "update", "patch":
+			switch {
+			case info.Subresource != "":
+			case asksForAll(r):
+				state = all
+			default:
+				state = &request{wait: true}
+			}
+		}
+		if state != nil {
+			r = r.WithContext(context.WithValue(r.Context(), contextKey{}, state))
+		}
+		if state.waits() {
+			w = responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, state: state, request: r, serializer: serializer})
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// asksForAll tells whether the request's parameters say includeUninitialized=true.
+func asksForAll(r *http.Request) bool {
+	// Hardly any does, and taking parameters apart costs.
+	return strings.Contains(r.URL.RawQuery, initializers.Parameter) && r.URL.Query().Get(initializers.Parameter) == "true"
+}
+
+// answer is where a handler writes its answer, unless there is another by then.
+type answer struct {
+	http.ResponseWriter
+	state      *request
+	request    *http.Request
+	serializer runtime.NegotiatedSerializer
+
+	decided, replaced bool
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) {
+	if err := a.state.answer.Load(); err != nil && !a.decided && code < http.StatusMultipleChoices {
+		a.replaced = true
+		a.Header().Del("Content-Encoding")
+		responsewriters.ErrorNegotiated(err, a.serializer, schema.GroupVersion{}, a.ResponseWriter, a.request)
+	}
+	a.decided = true
+	if !a.replaced {
+		a.ResponseWriter.WriteHeader(code)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) {
+	if !a.decided {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.replaced {
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}

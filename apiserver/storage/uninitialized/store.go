@@ -1,0 +1,149 @@
+package uninitialized
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// DefaultTimeout is how long a creation waits for the object to be initialized.
+	DefaultTimeout = 30 * time.Second
+
+	// discardTimeout bounds the removal of a doomed object, which goes on when its request has ended.
+	discardTimeout = 10 * time.Second
+)
+
+// RESTOptions makes the stores of all kinds that delegate describes hide their uninitialized objects. A request that creates one waits for
+// timeout at most.
+func RESTOptions(delegate generic.RESTOptionsGetter, timeout time.Duration) generic.RESTOptionsGetter {
+	return restOptions{delegate, timeout}
+}
+
+type restOptions struct {
+	delegate generic.RESTOptionsGetter
+	timeout  time.Duration
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := o.delegate.GetRESTOptions(resource, example)
+	if err != nil {
+		return options, err
+	}
+	decorated := options.Decorator
+	options.Decorator = func(config *storagebackend.ConfigForResource, resourcePrefix string,
+		keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+		getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		below, destroy, err := decorated(config, resourcePrefix, keyFunc, newFunc, newListFunc, withState(getAttrs), triggers, indexers)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &store{below, config.GroupResource, newFunc, o.timeout}, destroy, nil
+	}
+	return options, nil
+}
+
+// store is that of a kind, without its hidden objects.
+type store struct {
+	storage.Interface
+	resource  schema.GroupResource
+	newObject func() runtime.Object
+	timeout   time.Duration
+}
+
+// Get implements storage.Interface.
+func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, object runtime.Object) error {
+	if err := s.Interface.Get(ctx, key, opts, object); err != nil || !hidden(object) || requestFrom(ctx).includes() {
+		return err
+	}
+	if err := runtime.SetZeroValue(object); err != nil || opts.IgnoreNotFound {
+		return err
+	}
+	return storage.NewKeyNotFoundError(key, 0)
+}
+
+// GetList implements storage.Interface. With a limit, a list may be shorter than that and go on.
+func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if err := s.Interface.GetList(ctx, key, opts, list); err != nil || requestFrom(ctx).includes() {
+		return err
+	}
+	return removeHidden(list)
+}
+
+// Watch implements storage.Interface.
+func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if !requestFrom(ctx).includes() {
+		opts.Predicate.Field = fields.AndSelectors(opts.Predicate.Field, initialized)
+		opts.Predicate.GetAttrs = withState(opts.Predicate.GetAttrs)
+	}
+	return s.Interface.Watch(ctx, key, opts)
+}
+
+// Create implements storage.Interface.
+func (s *store) Create(ctx context.Context, key string, object, created runtime.Object, ttl uint64) error {
+	if err := s.Interface.Create(ctx, key, object, created, ttl); err != nil || !hidden(object) {
+		return err
+	}
+	if r := requestFrom(ctx); r.waits() && created != nil {
+		return s.await(ctx, r, key, created)
+	}
+	return nil
+}
+
+// GuaranteedUpdate implements storage.Interface. It may create the object, as apply does.
+func (s *store) GuaranteedUpdate(ctx context.Context, key string, object runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
+) error {
+	r := requestFrom(ctx)
+	if !r.waits() || !ignoreNotFound {
+		if err := s.Interface.GuaranteedUpdate(ctx, key, object, ignoreNotFound, preconditions, update, cached); err != nil {
+			return err
+		}
+		return s.discardDoomed(ctx, key, object)
+	}
+	creates := false
+	watched := func(existing runtime.Object, response storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		creates = response.ResourceVersion == 0
+		return update(existing, response)
+	}
+	if err := s.Interface.GuaranteedUpdate(ctx, key, object, ignoreNotFound, preconditions, watched, cached); err != nil {
+		return err
+	}
+	if creates && hidden(object) {
+		return s.await(ctx, r, key, object)
+	}
+	return s.discardDoomed(ctx, key, object)
+}
+
+// discardDoomed removes a hidden object whose update, as it was stored, says that it is to go. The update is stored before it, so that
+// whoever waits for the object gets to know the reason.
+func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Object) error {
+	if !hidden(object) || !doomed(object) {
+		return nil
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	uid := accessor.GetUID()
+	err = s.Interface.Delete(ctx, key, s.newObject(), &storage.Preconditions{UID: &uid}, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	if storage.IsNotFound(err) {
+		return nil // somebody else has done it
+	}
+	return err
+}

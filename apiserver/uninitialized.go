@@ -1,0 +1,40 @@
+package apiserver
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"gatehouse.dev/apis/initializers"
+	"gatehouse.dev/apiserver/storage/uninitialized"
+)
+
+// restOptions makes the storage of every kind that delegate describes; see storage.Backend.
+func (c *config) restOptions(delegate generic.RESTOptionsGetter, cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
+	getter := c.backend.RESTOptions(delegate, cached)
+	if c.options.HideUninitialized {
+		getter = uninitialized.RESTOptions(getter, c.options.InitializationTimeout)
+	}
+	return getter
+}
+
+// allocated are the client configuration and the informers of what allocates IPs and ports to Services, and takes back what no Service
+// has: the server's own, but a Service that is hidden must not lose what it was given.
+func (c *config) allocated(s *server.GenericAPIServer) (*rest.Config, informers.SharedInformerFactory, error) {
+	if !c.options.HideUninitialized {
+		return c.generic.LoopbackClientConfig, c.informers, nil
+	}
+	config := initializers.Including(c.generic.LoopbackClientConfig)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(withoutManagedFields))
+	return config, factory, s.AddPostStartHook("gatehouse/start-allocation-informers", func(hook server.PostStartHookContext) error {
+		factory.StartWithContext(hook)
+		return nil
+	})
+}

@@ -1,0 +1,53 @@
+package initializers
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
+)
+
+// merged are the initializers of all configurations, in the order in which objects wait for them.
+type merged []admissionregistrationv1alpha1.Initializer
+
+// merge puts configurations together, in the order of their names.
+func merge(objects []any) merged {
+	var configurations []*admissionregistrationv1alpha1.InitializerConfiguration
+	for _, object := range objects {
+		if c, ok := object.(*admissionregistrationv1alpha1.InitializerConfiguration); ok {
+			configurations = append(configurations, c)
+		}
+	}
+	slices.SortFunc(configurations, func(a, b *admissionregistrationv1alpha1.InitializerConfiguration) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	var all merged
+	for _, c := range configurations {
+		all = append(all, c.Initializers...)
+	}
+	return all
+}
+
+// list is the list of an object of a resource: the names, separated by commas, each once; empty where there is none.
+func (m merged) list(resource schema.GroupVersionResource) string {
+	var names []string
+	for _, initializer := range m {
+		if matches(initializer.Rules, resource) && !slices.Contains(names, initializer.Name) {
+			names = append(names, initializer.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// matches tells whether one of the rules has the resource. In Kubernetes all of them had to, though its documentation said one.
+func matches(rules []admissionregistrationv1alpha1.Rule, resource schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(rules, func(rule admissionregistrationv1alpha1.Rule) bool {
+		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) && has(rule.Resources, resource.Resource)
+	})
+}
+
+func has(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*")
+}

@@ -1,0 +1,216 @@
+// Package initializers is the plugin Initializers: new objects wait, seen by nobody else, until the clients that work on them have done so.
+// Kubernetes had it until 1.13; mutating webhooks, which took its place, are called within the request and must answer in time.
+//
+// An InitializerConfiguration (see package apis/admissionregistration/v1alpha1) is an object of the cluster. It names initializers and says, by
+// rules of groups, versions and resources, which objects wait for each. When an object is created, the names of the
+// initializers with a rule for it, in the order of the configurations' names, become its annotation initializers.gatehouse.dev/pending.
+//
+// From then on until the list is empty it is not for this plugin: the API server hides the object and lets its creator wait (see package
+// apiserver/storage/uninitialized). An initializer watches with includeUninitialized=true for objects where it is the first in the list. It does its work and
+// takes its name off the list, in one update. Or it sets the annotation initializers.gatehouse.dev/error, and the object is deleted.
+//
+// # Who may
+//
+// Everything that has to do with the list needs the verb initialize on the object, besides what it needs anyway:
+//
+//   - to create an object with a list that isn't the one it would get; with an empty one, it doesn't wait
+//   - to update an object that waits
+//
+// Only the first name may be taken off, one at a time, and none may be put on later. Subresources may be updated as ever, but not the list by
+// way of them. An update of owner references and finalizers alone passes: garbage collection makes such, and would hold up the
+// owner's deletion if it couldn't. Deletion is everybody's who may delete.
+//
+// # Which objects
+//
+// All that are stored, of custom resources too. Mirror pods are left alone: they run already. So are reviews of the groups authentication.k8s.io and
+// authorization.k8s.io, which are answered and not stored.
+//
+// The plugin looks at metadata alone, which is the same in whatever form the object is. So it is given the server's own, and nothing is
+// converted for it.
+package initializers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
+	"gatehouse.dev/apis/initializers"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/plugins/internal/typed"
+)
+
+const name = "Initializers"
+
+var (
+	pods     = corev1.Resource("pods")
+	bindings = corev1.Resource("bindings")
+
+	annotations = field.NewPath("metadata", "annotations")
+	pendingPath = annotations.Key(initializers.PendingAnnotation)
+	errorPath   = annotations.Key(initializers.ErrorAnnotation)
+)
+
+// Descriptor is Initializers, not yet built. It needs a dynamic client, informers and an authorizer.
+var Descriptor = chain.Descriptor{
+	Name:     name,
+	Summary:  "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
+	Phases:   chain.Mutating | chain.Validating,
+	Internal: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Authorizer == nil {
+			return nil, errors.New(name + " needs an authorizer")
+		}
+		informer, err := typed.Informer(name, env, admissionregistrationv1alpha1.InitializerConfigurations,
+			&admissionregistrationv1alpha1.InitializerConfiguration{}, &admissionregistrationv1alpha1.InitializerConfigurationList{})
+		if err != nil {
+			return nil, err
+		}
+		configured, err := typed.Compile(informer, merge)
+		if err != nil {
+			return nil, err
+		}
+		return &plugin{
+			Handler:    admission.NewHandler(admission.Create, admission.Update),
+			ready:      ready.After(informer),
+			configured: configured,
+			authorizer: env.Authorizer,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	ready      ready.Gate
+	configured *typed.Compiled[merged]
+	authorizer authorizer.Authorizer
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit gives a new object the list of the initializers it waits for, or says whether it may have the list it has.
+//
+// Source: Admit in plugin/pkg/admission/initialization/initialization.go of Kubernetes 1.13.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || !stored(a.GetResource().GroupResource()) {
+		return nil
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return nil // without metadata there is no list
+	}
+	present := object.GetAnnotations()
+	if present[initializers.ErrorAnnotation] != "" {
+		return admission.NewForbidden(a, field.Forbidden(errorPath, "may be set only by an initializer that the object waits for"))
+	}
+	if err := p.ready.Wait(ctx, a); err != nil {
+		return err
+	}
+	list := p.configured.Get().list(a.GetResource())
+	given, isGiven := present[initializers.PendingAnnotation]
+	if isGiven {
+		return p.admitGiven(ctx, a, given, list)
+	}
+	if _, mirror := present[corev1.MirrorPodAnnotationKey]; list == "" || mirror && a.GetResource().GroupResource() == pods {
+		return nil
+	}
+	present = maps.Clone(present)
+	if present == nil {
+		present = map[string]string{}
+	}
+	present[initializers.PendingAnnotation] = list
+	object.SetAnnotations(present)
+	remember(a, list)
+	return nil
+}
+
+// admitGiven says whether a new object may have the list that it came with.
+func (p *plugin) admitGiven(ctx context.Context, a admission.Attributes, given, list string) error {
+	// Run once more after a webhook, the plugin meets what it has set or admitted, and by now there may be other configurations.
+	if given == list || remembers(a, given) {
+		return nil
+	}
+	if err := p.mayInitialize(ctx, a, "create with initializers denied"); err != nil {
+		return err
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for _, one := range initializers.Pending(given) {
+		errs = append(errs, validation.IsFullyQualifiedName(pendingPath, one)...)
+		if seen.Has(one) {
+			errs = append(errs, field.Duplicate(pendingPath, one))
+		}
+		seen.Insert(one)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), errs)
+	}
+	remember(a, given)
+	return nil
+}
+
+// stored tells whether what is created at a resource is an object that others may see.
+func stored(resource schema.GroupResource) bool {
+	switch resource.Group {
+	case authenticationv1.GroupName, authorizationv1.GroupName:
+		return false
+	}
+	return resource != bindings
+}
+
+func remember(a admission.Attributes, list string) {
+	if round := a.GetReinvocationContext(); round != nil {
+		round.SetValue(name, list)
+	}
+}
+
+func remembers(a admission.Attributes, list string) bool {
+	round := a.GetReinvocationContext()
+	return round != nil && round.Value(name) == list
+}
+
+// mayInitialize refuses the request of a user who hasn't the verb initialize on the object.
+func (p *plugin) mayInitialize(ctx context.Context, a admission.Attributes, what string) error {
+	resource := a.GetResource()
+	decision, reason, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User:            a.GetUserInfo(),
+		Verb:            initializers.Verb,
+		Namespace:       a.GetNamespace(),
+		APIGroup:        resource.Group,
+		APIVersion:      resource.Version,
+		Resource:        resource.Resource,
+		Name:            a.GetName(),
+		ResourceRequest: true,
+	})
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(fmt.Errorf("%s: %w", what, err))
+	case reason != "":
+		what += ": " + reason
+	}
+	return admission.NewForbidden(a, errors.New(what))
+}

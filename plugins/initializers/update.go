@@ -1,0 +1,116 @@
+package initializers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/apis/initializers"
+)
+
+// immutable is Kubernetes' message for it.
+const immutable = "field is immutable once initialization has completed"
+
+// Validate says whether an update may do what it does to an object that waits, or to its list.
+//
+// Source: Admit in plugin/pkg/admission/initialization/initialization.go, and ValidateInitializersUpdate in
+// k8s.io/apimachinery/pkg/api/validation/objectmeta.go, of Kubernetes 1.13.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	resource := a.GetResource().GroupResource()
+	if a.GetOperation() == admission.Update {
+		return p.validateUpdate(ctx, a)
+	}
+	if a.GetSubresource() == "" && resource != bindings {
+		return nil
+	}
+	// What is created at a subresource isn't the object, but annotations of a Binding become the pod's.
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return nil
+	}
+	given := object.GetAnnotations()
+	if _, ok := given[initializers.PendingAnnotation]; ok {
+		return admission.NewForbidden(a, field.Forbidden(pendingPath, "may not be set by way of another object"))
+	}
+	if _, ok := given[initializers.ErrorAnnotation]; ok {
+		return admission.NewForbidden(a, field.Forbidden(errorPath, "may not be set by way of another object"))
+	}
+	return nil
+}
+
+// state is what an object says of its initialization.
+type state struct{ pending, failure string }
+
+func stateOf(annotations map[string]string) state {
+	return state{annotations[initializers.PendingAnnotation], annotations[initializers.ErrorAnnotation]}
+}
+
+func (p *plugin) validateUpdate(ctx context.Context, a admission.Attributes) error {
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return nil
+	}
+	old, err := meta.Accessor(a.GetOldObject())
+	if err != nil {
+		return nil
+	}
+	before, after := stateOf(old.GetAnnotations()), stateOf(object.GetAnnotations())
+	if before.pending == "" {
+		switch {
+		case after.pending != "":
+			return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending, immutable))
+		case after.failure != before.failure:
+			return admission.NewForbidden(a, field.Invalid(errorPath, after.failure, immutable))
+		}
+		return nil
+	}
+	if before == after && (a.GetSubresource() != "" || onlyOwnersAndFinalizers(a.GetObject(), a.GetOldObject())) {
+		return nil
+	}
+	if err := p.mayInitialize(ctx, a, "update to uninitialized resource denied"); err != nil {
+		return err
+	}
+	return validateTransition(a, before, after)
+}
+
+// validateTransition says whether an object that waits may come from one state to another.
+func validateTransition(a admission.Attributes, before, after state) error {
+	if before.failure != "" && after.failure != before.failure {
+		return admission.NewForbidden(a, field.Invalid(errorPath, after.failure, "field is immutable"))
+	}
+	first, rest, _ := strings.Cut(before.pending, ",")
+	switch {
+	case after.pending == before.pending:
+		return nil
+	case after.pending != rest:
+		return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending, fmt.Sprintf("only the first initializer, %s, may be taken off %s", first, before.pending)))
+	case after.failure != "":
+		return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending, fmt.Sprintf("%s must stay in the list, as initialization failed", first)))
+	}
+	return nil
+}
+
+// onlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes: who waits for the object to be initialized
+// doesn't wait for that.
+func onlyOwnersAndFinalizers(object, old runtime.Object) bool {
+	compared := object.DeepCopyObject()
+	to, err := meta.Accessor(compared)
+	if err != nil {
+		return false
+	}
+	from, err := meta.Accessor(old)
+	if err != nil {
+		return false
+	}
+	to.SetOwnerReferences(from.GetOwnerReferences())
+	to.SetFinalizers(from.GetFinalizers())
+	to.SetManagedFields(from.GetManagedFields())
+	to.SetResourceVersion(from.GetResourceVersion())
+	return apiequality.Semantic.DeepEqual(compared, old)
+}
