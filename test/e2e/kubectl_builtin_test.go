@@ -202,7 +202,7 @@ func TestKubectlCreate(t *testing.T) {
 		k.has(test.object, test.path, test.want)
 	}
 	k.says("run one --image=one:1", "pod/one created")
-	k.has("pod/one", "{.status.phase} {.spec.serviceAccountName}", "Pending ")
+	k.has("pod/one", "{.status.phase} {.spec.serviceAccountName}", "Pending default")
 	k.says("describe pod one", "Status:           Pending", "QoS Class:", "BestEffort")
 	k.says("get pods", "one    0/1     Pending   0")
 	k.says("expose deployment app --port=80", "service/app exposed")

@@ -57,10 +57,12 @@ func TestPodTolerationRestriction(t *testing.T) {
 		}
 	})
 
-	// The API lets no toleration be taken away. What the plugins add is there again before it looks.
+	// The API lets no toleration be taken away. What the plugins add is there again before it looks. (Not so what ServiceAccount
+	// would add: the manifest says its account, and does without a token.)
 	t.Run("a manifest that is sent again", func(t *testing.T) {
 		const manifest = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "again"%s},
-			"spec": {"containers": [{"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]}}`
+			"spec": {"serviceAccountName": "default", "automountServiceAccountToken": false,
+				"containers": [{"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]}}`
 		k := c.kubectl(t, c.newNamespace(t, nil))
 		k.ok(fmt.Sprintf(manifest, ""), "create", "--filename=-")
 		k.ok(fmt.Sprintf(manifest, `, "labels": {"a": "b"}`), "replace", "--filename=-")

@@ -1,0 +1,40 @@
+package noderestriction
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// admitClaim lets a node report, in the status of a claim, what came of the resize of its volume.
+func admitClaim(r request) error {
+	if r.GetSubresource() != "status" {
+		return r.forbid("may only update PVC status")
+	}
+	if r.GetOperation() != admission.Update {
+		return r.forbid("unexpected operation %q", r.GetOperation())
+	}
+	before, ok := r.GetOldObject().(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return r.forbid("unexpected type %T", r.GetOldObject())
+	}
+	after, ok := r.GetObject().(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return r.forbid("unexpected type %T", r.GetObject())
+	}
+	if before, after := withoutResize(before), withoutResize(after); !apiequality.Semantic.DeepEqual(before, after) {
+		return r.forbid("node %q is not allowed to update fields other than status.quantity and status.conditions: %v", r.node, diff.Diff(before, after))
+	}
+	return nil
+}
+
+// withoutResize is a copy of a claim without what a node may change, and without what changes by itself: the resource version, which a
+// request may leave out, and the managed fields.
+func withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	rest := claim.DeepCopy()
+	rest.ResourceVersion, rest.ManagedFields = "", nil
+	rest.Status.Capacity, rest.Status.Conditions = nil, nil
+	rest.Status.AllocatedResources, rest.Status.AllocatedResourceStatuses = nil, nil
+	return rest
+}

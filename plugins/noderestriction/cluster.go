@@ -1,0 +1,71 @@
+package noderestriction
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+// cluster is where requests are compared with what they name. The objects it gives are not to be changed.
+type cluster struct {
+	synced   ready.Gate
+	pods     corev1listers.PodLister
+	nodes    corev1listers.NodeLister
+	accounts corev1listers.ServiceAccountLister
+	client   kubernetes.Interface
+}
+
+func newCluster(env *chain.Env) *cluster {
+	core := env.Informers.Core().V1()
+	return &cluster{
+		synced:   ready.After(core.Pods().Informer(), core.Nodes().Informer(), core.ServiceAccounts().Informer()),
+		pods:     core.Pods().Lister(),
+		nodes:    core.Nodes().Lister(),
+		accounts: core.ServiceAccounts().Lister(),
+		client:   env.Client,
+	}
+}
+
+// pod is a pod of the request's namespace.
+func (c *cluster) pod(ctx context.Context, r request, name string, fits func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	return lookUp(ctx, c, r, name, c.pods.Pods(r.GetNamespace()).Get, c.client.CoreV1().Pods(r.GetNamespace()).Get, fits)
+}
+
+// ownNode is the Node of the node that asks.
+func (c *cluster) ownNode(ctx context.Context, r request, fits func(*corev1.Node) bool) (*corev1.Node, error) {
+	return lookUp(ctx, c, r, r.node, c.nodes.Get, c.client.CoreV1().Nodes().Get, fits)
+}
+
+// account is a service account of the request's namespace.
+func (c *cluster) account(ctx context.Context, r request, name string, fits func(*corev1.ServiceAccount) bool) (*corev1.ServiceAccount, error) {
+	return lookUp(ctx, c, r, name, c.accounts.ServiceAccounts(r.GetNamespace()).Get, c.client.CoreV1().ServiceAccounts(r.GetNamespace()).Get, fits)
+}
+
+// lookUp is the object in the cache or, unless that fits the request, what a live read gives, whether it fits or not. The error is the
+// request's refusal: 404 where there is no such object.
+func lookUp[T any](
+	ctx context.Context, c *cluster, r request, name string,
+	cached func(string) (*T, error), live func(context.Context, string, metav1.GetOptions) (*T, error), fits func(*T) bool,
+) (*T, error) {
+	if err := c.synced.Wait(ctx, r.Attributes); err != nil {
+		return nil, err
+	}
+	if object, err := cached(name); err == nil && fits(object) {
+		return object, nil
+	}
+	object, err := live(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, err
+	case err != nil:
+		return nil, r.forbid("error looking up %q: %w", name, err)
+	}
+	return object, nil
+}

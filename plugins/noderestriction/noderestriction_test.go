@@ -1,0 +1,147 @@
+package noderestriction
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/featuregate"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+func deny(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// Upstream: nodeidentifier.NewDefaultNodeIdentifier, for which a user in the group with another name is no node.
+func TestWhoIsANode(t *testing.T) {
+	plugin := setup{}.build(t)
+	other := chaintest.Create(nodeNamed("other"))
+	const foreign = `node "mine" is not allowed to modify node "other"`
+	for name, test := range map[string]struct {
+		user    string
+		groups  []string
+		refused string
+	}{
+		"a node":                  {"system:node:mine", []string{"system:authenticated", "system:nodes"}, foreign},
+		"not in the group":        {"system:node:mine", []string{"system:authenticated"}, ""},
+		"a user":                  {"alice", []string{"system:masters"}, ""},
+		"another name":            {"alice", []string{"system:nodes"}, `could not determine node from user "alice"`},
+		"no name":                 {"system:node:", []string{"system:nodes"}, `could not determine node from user "system:node:"`},
+		"a name that begins like": {"system:nodes:mine", []string{"system:nodes"}, `could not determine node from user "system:nodes:mine"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verdict(t, plugin.Admit(t, other.By(test.user, test.groups...)), "nodes", "other", test.refused)
+		})
+	}
+	nobody := other
+	nobody.User = nil
+	plugin.Admit(t, nobody).Admitted(t)
+
+	// Also for what nodes may write freely.
+	event := chaintest.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}})
+	verdict(t, plugin.Admit(t, event.By("alice", "system:nodes")), "events", "e", `could not determine node from user "alice"`)
+}
+
+// Upstream: "unrelated object" in Test_nodePlugin_Admit.
+func TestOtherResources(t *testing.T) {
+	plugin := setup{}.build(t)
+	for _, object := range []runtime.Object{
+		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}},
+	} {
+		for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object), chaintest.Delete(object)} {
+			plugin.Admit(t, byMine(request)).Admitted(t)
+		}
+	}
+	if result := plugin.Admit(t, byMine(chaintest.Connect(podOn("other"), "exec", &corev1.PodExecOptions{}))); result.Handled {
+		t.Error("CONNECT is handled, which authorization decides")
+	}
+	if calls := plugin.Calls(); len(calls) > 0 {
+		t.Errorf("calls %q", calls)
+	}
+}
+
+// After a webhook the chain may run once more. What the webhook has added isn't the node's, which was judged already.
+func TestASecondRunIsSilent(t *testing.T) {
+	p := setup{}.build(t).Interface.(*plugin)
+	labelled := nodeNamed("mine", func(n *corev1.Node) { n.Labels = map[string]string{"node-restriction.kubernetes.io/pool": "a"} })
+	a := admission.NewAttributesRecord(labelled, nil, corev1.SchemeGroupVersion.WithKind("Node"), "", "mine",
+		corev1.SchemeGroupVersion.WithResource("nodes"), "", admission.Create, nil, false, &user.DefaultInfo{Name: "system:node:mine", Groups: []string{"system:nodes"}})
+	if err := p.Admit(t.Context(), a, nil); err == nil {
+		t.Error("the label passes in the first run")
+	}
+	a.GetReinvocationContext().SetIsReinvoke()
+	if err := p.Admit(t.Context(), a, nil); err != nil {
+		t.Errorf("in the second run: %v", err)
+	}
+}
+
+// The informers of this host never start; ten seconds pass at once in the bubble. What needs no cache doesn't wait for one.
+func TestRequestsWaitForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		built, err := Descriptor.New(nil, emptyEnv(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plugin := chaintest.Plugin{Interface: built}
+		plugin.Admit(t, byMine(chaintest.Create(mirrorPodOn("mine")))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, byMine(chaintest.Create(nodeNamed("mine")))).Admitted(t)
+		plugin.Admit(t, chaintest.Create(mirrorPodOn("other"))).Admitted(t)
+	})
+}
+
+// What isn't a node's costs nothing.
+func TestOthersDoNotAllocate(t *testing.T) {
+	p := setup{}.build(t).Interface.(*plugin)
+	a := admission.NewAttributesRecord(podOn("mine"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p", corev1.SchemeGroupVersion.WithResource("pods"), "",
+		admission.Create, nil, false, &user.DefaultInfo{Name: "alice", Groups: []string{"dev", "system:authenticated"}})
+	if n := testing.AllocsPerRun(100, func() {
+		if err := p.Admit(t.Context(), a, nil); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNew(t *testing.T) {
+	for want, spoil := range map[string]func(*chain.Env){
+		"NodeRestriction needs a client":      func(e *chain.Env) { e.Client = nil },
+		"NodeRestriction needs informers":     func(e *chain.Env) { e.Informers = nil },
+		"NodeRestriction needs an authorizer": func(e *chain.Env) { e.Authorizer = nil },
+		"NodeRestriction needs feature gates": func(e *chain.Env) { e.Features = nil },
+		"NodeRestriction needs the feature gate PodCertificateRequest, on or off": func(e *chain.Env) {
+			few := featuregate.NewFeatureGate()
+			if err := few.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+				insecureRequests: {PreRelease: featuregate.Deprecated}, audienceRestriction: {PreRelease: featuregate.Beta},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			e.Features = few
+		},
+	} {
+		env := emptyEnv(t)
+		spoil(env)
+		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := Descriptor.New(strings.NewReader("a: b"), emptyEnv(t)); err == nil || err.Error() != "NodeRestriction takes no configuration, but is given one" {
+		t.Errorf("got %v", err)
+	}
+	if Descriptor.Default {
+		t.Error("it is on by default")
+	}
+}

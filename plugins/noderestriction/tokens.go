@@ -1,0 +1,203 @@
+package noderestriction
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	storagev1listers "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	csitrans "k8s.io/csi-translation-lib"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+// admitToken lets a node have the tokens that its pods need. The API server itself wants the account to be the pod's.
+func (p *plugin) admitToken(ctx context.Context, r request) error {
+	if r.GetOperation() != admission.Create || r.GetSubresource() != "token" {
+		return nil
+	}
+	asked, ok := r.GetObject().(*authenticationv1.TokenRequest)
+	if !ok {
+		return r.forbid("unexpected type %T", r.GetObject())
+	}
+	ref := asked.Spec.BoundObjectRef
+	if ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "" {
+		return r.forbid("node requested token not bound to a pod")
+	}
+	if ref.UID == "" {
+		return r.forbid("node requested token with a pod binding without a uid")
+	}
+	pod, err := p.cluster.pod(ctx, r, ref.Name, func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == r.node })
+	if err != nil {
+		return err
+	}
+	if pod.UID != ref.UID {
+		return r.forbid("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+	}
+	if pod.Spec.NodeName != r.node {
+		return r.forbid("node requested token bound to a pod scheduled on a different node")
+	}
+	if p.audiences == nil {
+		return nil
+	}
+	return p.audiences.admit(ctx, r, asked.Spec.Audiences, pod)
+}
+
+// audiences holds the tokens that nodes request to the audiences that pods name.
+type audiences struct {
+	synced     ready.Gate
+	claims     corev1listers.PersistentVolumeClaimLister
+	volumes    corev1listers.PersistentVolumeLister
+	drivers    storagev1listers.CSIDriverLister
+	authorizer authorizer.Authorizer
+	inTree     csitrans.CSITranslator
+}
+
+func newAudiences(env *chain.Env) *audiences {
+	core, drivers := env.Informers.Core().V1(), env.Informers.Storage().V1().CSIDrivers()
+	return &audiences{
+		synced:     ready.After(core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(), drivers.Informer()),
+		claims:     core.PersistentVolumeClaims().Lister(),
+		volumes:    core.PersistentVolumes().Lister(),
+		drivers:    drivers.Lister(),
+		authorizer: env.Authorizer,
+	}
+}
+
+// admit refuses a token for an audience that no volume of the pod needs, unless the node is allowed to have tokens for it by
+// the verb request-serviceaccounts-token-audience on the audience, as if that were a resource. No audience is the API server's own.
+func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *corev1.Pod) error {
+	audience := ""
+	switch len(asked) {
+	case 0:
+	case 1:
+		audience = asked[0]
+	default:
+		return r.forbid("node may only request 0 or 1 audiences")
+	}
+	if err := u.synced.Wait(ctx, r.Attributes); err != nil {
+		return err
+	}
+	named, err := u.inPod(ctx, pod, audience)
+	if err != nil {
+		return r.forbid("error validating audience %q: %w", audience, err)
+	}
+	if named {
+		return nil
+	}
+	decision, _, err := u.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: r.GetUserInfo(), Verb: "request-serviceaccounts-token-audience", ResourceRequest: true,
+		Namespace: r.GetNamespace(), Name: r.GetName(), APIVersion: "v1", Resource: audience,
+	})
+	switch {
+	case decision == authorizer.DecisionAllow: // whatever else went wrong
+		return nil
+	case err != nil:
+		return r.forbid("audience %q not found in pod spec volume, error authorizing %s to request tokens for this audience: %w", audience, r.GetUserInfo().GetName(), err)
+	}
+	return r.forbid("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, r.GetUserInfo().GetName())
+}
+
+// inPod tells whether a volume of the pod needs tokens for an audience: one that is projected from such a token, or one whose CSI driver
+// wants them. What can't be looked up is an error only if no other volume needs them.
+func (u *audiences) inPod(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if projects(v, audience) {
+			return true, nil
+		}
+		driver, err := u.driverOf(ctx, pod, v)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if driver == "" {
+			continue
+		}
+		wants, err := u.driverWants(driver, audience)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if wants {
+			return true, nil
+		}
+	}
+	return false, utilerrors.NewAggregate(errs)
+}
+
+func projects(v *corev1.Volume, audience string) bool {
+	if v.Projected == nil {
+		return false
+	}
+	for i := range v.Projected.Sources {
+		if token := v.Projected.Sources[i].ServiceAccountToken; token != nil && token.Audience == audience {
+			return true
+		}
+	}
+	return false
+}
+
+// driverOf is the CSI driver that mounts a volume of the pod, empty if none does. Volumes that Kubernetes mounted itself before there were drivers
+// have theirs, too.
+func (u *audiences) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
+	switch {
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		return u.driverOfClaim(ctx, pod.Namespace, ephemeral.VolumeClaimName(pod, v))
+	case v.PersistentVolumeClaim != nil:
+		return u.driverOfClaim(ctx, pod.Namespace, v.PersistentVolumeClaim.ClaimName)
+	case v.CSI != nil:
+		return v.CSI.Driver, nil
+	case u.inTree.IsInlineMigratable(v):
+		volume, err := u.inTree.TranslateInTreeInlineVolumeToCSI(klog.FromContext(ctx), v, pod.Namespace)
+		return driverOfVolume(volume), err
+	}
+	return "", nil
+}
+
+func (u *audiences) driverOfClaim(ctx context.Context, namespace, name string) (string, error) {
+	claim, err := u.claims.PersistentVolumeClaims(namespace).Get(name)
+	if err != nil {
+		return "", err
+	}
+	if claim.Spec.VolumeName == "" {
+		return "", fmt.Errorf("persistentvolumeclaim %q is not bound", name)
+	}
+	volume, err := u.volumes.Get(claim.Spec.VolumeName)
+	if err != nil {
+		return "", err
+	}
+	if volume.Spec.CSI == nil && u.inTree.IsPVMigratable(volume) {
+		volume, err = u.inTree.TranslateInTreePVToCSI(klog.FromContext(ctx), volume)
+	}
+	return driverOfVolume(volume), err
+}
+
+func driverOfVolume(volume *corev1.PersistentVolume) string {
+	if volume == nil || volume.Spec.CSI == nil {
+		return ""
+	}
+	return volume.Spec.CSI.Driver
+}
+
+// driverWants tells whether a CSI driver has asked for tokens for an audience.
+func (u *audiences) driverWants(name, audience string) (bool, error) {
+	driver, err := u.drivers.Get(name)
+	if err != nil {
+		return false, err
+	}
+	for _, token := range driver.Spec.TokenRequests {
+		if token.Audience == audience {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,200 @@
+// Package ownerreferencespermissionenforcement is the plugin OwnerReferencesPermissionEnforcement: it sees to it that owner references
+// give nobody a power that he doesn't have.
+//
+// The garbage collector acts on owner references with rights of its own: it deletes an object whose owners are gone, and it holds back the
+// deletion of an owner, in the foreground, for objects that reference it with blockOwnerDeletion: true. Who writes an owner reference
+// may thus have an object deleted, or keep another from going. So
+//
+//   - who changes an object's owner references must be allowed to delete the object. Who creates it need not: without
+//     him it would not be there;
+//   - who makes a reference block its owner's deletion, a new reference or one that didn't, must be allowed to update the
+//     subresource finalizers of the owner: a finalizer would do the same. Who may update it of everything is
+//     allowed to without a look at what kind the owner is.
+//
+// The owner is known by its kind, and is of the object's own namespace unless its kind is cluster-scoped. A kind that the server
+// doesn't know can't be asked about; a blocking reference to it is refused.
+//
+// pods/status is left alone: kubelets of old send references there that the API server ignores anyway.
+package ownerreferencespermissionenforcement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+)
+
+const name = "OwnerReferencesPermissionEnforcement"
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is OwnerReferencesPermissionEnforcement, not yet built. It needs an authorizer and a REST mapper.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
+	Phases:  chain.Validating,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Authorizer == nil {
+			return nil, errors.New(name + " needs an authorizer")
+		}
+		if env.RESTMapper == nil {
+			return nil, errors.New(name + " needs a REST mapper")
+		}
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), env.Authorizer, env.RESTMapper}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	authorizer authorizer.Authorizer
+	mapper     meta.RESTMapper
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses owner references that the user may not set.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() == "status" && a.GetResource().GroupResource() == pods {
+		return nil
+	}
+	before, after := references(a.GetOldObject()), references(a.GetObject())
+	if slices.EqualFunc(before, after, equal) {
+		return nil
+	}
+	if a.GetOperation() != admission.Create {
+		if err := p.mayDelete(ctx, a); err != nil {
+			return err
+		}
+	}
+	var blocking []metav1.OwnerReference
+	for _, ref := range after {
+		if ptr.Deref(ref.BlockOwnerDeletion, false) && !blocks(before, ref) {
+			blocking = append(blocking, ref)
+		}
+	}
+	return p.mayBlock(ctx, a, blocking)
+}
+
+// references are the owner references of an object. What has no metadata has none.
+func references(object runtime.Object) []metav1.OwnerReference {
+	if object == nil {
+		return nil
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	return accessor.GetOwnerReferences()
+}
+
+func equal(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
+}
+
+// blocks tells whether refs have one to the same owner that blocks its deletion. The last one to it counts, as upstream.
+func blocks(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
+	for _, other := range slices.Backward(refs) {
+		if other.UID == ref.UID {
+			return ptr.Deref(other.BlockOwnerDeletion, false)
+		}
+	}
+	return false
+}
+
+// mayDelete refuses the request of a user who may not delete the object.
+func (p *plugin) mayDelete(ctx context.Context, a admission.Attributes) error {
+	what := authorizer.AttributesRecord{
+		User: a.GetUserInfo(), Verb: "delete", ResourceRequest: true,
+		Namespace: a.GetNamespace(), Name: a.GetName(),
+		APIGroup: a.GetResource().Group, APIVersion: a.GetResource().Version, Resource: a.GetResource().Resource, Subresource: a.GetSubresource(),
+	}
+	if refusal := p.refused(ctx, what); refusal != "" {
+		return admission.NewForbidden(a, errors.New("cannot set an ownerRef on a resource you can't delete: "+refusal))
+	}
+	return nil
+}
+
+// mayBlock refuses the request of a user who may not hold back the owners that the references name.
+func (p *plugin) mayBlock(ctx context.Context, a admission.Attributes, refs []metav1.OwnerReference) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	// Asked first: who may do it for all things, as most controllers may, needs no mapping, which takes a call to the server
+	// where the kind isn't known yet.
+	everything := authorizer.AttributesRecord{
+		User: a.GetUserInfo(), Verb: "update", ResourceRequest: true,
+		Name: "*", APIGroup: "*", APIVersion: "*", Resource: "*", Subresource: "finalizers",
+	}
+	if decision, _, _ := p.authorizer.Authorize(ctx, everything); decision == authorizer.DecisionAllow {
+		return nil
+	}
+	for _, ref := range refs {
+		mappings, err := p.mappings(ref)
+		if err != nil {
+			return admission.NewForbidden(a, fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %w",
+				ref.APIVersion, ref.Kind, err))
+		}
+		// A kind may be that of several resources. All of them must be allowed, since the reference doesn't tell which.
+		for _, mapping := range mappings {
+			what := authorizer.AttributesRecord{
+				User: a.GetUserInfo(), Verb: "update", ResourceRequest: true,
+				Name:     ref.Name,
+				APIGroup: mapping.Resource.Group, APIVersion: mapping.Resource.Version, Resource: mapping.Resource.Resource, Subresource: "finalizers",
+			}
+			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+				what.Namespace = a.GetNamespace()
+			}
+			if refusal := p.refused(ctx, what); refusal != "" {
+				return admission.NewForbidden(a, errors.New("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: "+refusal))
+			}
+		}
+	}
+	return nil
+}
+
+// mappings are the resources that a reference's kind may be that of.
+func (p *plugin) mappings(ref metav1.OwnerReference) ([]*meta.RESTMapping, error) {
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	return p.mapper.RESTMappings(version.WithKind(ref.Kind).GroupKind(), version.Version)
+}
+
+// refused is what the user isn't allowed, and why if the authorizer says; empty if he is.
+func (p *plugin) refused(ctx context.Context, what authorizer.AttributesRecord) string {
+	decision, reason, err := p.authorizer.Authorize(ctx, what)
+	if decision == authorizer.DecisionAllow {
+		return ""
+	}
+	resource := schema.GroupResource{Group: what.APIGroup, Resource: what.Resource}.String()
+	if what.Subresource != "" {
+		resource += "/" + what.Subresource
+	}
+	parts := []string{fmt.Sprintf("not allowed to %s %s %q", what.Verb, resource, what.Name)}
+	if reason != "" {
+		parts = append(parts, reason)
+	}
+	if err != nil {
+		parts = append(parts, err.Error())
+	}
+	return strings.Join(parts, ", ")
+}

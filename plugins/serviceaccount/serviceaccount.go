@@ -1,0 +1,213 @@
+// Package serviceaccount is the plugin ServiceAccount: it gives pods an identity towards the API server.
+//
+// A pod runs as a ServiceAccount of its namespace: the one it names or, if it names none, the one named default, which a controller
+// makes in every namespace. The account must exist. A new pod gets, in the mutating phase:
+//
+//   - A volume, kube-api-access-<5 characters>, projected from a token of the account (the kubelet requests it and renews it before
+//     its 3607 seconds are over), the API server's certificate authority (the ConfigMap kube-root-ca.crt, another controller's work) and the pod's namespace.
+//   - A mount of that volume, where client libraries look for it, in each container and init container that has none there.
+//     Volume and mounts are left out where the pod or, if it doesn't say, the account has automountServiceAccountToken: false.
+//   - The account's imagePullSecrets, if the pod has none.
+//
+// The validating phase sees to it that an account that exists is still named, and holds the pod to it: where the account is annotated
+// kubernetes.io/enforce-mountable-secrets: "true", its pods may use only the Secrets that it lists. Ephemeral containers, the only ones that join
+// a pod later, are held to that as well. No other update is looked at.
+//
+// Mirror pods are what kubelets make to show pods that they run from a file. They have no identity: they get none of this, and
+// those that refer to an account, a Secret or any other API object are refused.
+//
+// # The cache, and when it isn't believed
+//
+// Accounts are looked up in a cache that a watch keeps current, a moment late, and read live where it has none. The account default is
+// waited for: a pod is often created right after its namespace, when the controller is still at it.
+package serviceaccount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/plugins/internal/ready"
+)
+
+const (
+	name = "ServiceAccount"
+
+	// defaultAccount is the account of pods that name none.
+	defaultAccount = "default"
+)
+
+// defaultReads are the live reads for the account default, and the pauses between them. The controller makes it within milliseconds of its
+// namespace, or much later where it is only starting: 12 reads in 6 seconds. (Upstream: 10 reads, 100 to 200 ms apart.)
+var defaultReads = wait.Backoff{Duration: 3 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 12}
+
+var pods = corev1.Resource("pods")
+
+// Descriptor is ServiceAccount, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Gives pods a service account, its token and its pull secrets",
+	Phases:  chain.Mutating | chain.Validating,
+	Default: true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Client == nil {
+			return nil, errors.New(name + " needs a client")
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		informer := env.Informers.Core().V1().ServiceAccounts()
+		return &plugin{
+			Handler: admission.NewHandler(admission.Create, admission.Update),
+			synced:  ready.After(informer.Informer()),
+			cache:   informer.Lister(),
+			client:  env.Client,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	cache  corev1listers.ServiceAccountLister
+	client kubernetes.Interface
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit gives a new pod its account and what comes with it.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !createsPod(a) {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if isMirror(pod) {
+		return nil // the kubelet deletes one that differs from what it made
+	}
+	if pod.Spec.ServiceAccountName == "" {
+		pod.Spec.ServiceAccountName = defaultAccount
+	}
+	account, err := p.account(ctx, a, pod)
+	if err != nil {
+		return err
+	}
+	if wantsToken(pod, account) {
+		mountToken(&pod.Spec)
+	}
+	if len(pod.Spec.ImagePullSecrets) == 0 {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, account.ImagePullSecrets...)
+	}
+	return nil
+}
+
+// Validate holds a pod, or the ephemeral containers that join it, to what its account allows.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	creates := createsPod(a)
+	if !creates && !addsEphemeralContainers(a) {
+		return nil
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if creates && isMirror(pod) {
+		if err := checkMirror(&pod.Spec); err != nil {
+			return admission.NewForbidden(a, err)
+		}
+		return nil
+	}
+	if pod.Spec.ServiceAccountName == "" {
+		return admission.NewForbidden(a, fmt.Errorf("no service account specified for pod %s/%s", a.GetNamespace(), pod.Name))
+	}
+	account, err := p.account(ctx, a, pod)
+	if err != nil {
+		return err
+	}
+	if !enforcesSecrets(account) {
+		return nil
+	}
+	check := checkSecrets
+	if !creates {
+		check = checkEphemeralSecrets
+	}
+	if err := check(&pod.Spec, account); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+func createsPod(a admission.Attributes) bool {
+	return a.GetOperation() == admission.Create && a.GetSubresource() == "" && a.GetResource().GroupResource() == pods
+}
+
+func addsEphemeralContainers(a admission.Attributes) bool {
+	return a.GetOperation() == admission.Update && a.GetSubresource() == "ephemeralcontainers" && a.GetResource().GroupResource() == pods
+}
+
+func isMirror(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
+}
+
+// account is the account that the pod names, which is not to be changed. The error is the request's refusal.
+func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return nil, err
+	}
+	namespace, wanted := a.GetNamespace(), pod.Spec.ServiceAccountName
+	account, err := p.cache.ServiceAccounts(namespace).Get(wanted)
+	if apierrors.IsNotFound(err) {
+		account, err = p.live(ctx, namespace, wanted)
+	}
+	if err != nil {
+		return nil, admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, wanted, err))
+	}
+	return account, nil
+}
+
+// live reads an account from the server, the default one again until it is there.
+func (p *plugin) live(ctx context.Context, namespace, wanted string) (*corev1.ServiceAccount, error) {
+	reads := wait.Backoff{Steps: 1}
+	if wanted == defaultAccount {
+		reads = defaultReads
+	}
+	for {
+		account, err := p.client.CoreV1().ServiceAccounts(namespace).Get(ctx, wanted, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return account, err
+		}
+		pause := reads.Step()
+		if reads.Steps == 0 {
+			// Upstream's words: the kind in lower case, and no plural.
+			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccount"}, wanted)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

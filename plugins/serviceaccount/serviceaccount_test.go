@@ -1,0 +1,329 @@
+package serviceaccount
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+func account(name string, changes ...func(*corev1.ServiceAccount)) *corev1.ServiceAccount {
+	a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	for _, change := range changes {
+		change(a)
+	}
+	return a
+}
+
+func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "i"}}, Containers: []corev1.Container{{Name: "c"}},
+	}}
+	for _, change := range changes {
+		change(p)
+	}
+	return p
+}
+
+func named(account string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.ServiceAccountName = account }
+}
+
+func mirror(p *corev1.Pod) {
+	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+}
+
+func refused(message string) string { return `pods "p" is forbidden: ` + message }
+
+func same(t *testing.T, got, want any) {
+	t.Helper()
+	if !apiequality.Semantic.DeepEqual(got, want) {
+		t.Errorf("got instead of want:\n%s", diff.Diff(want, got))
+	}
+}
+
+// attributes are those of the pod's creation, for calls that end differently each time.
+func attributes(pod *corev1.Pod) admission.Attributes {
+	return admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), pod.Namespace, pod.Name,
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
+}
+
+// Upstream: TestAssignsDefaultServiceAccount… and TestAutomountsAPIToken in k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission_test.go.
+func TestANewPodGetsAnIdentity(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "", account("default"))
+	got := plugin.Admit(t, chaintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
+	if got.Spec.ServiceAccountName != "default" || len(got.Spec.Volumes) != 1 {
+		t.Fatalf("account %q, volumes %v", got.Spec.ServiceAccountName, got.Spec.Volumes)
+	}
+	volume := got.Spec.Volumes[0]
+	if suffix, ok := strings.CutPrefix(volume.Name, "kube-api-access-"); !ok || len(suffix) != 5 {
+		t.Errorf("the volume is named %s", volume.Name)
+	}
+	want := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: new(int32(0o644)),
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: new(int64(3607)), Path: "token"}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+			}}},
+		},
+	}}
+	same(t, volume.VolumeSource, want)
+	mount := []corev1.VolumeMount{{Name: volume.Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
+	same(t, got.Spec.InitContainers[0].VolumeMounts, mount)
+	same(t, got.Spec.Containers[0].VolumeMounts, mount)
+	if calls := plugin.Calls(); len(calls) > 0 {
+		t.Errorf("calls %q although the account is in the cache", calls)
+	}
+	plugin.Validate(t, chaintest.Create(got)).Admitted(t)
+}
+
+// The volumes and mounts that come of it, as "volumes / mounts of i / mounts of c". Upstream: TestRespectsExistingMount and shouldAutomount.
+func TestMounts(t *testing.T) {
+	token := corev1.VolumeMount{Name: "own", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
+	automount := func(yes bool) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = &yes }
+	}
+	off := func(a *corev1.ServiceAccount) { a.AutomountServiceAccountToken = new(false) }
+	on := func(a *corev1.ServiceAccount) { a.AutomountServiceAccountToken = new(true) }
+	const all, none = "kube-api-access / kube-api-access / kube-api-access", " /  / "
+	for name, test := range map[string]struct {
+		account *corev1.ServiceAccount
+		pod     *corev1.Pod
+		want    string
+	}{
+		"nobody says":             {account("default"), pod(), all},
+		"the account says yes":    {account("default", on), pod(), all},
+		"the account says no":     {account("default", off), pod(), none},
+		"the pod says no":         {account("default", on), pod(automount(false)), none},
+		"the pod says yes":        {account("default", off), pod(automount(true)), all},
+		"a container has its own": {account("default"), pod(func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{token} }), "kube-api-access / kube-api-access / own"},
+		"an init container does":  {account("default"), pod(func(p *corev1.Pod) { p.Spec.InitContainers[0].VolumeMounts = []corev1.VolumeMount{token} }), "kube-api-access / own / kube-api-access"},
+		"all have": {account("default"), pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers[0].VolumeMounts, p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{token}, []corev1.VolumeMount{token}
+		}), " / own / own"},
+		"one has something elsewhere": {account("default"), pod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		}), "kube-api-access / kube-api-access / data kube-api-access"},
+		"a copied pod": {account("default"), pod(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "data"}, {Name: "kube-api-access-abcde"}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-abcde", MountPath: token.MountPath}}
+		}), "data kube-api-access / kube-api-access / kube-api-access"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, "", test.account)
+			spec := plugin.Admit(t, chaintest.Create(test.pod)).Admitted(t).Object.(*corev1.Pod).Spec
+			parts := []string{"", "", ""}
+			add := func(i int, name string) {
+				if strings.HasPrefix(name, volumePrefix) {
+					name = strings.TrimSuffix(volumePrefix, "-")
+				}
+				parts[i] = strings.TrimSpace(parts[i] + " " + name)
+			}
+			for _, v := range spec.Volumes {
+				add(0, v.Name)
+			}
+			for i, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
+				for _, m := range c.VolumeMounts {
+					add(i+1, m.Name)
+				}
+			}
+			if got := strings.Join(parts, " / "); got != test.want {
+				t.Errorf("got  %q\nwant %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Upstream: TestAddImagePullSecrets, TestDoNotAddImagePullSecrets.
+func TestPullSecrets(t *testing.T) {
+	ofAccount := []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}}
+	a := account("default", func(a *corev1.ServiceAccount) { a.ImagePullSecrets = ofAccount })
+	plugin := chaintest.New(t, Descriptor, "", a)
+	got := plugin.Admit(t, chaintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
+	same(t, got.Spec.ImagePullSecrets, ofAccount)
+	if &got.Spec.ImagePullSecrets[0] == &a.ImagePullSecrets[0] {
+		t.Error("the pod shares the list of the account in the cache")
+	}
+	own := []corev1.LocalObjectReference{{Name: "own"}}
+	got = plugin.Admit(t, chaintest.Create(pod(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = own }))).Admitted(t).Object.(*corev1.Pod)
+	same(t, got.Spec.ImagePullSecrets, own)
+}
+
+// Upstream: TestDeniesInvalidServiceAccount, TestFetchesUncachedServiceAccount.
+func TestTheAccountMustExist(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "")
+	request := chaintest.Create(pod(named("other")))
+	want := refused(`error looking up service account ns/other: serviceaccount "other" not found`)
+	plugin.Admit(t, request).Refused(t, 403, want)
+	plugin.Validate(t, request).Refused(t, 403, want)
+	if calls := plugin.Calls(); !slices.Equal(calls, []string{"get serviceaccounts ns/other", "get serviceaccounts ns/other"}) {
+		t.Errorf("calls %q: once each", calls)
+	}
+	plugin.Validate(t, chaintest.Create(pod())).Refused(t, 403, refused("no service account specified for pod ns/p"))
+
+	plugin.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, account("other"), nil
+	})
+	plugin.Admit(t, request).Admitted(t)
+	plugin.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("no leader")
+	})
+	plugin.Admit(t, request).Refused(t, 403, refused("error looking up service account ns/other: no leader"))
+}
+
+// The bubble's time is exact: what the controller takes is what the pod waits, to the next read.
+func TestTheDefaultAccountIsWaitedFor(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			plugin, made := chaintest.New(t, Descriptor, ""), time.Now().Add(after)
+			plugin.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return !time.Now().Before(made), account("default"), nil
+			})
+			start := time.Now()
+			plugin.Admit(t, chaintest.Create(pod())).Admitted(t)
+			if took, most := time.Since(start), 2*after+5*time.Millisecond; took < after || took > most+most/5 {
+				t.Errorf("an account made after %s was found after %s", after, took)
+			}
+		})
+	}
+}
+
+func TestTheDefaultAccountIsNotWaitedForForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin, start := chaintest.New(t, Descriptor, ""), time.Now()
+		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403, refused(`error looking up service account ns/default: serviceaccount "default" not found`))
+		if took := time.Since(start); took < 5*time.Second || took > 8*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if calls := plugin.Calls(); len(calls) != 12 {
+			t.Errorf("%d calls: %q", len(calls), calls)
+		}
+	})
+}
+
+// A request whose client has gone doesn't go on reading.
+func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := chaintest.New(t, Descriptor, "").Interface.(*plugin)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		err := p.Admit(ctx, attributes(pod()), nil)
+		if err == nil || err.Error() != refused("error looking up service account ns/default: context deadline exceeded") || time.Since(start) != time.Second {
+			t.Errorf("after %s: %v", time.Since(start), err)
+		}
+	})
+}
+
+// The informers of this host never start; ten seconds pass at once in the bubble.
+func TestPodsWaitForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(account("default"))
+		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plugin := chaintest.Plugin{Interface: built}
+		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403, refused("not yet ready to handle request"))
+		plugin.Admit(t, chaintest.Create(pod(mirror))).Admitted(t)
+		plugin.Validate(t, chaintest.Update(pod(), pod())).Admitted(t)
+	})
+}
+
+// Upstream: TestIgnoresNonCreate, TestIgnoresNonPodResource and, for what isn't a pod, TestIgnoresNonPodObject, which admits it.
+func TestOtherRequestsAreLeftAlone(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "")
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	for _, request := range []chaintest.Request{
+		chaintest.Update(pod(), pod()),
+		chaintest.Update(pod(), pod()).On("pods", "status"),
+		chaintest.Update(pod(), pod()).On("pods", "resize"),
+		chaintest.Create(binding).On("pods", "binding"),
+		chaintest.Create(pod()).On("podtemplates", ""),
+		chaintest.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}),
+		chaintest.Delete(pod()),
+		chaintest.Connect(pod(), "exec", &corev1.PodExecOptions{}),
+	} {
+		if result := plugin.Admit(t, request).Admitted(t); result.Changed {
+			t.Errorf("%s %s/%s: changed", request.Operation, request.Resource.Resource, request.Subresource)
+		}
+		plugin.Validate(t, request).Admitted(t)
+	}
+	if result := plugin.Admit(t, chaintest.Update(pod(), pod()).On("pods", "ephemeralcontainers")).Admitted(t); result.Changed {
+		t.Error("ephemeral containers change what was mounted")
+	}
+	request := chaintest.Create(binding).On("pods", "")
+	plugin.Admit(t, request).Refused(t, 400, "ServiceAccount: the object of a request for pods is a *v1.Binding")
+	plugin.Validate(t, request).Refused(t, 400, "ServiceAccount: the object of a request for pods is a *v1.Binding")
+	if calls := plugin.Calls(); len(calls) > 0 {
+		t.Errorf("calls %q", calls)
+	}
+}
+
+func TestItIsOn(t *testing.T) {
+	if !Descriptor.Default || Descriptor.Deprecated != "" {
+		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	client := fake.NewClientset()
+	for want, env := range map[string]*chain.Env{
+		"ServiceAccount needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
+		"ServiceAccount needs informers": {Client: client},
+	} {
+		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	if err == nil || err.Error() != "ServiceAccount takes no configuration, but is given one" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What isn't a pod's creation costs nothing.
+func TestOtherRequestsDoNotAllocate(t *testing.T) {
+	p := chaintest.New(t, Descriptor, "").Interface.(*plugin)
+	a := admission.NewAttributesRecord(pod(), pod(), corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+		corev1.SchemeGroupVersion.WithResource("pods"), "status", admission.Update, nil, false, nil)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := errors.Join(p.Admit(t.Context(), a, nil), p.Validate(t.Context(), a, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	p := chaintest.New(b, Descriptor, "", account("default")).Interface.(*plugin)
+	b.ReportAllocs()
+	for b.Loop() {
+		a := attributes(pod())
+		if err := errors.Join(p.Admit(b.Context(), a, nil), p.Validate(b.Context(), a, nil)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
