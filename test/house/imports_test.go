@@ -37,6 +37,12 @@ var rules = []rule{
 		direct: nil,
 	},
 	{
+		why:    "API types are for everybody",
+		from:   []string{"apis/"},
+		never:  []string{"k8s.io/kubernetes/", module + "apiserver", module + "plugins", module + "chain"},
+		direct: nil,
+	},
+	{
 		why:   "controllers are clients",
 		from:  []string{"controllers"},
 		never: []string{module + "apiserver", module + "plugins", module + "chain"},
