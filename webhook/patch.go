@@ -28,11 +28,10 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	if seen == nil {
 		return false, errors.New("attempted to modify the object, which is not supported for this operation")
 	}
-	object, err := patched(seen, patch)
+	object, changed, err := patched(seen, patch)
 	if err != nil {
 		return false, err
 	}
-	changed = !apiequality.Semantic.DeepEqual(seen, object)
 	r.interfaces.GetObjectDefaulter().Default(object)
 	target := r.GetObject()
 	if v.converted {
@@ -46,31 +45,32 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	return changed, nil
 }
 
-// patched returns what a patch makes of an object. Both may share memory.
+// patched returns what a patch makes of an object, and whether that is another one. Both may share memory.
 //
 // Patches are for JSON. Only those of the object's fields take the way through it that the patch has something to do with: most
 // patches are about metadata, and most of an object is in its spec.
-func patched(object runtime.Object, patch jsonpatch.Patch) (runtime.Object, error) {
-	part := object
+func patched(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, changed bool, err error) {
+	before := object
 	fields, ok := topFields(patch)
 	if ok {
-		part = only(object, fields)
+		before = only(object, fields)
 	}
-	data, err := review.EncodeObject(part)
+	data, err := review.EncodeObject(before)
 	if err != nil {
-		return nil, fmt.Errorf("can't be shown the object: %w", err)
+		return nil, false, fmt.Errorf("can't be shown the object: %w", err)
 	}
 	if data, err = review.Apply(patch, data); err != nil {
-		return nil, fmt.Errorf("returned a patch that can't be applied: %w", err)
+		return nil, false, fmt.Errorf("returned a patch that can't be applied: %w", err)
 	}
-	part, err = decodeLike(part, data)
+	after, err := decodeLike(before, data)
 	if err != nil {
-		return nil, fmt.Errorf("returned a patch that makes the object invalid: %w", err)
+		return nil, false, fmt.Errorf("returned a patch that makes the object invalid: %w", err)
 	}
+	changed = !apiequality.Semantic.DeepEqual(before, after)
 	if ok {
-		return with(object, part, fields), nil
+		after = with(object, after, fields)
 	}
-	return part, nil
+	return after, changed, nil
 }
 
 // topFields are the fields of the object that a patch's paths begin with. ok is false where that can't be told apart from what the

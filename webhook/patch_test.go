@@ -34,7 +34,7 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 	}
 	before := object.DeepCopyObject()
 	want, wantErr := patchedWhole(object, patch)
-	got, err := patched(object, patch)
+	got, _, err := patched(object, patch)
 	if (err == nil) != (wantErr == nil) {
 		t.Errorf("patch %s of %T: the error is %v, of the whole it is %v", data, object, err, wantErr)
 		return

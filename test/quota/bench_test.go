@@ -103,7 +103,7 @@ func BenchmarkRatio(b *testing.B) {
 	srv := gatehousetest.Start(b)
 	client := clientOf(srv)
 	var n atomic.Int64
-	for _, c := range []struct{ clients, batch int }{{1, 1}, {100, 500}} {
+	for _, c := range []struct{ clients, batch int }{{1, 1}, {100, 2000}} {
 		b.Run(fmt.Sprintf("clients=%d", c.clients), func(b *testing.B) {
 			id := n.Add(1)
 			namespaces := []string{fmt.Sprintf("free-%d", id), fmt.Sprintf("bound-%d", id)}
