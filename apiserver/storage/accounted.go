@@ -52,8 +52,12 @@ func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.Co
 	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
 }
 
-// OptimisticPut implements kubernetes.Interface.
+// OptimisticPut implements kubernetes.Interface. A request whose time is over, or whose client has gone, stores nothing: the client of
+// an embedded etcd doesn't look at that itself.
 func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, expected int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return kubernetes.PutResponse{}, err
+	}
 	namespace, name, ok := namespaceAndName(s.prefix, key)
 	if !ok || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
 		return s.Interface.OptimisticPut(ctx, key, data, expected, opts)
@@ -74,8 +78,11 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	return kubernetes.PutResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
 }
 
-// OptimisticDelete implements kubernetes.Interface.
+// OptimisticDelete implements kubernetes.Interface. For a request whose time is over nothing is deleted.
 func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected int64, opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return kubernetes.DeleteResponse{}, err
+	}
 	namespace, _, ok := namespaceAndName(s.prefix, key)
 	if !ok {
 		response, err := s.Interface.OptimisticDelete(ctx, key, expected, opts)
