@@ -161,7 +161,11 @@ func TestManifests(t *testing.T) {
 	other := newAnswering(t, allowed)
 	p := newPlugins(t, strings.NewReader(config), mutatingConfiguration("a", aWebhook("w", other.ClientConfig("/"), rules(aRule("*", "*", "*", "*")))))
 	want := []string{"manifest/z.static.k8s.io/s.example.com/0", "a/w/0"}
-	if got := uids(p.Mutating.snapshot()); !slices.Equal(got, want) {
+	got := uids(p.Mutating.snapshot())
+	for deadline := time.Now().Add(30 * time.Second); !slices.Equal(got, want) && time.Now().Before(deadline); got = uids(p.Mutating.snapshot()) {
+		time.Sleep(time.Millisecond) // the configuration of the API comes by a watch
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("the order is %q, want %q", got, want)
 	}
 	if checks := p.Mutating.ReadyChecks(); len(checks) != 1 || checks[0].Check(nil) != nil {
