@@ -146,7 +146,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			if err != nil {
 				return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 			}
-			if err := s.AddPostStartHook(name, run); err != nil {
+			if err := s.AddPostStartHook(name, untilStopped(run)); err != nil {
 				return err
 			}
 		}
@@ -157,4 +157,19 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		}
 	}
 	return s.InstallAPIGroups(named...)
+}
+
+// untilStopped is a hook that ends well when the server stops. The one that repairs what was allocated to Services waits a minute for
+// the server to answer and then ends the process, also where that server was stopped and the process goes on.
+func untilStopped(run server.PostStartHookFunc) server.PostStartHookFunc {
+	return func(hook server.PostStartHookContext) error {
+		done := make(chan error, 1)
+		go func() { done <- run(hook) }()
+		select {
+		case err := <-done:
+			return err
+		case <-hook.Done():
+			return nil
+		}
+	}
 }
