@@ -29,12 +29,12 @@ func newAppArmorProfiles(annotations map[string]string) appArmorProfiles {
 }
 
 // setDefault sets the profile of a container that has none, its own, the pod's or in an annotation.
-func (a *appArmorProfiles) setDefault(d *draft, c *corev1.Container, at place) {
-	if a.fallback == "" || appArmorOf(&d.pod, c) != "" {
+func (a *appArmorProfiles) setDefault(d *draft, at place) {
+	if a.fallback == "" || appArmorOf(d.pod, d.container(at)) != "" {
 		return
 	}
 	if of := appArmorField(a.fallback); of != nil {
-		d.ofContainer(c, at, "appArmorProfile").AppArmorProfile = of
+		d.ofContainer(at, "appArmorProfile").AppArmorProfile = of
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 
 // setCapabilities adds the default capabilities, except those that the container drops, and drops those that must be. Where there are
 // any, both lists are sorted; otherwise they stay as they are.
-func (p *policy) setCapabilities(d *draft, c *corev1.Container, at place) {
+func (p *policy) setCapabilities(d *draft, at place) {
 	var own corev1.Capabilities
-	if context := c.SecurityContext; context != nil && context.Capabilities != nil {
+	if context := d.container(at).SecurityContext; context != nil && context.Capabilities != nil {
 		own = *context.Capabilities
 	}
 	missing := func(wanted []corev1.Capability, listed ...[]corev1.Capability) []corev1.Capability {
@@ -30,7 +30,7 @@ func (p *policy) setCapabilities(d *draft, c *corev1.Container, at place) {
 	if len(add) == 0 && len(drop) == 0 {
 		return
 	}
-	d.ofContainer(c, at, "capabilities").Capabilities = &corev1.Capabilities{Add: union(own.Add, add), Drop: union(own.Drop, drop)}
+	d.ofContainer(at, "capabilities").Capabilities = &corev1.Capabilities{Add: union(own.Add, add), Drop: union(own.Drop, drop)}
 }
 
 func union(a, b []corev1.Capability) []corev1.Capability {

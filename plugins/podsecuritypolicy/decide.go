@@ -25,7 +25,7 @@ type objection struct {
 	reasons []error
 }
 
-// decide finds the policy by which the pod is admitted, and is the pod with that policy's defaults. Only with mayChange do policies count that
+// decide finds the policy by which the pod is admitted, and is the pod, or a copy of it with the defaults that the policy sets. Only with mayChange do policies count that
 // have any to set. hint is the policy that is tried before the others. The error is the request's refusal.
 func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool, hint string) (*corev1.Pod, string, error) {
 	all := p.policies.Get()
@@ -43,9 +43,9 @@ func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1
 			objections = append(objections, objection{policy.name, []error{policy.unusable}})
 			continue
 		}
-		d := newDraft(pod, mayChange)
+		d := &draft{pod: pod, creating: mayChange}
 		policy.setDefaults(d)
-		if reasons := policy.check(&d.pod); len(reasons) > 0 {
+		if reasons := policy.check(d.pod); len(reasons) > 0 {
 			objections = append(objections, objection{policy.name, reasons})
 			continue
 		}
@@ -57,9 +57,9 @@ func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1
 			continue
 		}
 		if d.set == nil {
-			return &d.pod, policy.name, nil
+			return d.pod, policy.name, nil
 		}
-		changed, changer = &d.pod, policy.name
+		changed, changer = d.pod, policy.name
 	}
 	if changed != nil {
 		return changed, changer, nil

@@ -6,47 +6,52 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"gatehouse.dev/plugins/internal/podspec"
 )
 
-// draft is a copy of a pod in which a policy sets its defaults. Most policies have none to set, so what may be set is copied when it is: the
-// copy shares everything else with the pod.
+// draft is a pod in which a policy sets its defaults. Most policies have none to set, so it is the pod itself until something is set,
+// and then a copy that shares with the pod whatever isn't set.
 type draft struct {
-	pod corev1.Pod
+	pod *corev1.Pod
 	// creating says that the pod is about to be created, and what it asks for in the words of former days may be put into today's.
 	creating bool
 	// set is the first field that was set, nil where none was.
 	set *field.Path
 }
 
-func newDraft(pod *corev1.Pod, creating bool) *draft {
-	d := &draft{pod: *pod, creating: creating}
-	d.pod.Spec.InitContainers = slices.Clone(pod.Spec.InitContainers)
-	d.pod.Spec.Containers = slices.Clone(pod.Spec.Containers)
-	d.pod.Spec.EphemeralContainers = slices.Clone(pod.Spec.EphemeralContainers)
-	return d
-}
-
-// noteSet notes that the field at path is set.
-func (d *draft) noteSet(path *field.Path) {
+// spec is the draft's own, in which the field at path is about to be set. Containers that were looked at before are those of the pod.
+func (d *draft) spec(path *field.Path) *corev1.PodSpec {
 	if d.set == nil {
 		d.set = path
+		own := *d.pod
+		own.Spec.InitContainers = slices.Clone(own.Spec.InitContainers)
+		own.Spec.Containers = slices.Clone(own.Spec.Containers)
+		own.Spec.EphemeralContainers = slices.Clone(own.Spec.EphemeralContainers)
+		d.pod = &own
 	}
+	return &d.pod.Spec
+}
+
+// container is the container that the draft has there, as it is by now. It is not to be changed.
+func (d *draft) container(at place) *corev1.Container {
+	return podspec.Position(at).In(&d.pod.Spec)
 }
 
 // ofPod is the pod's security context, to set a field of it.
 func (d *draft) ofPod(name string) *corev1.PodSecurityContext {
-	d.noteSet(podPath.Child(name))
+	spec := d.spec(podPath.Child(name))
 	var owned corev1.PodSecurityContext
-	if d.pod.Spec.SecurityContext != nil {
-		owned = *d.pod.Spec.SecurityContext
+	if spec.SecurityContext != nil {
+		owned = *spec.SecurityContext
 	}
-	d.pod.Spec.SecurityContext = &owned
+	spec.SecurityContext = &owned
 	return &owned
 }
 
 // ofContainer is the security context of a container of the draft, to set a field of it.
-func (d *draft) ofContainer(c *corev1.Container, at place, name string) *corev1.SecurityContext {
-	d.noteSet(at.path().Child(name))
+func (d *draft) ofContainer(at place, name string) *corev1.SecurityContext {
+	c := podspec.Position(at).In(d.spec(at.path().Child(name)))
 	var owned corev1.SecurityContext
 	if c.SecurityContext != nil {
 		owned = *c.SecurityContext

@@ -69,17 +69,17 @@ func text(t testing.TB, spec any) string {
 
 // verdict is what a policy makes of a pod: the pod with its defaults, and what it has against that.
 func verdict(psp *policyv1beta1.PodSecurityPolicy, pod *corev1.Pod) (*corev1.Pod, []string) {
-	d := newDraft(pod, true)
+	d := &draft{pod: pod, creating: true}
 	p := newPolicy(psp)
 	if p.unusable != nil {
 		return pod, []string{p.unusable.Error()}
 	}
 	p.setDefaults(d)
 	var found []string
-	for _, reason := range p.check(&d.pod) {
+	for _, reason := range p.check(d.pod) {
 		found = append(found, reason.Error())
 	}
-	return &d.pod, found
+	return d.pod, found
 }
 
 // specTest states what a policy makes of a pod. Specs are YAML.
@@ -113,7 +113,7 @@ func (test specTest) run(t *testing.T) {
 	}
 	// On what has its defaults, the policy sets nothing more.
 	if len(reasons) == 0 {
-		again := newDraft(got, true)
+		again := &draft{pod: got, creating: true}
 		if newPolicy(psp).setDefaults(again); again.set != nil {
 			t.Errorf("sets %s again", again.set)
 		}

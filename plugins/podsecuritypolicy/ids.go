@@ -19,31 +19,31 @@ const (
 
 // setPodIDs sets the groups that a pod must have.
 func (p *policy) setPodIDs(d *draft) {
-	if rule := p.spec.SupplementalGroups; string(rule.Rule) == mustRunAs && podContext(&d.pod).SupplementalGroups == nil {
+	if rule := p.spec.SupplementalGroups; string(rule.Rule) == mustRunAs && podContext(d.pod).SupplementalGroups == nil {
 		d.ofPod("supplementalGroups").SupplementalGroups = []int64{rule.Ranges[0].Min}
 	}
-	if rule := p.spec.FSGroup; string(rule.Rule) == mustRunAs && podContext(&d.pod).FSGroup == nil {
+	if rule := p.spec.FSGroup; string(rule.Rule) == mustRunAs && podContext(d.pod).FSGroup == nil {
 		d.ofPod("fsGroup").FSGroup = first(rule.Ranges)
 	}
 }
 
 // setContainerIDs sets the user and the group that a container must have, or at least that it must not be root. That last is the node's
 // to check, which knows the user of the image.
-func (p *policy) setContainerIDs(d *draft, c *corev1.Container, at place) {
-	e := effectiveFor(&d.pod, c)
+func (p *policy) setContainerIDs(d *draft, at place) {
+	e := effectiveFor(d.pod, d.container(at))
 	if rule := p.spec.RunAsUser; e.runAsUser() == nil {
 		switch rule.Rule {
 		case policyv1beta1.RunAsUserStrategyMustRunAs:
-			d.ofContainer(c, at, "runAsUser").RunAsUser = first(rule.Ranges)
+			d.ofContainer(at, "runAsUser").RunAsUser = first(rule.Ranges)
 		case policyv1beta1.RunAsUserStrategyMustRunAsNonRoot:
 			if e.runAsNonRoot() == nil {
 				nonRoot := true
-				d.ofContainer(c, at, "runAsNonRoot").RunAsNonRoot = &nonRoot
+				d.ofContainer(at, "runAsNonRoot").RunAsNonRoot = &nonRoot
 			}
 		}
 	}
 	if rule := p.spec.RunAsGroup; rule != nil && string(rule.Rule) == mustRunAs && e.runAsGroup() == nil {
-		d.ofContainer(c, at, "runAsGroup").RunAsGroup = first(rule.Ranges)
+		d.ofContainer(at, "runAsGroup").RunAsGroup = first(rule.Ranges)
 	}
 }
 

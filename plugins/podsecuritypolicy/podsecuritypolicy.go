@@ -127,7 +127,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return err
 	}
-	*pod = *admitted
+	if admitted != pod {
+		*pod = *admitted
+	}
 	if pod.Annotations[annotation] != policy {
 		pod.Annotations = with(pod.Annotations, annotation, policy)
 	}

@@ -260,9 +260,9 @@ func BenchmarkPlainPod(b *testing.B) {
 	pod := newPod(b, `{containers: [{name: c, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}], volumes: [{name: v, secret: {secretName: s}}]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDraft(pod, true)
+		d := &draft{pod: pod, creating: true}
 		p.setDefaults(d)
-		if reasons := p.check(&d.pod); len(reasons) > 0 || d.set != nil {
+		if reasons := p.check(d.pod); len(reasons) > 0 || d.set != nil {
 			b.Fatal(errors.Join(reasons...))
 		}
 	}

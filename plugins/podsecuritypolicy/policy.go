@@ -19,29 +19,28 @@ func (p place) container() *field.Path { return podspec.Position(p).Path() }
 // setDefaults sets what the policy requires or has a default for, and the pod doesn't say.
 func (p *policy) setDefaults(d *draft) {
 	p.setPodIDs(d)
-	if rule := p.spec.SELinux; rule.Rule == policyv1beta1.SELinuxStrategyMustRunAs && podContext(&d.pod).SELinuxOptions == nil {
+	if rule := p.spec.SELinux; rule.Rule == policyv1beta1.SELinuxStrategyMustRunAs && podContext(d.pod).SELinuxOptions == nil {
 		d.ofPod("seLinuxOptions").SELinuxOptions = rule.SELinuxOptions.DeepCopy()
 	}
 	p.seccomp.setDefault(d)
 	if class := p.spec.RuntimeClass; class != nil && class.DefaultRuntimeClassName != nil && d.pod.Spec.RuntimeClassName == nil {
-		d.noteSet(runtimeClassPath)
 		name := *class.DefaultRuntimeClassName
-		d.pod.Spec.RuntimeClassName = &name
+		d.spec(runtimeClassPath).RuntimeClassName = &name
 	}
-	for position, c := range podspec.All(&d.pod.Spec) {
-		p.setContainerDefaults(d, c, place(position))
+	for position := range podspec.All(&d.pod.Spec) {
+		p.setContainerDefaults(d, place(position))
 	}
 }
 
-func (p *policy) setContainerDefaults(d *draft, c *corev1.Container, at place) {
-	p.setContainerIDs(d, c, at)
-	p.seccomp.setContainer(d, c, at)
-	p.appArmor.setDefault(d, c, at)
-	p.setCapabilities(d, c, at)
-	current := effectiveFor(&d.pod, c).container
+func (p *policy) setContainerDefaults(d *draft, at place) {
+	p.setContainerIDs(d, at)
+	p.seccomp.setContainer(d, at)
+	p.appArmor.setDefault(d, at)
+	p.setCapabilities(d, at)
+	current := effectiveFor(d.pod, d.container(at)).container
 	if p.spec.ReadOnlyRootFilesystem && current.ReadOnlyRootFilesystem == nil {
 		readOnly := true
-		d.ofContainer(c, at, "readOnlyRootFilesystem").ReadOnlyRootFilesystem = &readOnly
+		d.ofContainer(at, "readOnlyRootFilesystem").ReadOnlyRootFilesystem = &readOnly
 	}
 	if current.AllowPrivilegeEscalation == nil {
 		allow := p.spec.DefaultAllowPrivilegeEscalation
@@ -50,7 +49,7 @@ func (p *policy) setContainerDefaults(d *draft, c *corev1.Container, at place) {
 		}
 		if allow != nil {
 			owned := *allow
-			d.ofContainer(c, at, "allowPrivilegeEscalation").AllowPrivilegeEscalation = &owned
+			d.ofContainer(at, "allowPrivilegeEscalation").AllowPrivilegeEscalation = &owned
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestSeccomp(t *testing.T) {
 		},
 	})
 	t.Run("not from annotations on updates", func(t *testing.T) {
-		d := newDraft(annotated(newPod(t, plain), corev1.SeccompPodAnnotationKey, "unconfined"), false)
+		d := &draft{pod: annotated(newPod(t, plain), corev1.SeccompPodAnnotationKey, "unconfined")}
 		psp := newPSP(t, "policy", "")
 		psp.Annotations = only("*")
 		if newPolicy(psp).setDefaults(d); d.set != nil {

@@ -42,7 +42,7 @@ func newSeccompProfiles(annotations map[string]string) seccompProfiles {
 
 // setDefault sets the pod's profile: that of the annotation that did it before there was a field, or the policy's. Containers have it from the pod.
 func (s *seccompProfiles) setDefault(d *draft) {
-	if podContext(&d.pod).SeccompProfile != nil {
+	if podContext(d.pod).SeccompProfile != nil {
 		return
 	}
 	profile := s.fallback
@@ -55,12 +55,13 @@ func (s *seccompProfiles) setDefault(d *draft) {
 }
 
 // setContainer sets a container's profile to that of its annotation.
-func (s *seccompProfiles) setContainer(d *draft, c *corev1.Container, at place) {
+func (s *seccompProfiles) setContainer(d *draft, at place) {
+	c := d.container(at)
 	if !d.creating || c.SecurityContext != nil && c.SecurityContext.SeccompProfile != nil {
 		return
 	}
 	if of := seccompField(d.pod.Annotations[corev1.SeccompContainerAnnotationKeyPrefix+c.Name]); of != nil {
-		d.ofContainer(c, at, "seccompProfile").SeccompProfile = of
+		d.ofContainer(at, "seccompProfile").SeccompProfile = of
 	}
 }
 

@@ -30,6 +30,21 @@ type Position struct {
 // Path is the position as messages have it: spec.containers[0]. It is made when it is asked for, which is when something is wrong.
 func (p Position) Path() *field.Path { return field.NewPath("spec", p.List).Index(p.Index) }
 
+// In is the container at the position in a pod's spec, which has one there.
+func (p Position) In(spec *corev1.PodSpec) *corev1.Container {
+	switch p.List {
+	case InitContainers:
+		return &spec.InitContainers[p.Index]
+	case EphemeralContainers:
+		return common(&spec.EphemeralContainers[p.Index])
+	}
+	return &spec.Containers[p.Index]
+}
+
+func common(c *corev1.EphemeralContainer) *corev1.Container {
+	return (*corev1.Container)(&c.EphemeralContainerCommon)
+}
+
 // All are the containers of a pod in the order in which they start: init containers, containers, ephemeral containers. Of an
 // ephemeral container it is what it has in common with the others. What is set in a container is set in the pod.
 func All(spec *corev1.PodSpec) iter.Seq2[Position, *corev1.Container] {
@@ -45,7 +60,7 @@ func All(spec *corev1.PodSpec) iter.Seq2[Position, *corev1.Container] {
 			}
 		}
 		for i := range spec.EphemeralContainers {
-			if !yield(Position{EphemeralContainers, i}, (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
+			if !yield(Position{EphemeralContainers, i}, common(&spec.EphemeralContainers[i])) {
 				return
 			}
 		}
