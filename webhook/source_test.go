@@ -160,12 +160,9 @@ func TestManifests(t *testing.T) {
 	config := fmt.Sprintf(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"WebhookAdmissionConfiguration","staticManifestsDir":%q}`, dir)
 	other := newAnswering(t, allowed)
 	p := newPlugins(t, strings.NewReader(config), mutatingConfiguration("a", aWebhook("w", other.ClientConfig("/"), rules(aRule("*", "*", "*", "*")))))
+	<-p.Mutating.synced // with the configuration of the API
 	want := []string{"manifest/z.static.k8s.io/s.example.com/0", "a/w/0"}
-	got := uids(p.Mutating.snapshot())
-	for deadline := time.Now().Add(30 * time.Second); !slices.Equal(got, want) && time.Now().Before(deadline); got = uids(p.Mutating.snapshot()) {
-		time.Sleep(time.Millisecond) // the configuration of the API comes by a watch
-	}
-	if !slices.Equal(got, want) {
+	if got := uids(p.Mutating.snapshot()); !slices.Equal(got, want) {
 		t.Errorf("the order is %q, want %q", got, want)
 	}
 	if checks := p.Mutating.ReadyChecks(); len(checks) != 1 || checks[0].Check(nil) != nil {

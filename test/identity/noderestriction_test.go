@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"gatehouse.dev/test/servertest"
 )
 
 // kubelet is one node's, with its certificate.
@@ -58,7 +59,7 @@ func (c *cluster) twoNodes(t *testing.T, namespace string) (mine, other *kubelet
 
 func TestKubeletNode(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		name := c.newNamespace(t)
+		name := c.Namespace(t, nil)
 		mine, other := c.newKubelet(t, name+"-mine"), c.newKubelet(t, name+"-other")
 		foreign := fmt.Sprintf("node %q is not allowed to modify node %q", mine.name, other.name)
 		ctx, nodes := t.Context(), mine.client.CoreV1().Nodes()
@@ -120,7 +121,7 @@ func (k *kubelet) mirrorPod(name string) *corev1.Pod {
 
 func TestKubeletPods(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		namespace := c.newNamespace(t)
+		namespace := c.Namespace(t, nil)
 		mine, other := c.twoNodes(t, namespace)
 		ctx, pods := t.Context(), mine.client.CoreV1().Pods(namespace)
 		own, foreign := c.newPod(t, namespace, "own", mine.name), c.newPod(t, namespace, "foreign", other.name)
@@ -180,7 +181,7 @@ func TestKubeletPods(t *testing.T) {
 
 func TestKubeletTokens(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		namespace := c.newNamespace(t)
+		namespace := c.Namespace(t, nil)
 		mine, other := c.twoNodes(t, namespace)
 		vault := func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{Name: "vault", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -188,34 +189,34 @@ func TestKubeletTokens(t *testing.T) {
 			}}}}}
 		}
 		own, foreign := c.newPod(t, namespace, "own", mine.name, vault), c.newPod(t, namespace, "foreign", other.name)
-		ask := func(ctx context.Context, pod *corev1.Pod, audiences ...string) error {
+		ask := func(pod *corev1.Pod, audiences ...string) error {
 			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 			if pod != nil {
 				request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 			}
-			_, err := mine.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default", request, metav1.CreateOptions{})
+			_, err := mine.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", request, metav1.CreateOptions{})
 			return err
 		}
 		// The Node authorizer learns of the pod from a watch; the kubelet tries again until then.
-		eventually(t, func(ctx context.Context) error { return ask(ctx, own) })
-		if err := ask(t.Context(), own, "vault"); err != nil {
+		servertest.Retry(t, "the authorizer to know the pod", func() error { return ask(own) })
+		if err := ask(own, "vault"); err != nil {
 			t.Errorf("a token for the audience that a volume names: %v", err)
 		}
-		c.refused(t, "a token bound to nothing", ask(t.Context(), nil), "node requested token not bound to a pod")
-		c.refused(t, "a token of another node's pod", ask(t.Context(), foreign), "node requested token bound to a pod scheduled on a different node")
+		c.refused(t, "a token bound to nothing", ask(nil), "node requested token not bound to a pod")
+		c.refused(t, "a token of another node's pod", ask(foreign), "node requested token bound to a pod scheduled on a different node")
 		before := own.DeepCopy()
 		before.UID = "before"
-		c.refused(t, "a token of a pod that is gone", ask(t.Context(), before), "the UID in the bound object reference (before) does not match the UID in record")
-		c.refused(t, "a token for two audiences", ask(t.Context(), own, "vault", "elsewhere"), "node may only request 0 or 1 audiences")
+		c.refused(t, "a token of a pod that is gone", ask(before), "the UID in the bound object reference (before) does not match the UID in record")
+		c.refused(t, "a token for two audiences", ask(own, "vault", "elsewhere"), "node may only request 0 or 1 audiences")
 		if c.open {
 			return // where everybody may request tokens for every audience
 		}
 
-		err := ask(t.Context(), own, "elsewhere")
+		err := ask(own, "elsewhere")
 		c.refused(t, "a token for another audience", err, "")
 		says(t, err, `serviceaccounts "default" is forbidden: audience "elsewhere" not found in pod spec volume, system:node:`+mine.name+` is not authorized to request tokens for this audience`)
 		c.grantAudience(t, mine, "elsewhere")
-		eventually(t, func(ctx context.Context) error { return ask(ctx, own, "elsewhere") })
+		servertest.Retry(t, "the audience to be granted", func() error { return ask(own, "elsewhere") })
 	})
 }
 
@@ -231,8 +232,8 @@ func (c *cluster) grantAudience(t *testing.T, k *kubelet, audience string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: k.name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "system:node:" + k.name}},
 	}
-	allowed[*rbacv1.ClusterRole](t, "the role")(c.client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}))
-	allowed[*rbacv1.ClusterRoleBinding](t, "its binding")(c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))
+	allowed[*rbacv1.ClusterRole](t, "the role")(c.Client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}))
+	allowed[*rbacv1.ClusterRoleBinding](t, "its binding")(c.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))
 }
 
 func says(t *testing.T, err error, want string) {
@@ -244,10 +245,10 @@ func says(t *testing.T, err error, want string) {
 
 func TestKubeletClaims(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		namespace := c.newNamespace(t)
+		namespace := c.Namespace(t, nil)
 		mine, _ := c.twoNodes(t, namespace)
 		amount := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-		claim := allowed[*corev1.PersistentVolumeClaim](t, "the claim")(c.client.CoreV1().PersistentVolumeClaims(namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
+		claim := allowed[*corev1.PersistentVolumeClaim](t, "the claim")(c.Client.CoreV1().PersistentVolumeClaims(namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: "data"},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: amount},
@@ -257,19 +258,19 @@ func TestKubeletClaims(t *testing.T) {
 			s.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 		})
 		claims := mine.client.CoreV1().PersistentVolumeClaims(namespace)
-		status := func(ctx context.Context, change func(*corev1.PersistentVolumeClaim)) error {
+		status := func(change func(*corev1.PersistentVolumeClaim)) error {
 			changed := claim.DeepCopy()
 			changed.ResourceVersion = ""
 			change(changed)
-			_, err := claims.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+			_, err := claims.UpdateStatus(t.Context(), changed, metav1.UpdateOptions{})
 			return err
 		}
-		eventually(t, func(ctx context.Context) error {
-			return status(ctx, func(p *corev1.PersistentVolumeClaim) { p.Status.Capacity = amount })
+		servertest.Retry(t, "the authorizer to know the pod", func() error {
+			return status(func(p *corev1.PersistentVolumeClaim) { p.Status.Capacity = amount })
 		})
 		notAllowed := fmt.Sprintf("node %q is not allowed to update fields other than status.quantity and status.conditions", mine.name)
-		c.refused(t, "the phase", status(t.Context(), func(p *corev1.PersistentVolumeClaim) { p.Status.Phase = corev1.ClaimLost }), notAllowed)
-		c.refused(t, "a label", status(t.Context(), func(p *corev1.PersistentVolumeClaim) { p.Labels = map[string]string{"a": "b"} }), notAllowed)
+		c.refused(t, "the phase", status(func(p *corev1.PersistentVolumeClaim) { p.Status.Phase = corev1.ClaimLost }), notAllowed)
+		c.refused(t, "a label", status(func(p *corev1.PersistentVolumeClaim) { p.Labels = map[string]string{"a": "b"} }), notAllowed)
 		_, err := claims.Update(t.Context(), claim, metav1.UpdateOptions{})
 		c.refused(t, "the claim itself", err, "may only update PVC status")
 		c.refused(t, "deleting the claim", claims.Delete(t.Context(), "data", metav1.DeleteOptions{}), "may only update PVC status")
@@ -278,7 +279,7 @@ func TestKubeletClaims(t *testing.T) {
 
 func TestKubeletLease(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		mine, other := c.twoNodes(t, c.newNamespace(t))
+		mine, other := c.twoNodes(t, c.Namespace(t, nil))
 		for _, k := range []*kubelet{mine, other} {
 			own := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: k.name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &k.name}}
@@ -305,7 +306,7 @@ func TestKubeletLease(t *testing.T) {
 
 func TestKubeletCSINode(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		mine, other := c.twoNodes(t, c.newNamespace(t))
+		mine, other := c.twoNodes(t, c.Namespace(t, nil))
 		const foreign = "can only access CSINode with the same name as the requesting node"
 		nodes := mine.client.StorageV1().CSINodes()
 		made := func(name string) *storagev1.CSINode {
@@ -329,7 +330,7 @@ func TestKubeletCSINode(t *testing.T) {
 
 func TestKubeletResourceSlices(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		mine, other := c.twoNodes(t, c.newNamespace(t))
+		mine, other := c.twoNodes(t, c.Namespace(t, nil))
 		slice := func(k *kubelet) *resourcev1.ResourceSlice {
 			return &resourcev1.ResourceSlice{
 				ObjectMeta: metav1.ObjectMeta{Name: k.name},
@@ -351,7 +352,7 @@ func TestKubeletResourceSlices(t *testing.T) {
 		if err := slices.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.nodeName=" + mine.name}); err != nil {
 			t.Errorf("deleting all of its own: %v", err)
 		}
-		if left, err := c.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + mine.name}); err != nil || len(left.Items) != 0 {
+		if left, err := c.Client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + mine.name}); err != nil || len(left.Items) != 0 {
 			t.Errorf("%d are left, %v", len(left.Items), err)
 		}
 	})
@@ -359,7 +360,7 @@ func TestKubeletResourceSlices(t *testing.T) {
 
 func TestKubeletCertificates(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
-		mine, other := c.twoNodes(t, c.newNamespace(t))
+		mine, other := c.twoNodes(t, c.Namespace(t, nil))
 		ask := func(signer, commonName string, usages ...certificatesv1.KeyUsage) error {
 			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 			if err != nil {

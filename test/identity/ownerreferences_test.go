@@ -1,59 +1,52 @@
 package identity_test
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gatehouse.dev/test/servertest"
 )
 
 // Users with the rights that roles give them, and the garbage collector of the server.
 func TestOwnerReferences(t *testing.T) {
 	c := guarded()
-	namespace := c.newNamespace(t)
-	grant := func(name string, rules ...rbacv1.PolicyRule) {
-		t.Helper()
-		allowed[*rbacv1.Role](t, "the role")(c.client.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}))
-		allowed[*rbacv1.RoleBinding](t, "its binding")(c.client.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "alice"}},
-		}, metav1.CreateOptions{}))
-	}
+	namespace := c.Namespace(t, nil)
+	alice := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "alice"}
 	maps := c.withCertificate(t, "alice").CoreV1().ConfigMaps(namespace)
-	owner := allowed[*corev1.Secret](t, "the owner")(c.client.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{}))
+	owner := allowed[*corev1.Secret](t, "the owner")(c.Client.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{}))
 	ref := metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: "owner", UID: owner.UID}
-	create := func(ctx context.Context, name string, refs ...metav1.OwnerReference) error {
-		_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: refs}}, metav1.CreateOptions{})
+	create := func(name string, refs ...metav1.OwnerReference) error {
+		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: refs}}, metav1.CreateOptions{})
 		return err
 	}
-	disown := func(ctx context.Context) error {
-		_, err := maps.Patch(ctx, "owned", types.MergePatchType, []byte(`{"metadata": {"ownerReferences": null}}`), metav1.PatchOptions{})
+	disown := func() error {
+		_, err := maps.Patch(t.Context(), "owned", types.MergePatchType, []byte(`{"metadata": {"ownerReferences": null}}`), metav1.PatchOptions{})
 		return err
 	}
 	blocking := ref
 	blocking.BlockOwnerDeletion = new(true)
 
-	grant("writer", rbacv1.PolicyRule{Verbs: []string{"create", "patch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
-	eventually(t, func(ctx context.Context) error { return create(ctx, "owned", ref) })
-	err := create(t.Context(), "blocking", blocking)
+	c.Grant(t, namespace, alice, rbacv1.PolicyRule{Verbs: []string{"create", "patch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
+	servertest.Retry(t, "the right to create", func() error { return create("owned", ref) })
+	err := create("blocking", blocking)
 	c.refused(t, "a blocking reference", err, "")
 	says(t, err, `configmaps "blocking" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: not allowed to update secrets/finalizers "owner"`)
-	err = disown(t.Context())
+	err = disown()
 	c.refused(t, "removing a reference", err, "")
 	says(t, err, `configmaps "owned" is forbidden: cannot set an ownerRef on a resource you can't delete: not allowed to delete configmaps "owned"`)
 	if _, err := maps.Patch(t.Context(), "owned", types.MergePatchType, []byte(`{"data": {"a": "b"}}`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("a change of something else: %v", err)
 	}
 	// A kind that nobody knows.
-	err = create(t.Context(), "unknown", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "u", BlockOwnerDeletion: new(true)})
+	err = create("unknown", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "u", BlockOwnerDeletion: new(true)})
 	says(t, err, `configmaps "unknown" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion example.com/v1 Kind Thing: no matches for kind "Thing" in version "example.com/v1"`)
 
-	grant("blocker", rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{""}, Resources: []string{"secrets/finalizers"}, ResourceNames: []string{"owner"}})
-	eventually(t, func(ctx context.Context) error { return create(ctx, "blocking", blocking) })
-	grant("deleter", rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
-	eventually(t, disown)
+	c.Grant(t, namespace, alice, rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{""}, Resources: []string{"secrets/finalizers"}, ResourceNames: []string{"owner"}})
+	servertest.Retry(t, "the right to block", func() error { return create("blocking", blocking) })
+	c.Grant(t, namespace, alice, rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
+	servertest.Retry(t, "the right to delete", disown)
 }

@@ -18,16 +18,16 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 // The first pod of a fresh server, and the first of a new namespace, created at once: the account and the certificate are the
 // controllers' work, and the pod waits for the former.
 func TestFirstPod(t *testing.T) {
-	srv := gatehousetest.Start(t)
-	c := &cluster{Server: srv, client: kubernetes.NewForConfigOrDie(quick(srv.Config))}
+	c := &cluster{Cluster: servertest.Start(t)}
 	looksAsOnKubernetes(t, c.newPod(t, "default", "first", ""))
 	for range 5 {
-		namespace := c.newNamespace(t)
+		namespace := c.Namespace(t, nil)
 		looksAsOnKubernetes(t, c.newPod(t, namespace, "first", ""))
 	}
 }
@@ -59,7 +59,7 @@ func looksAsOnKubernetes(t *testing.T, pod *corev1.Pod) {
 // insidePod is the configuration that client-go makes of the files in a pod: the token, and the certificate in the ConfigMap.
 func (c *cluster) insidePod(t *testing.T, pod *corev1.Pod) *rest.Config {
 	t.Helper()
-	token, err := c.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(t.Context(), pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
+	token, err := c.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(t.Context(), pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: new(int64(3607)),
 			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
@@ -69,8 +69,8 @@ func (c *cluster) insidePod(t *testing.T, pod *corev1.Pod) *rest.Config {
 		t.Fatal(err)
 	}
 	var ca string
-	eventually(t, func(ctx context.Context) error {
-		published, err := c.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+	servertest.Retry(t, "the certificate", func() error {
+		published, err := c.Client.CoreV1().ConfigMaps(pod.Namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		if err == nil {
 			ca = published.Data["ca.crt"]
 		}
@@ -93,8 +93,8 @@ func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo
 func TestTokenOfAPod(t *testing.T) {
 	t.Parallel() // it waits
 	c := guarded()
-	namespace := c.newNamespace(t)
-	pods := c.client.CoreV1().Pods(namespace)
+	namespace := c.Namespace(t, nil)
+	pods := c.Client.CoreV1().Pods(namespace)
 	pod := c.newPod(t, namespace, "p", "")
 	config := c.insidePod(t, pod)
 
@@ -128,13 +128,13 @@ func TestTokenOfAPod(t *testing.T) {
 	}
 	// Another of its name isn't it.
 	c.newPod(t, namespace, "p", "")
-	eventually(t, func(ctx context.Context) error { // the server remembers for ten seconds whom it has authenticated
-		if user, err := whoAmI(ctx, config); !apierrors.IsUnauthorized(err) {
+	servertest.Retry(t, "the server to forget the token", func() error { // it remembers for ten seconds whom it has authenticated
+		if user, err := whoAmI(t.Context(), config); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("the pod is gone, and its token is %s's: %v", user.Username, err)
 		}
 		return nil
 	})
-	_, err = c.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{
+	_, err = c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: pod.UID}},
 	}, metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) {
@@ -144,11 +144,11 @@ func TestTokenOfAPod(t *testing.T) {
 
 func TestAccountOfAPod(t *testing.T) {
 	c := guarded()
-	namespace := c.newNamespace(t)
-	accounts, pods := c.client.CoreV1().ServiceAccounts(namespace), c.client.CoreV1().Pods(namespace)
+	namespace := c.Namespace(t, nil)
+	accounts, pods := c.Client.CoreV1().ServiceAccounts(namespace), c.Client.CoreV1().Pods(namespace)
 	robot := func(s *corev1.PodSpec) { s.ServiceAccountName = "robot" }
 	named := func(changes ...func(*corev1.PodSpec)) *corev1.Pod {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}}}}
+		pod := servertest.Pod("p")
 		for _, change := range changes {
 			change(&pod.Spec)
 		}
@@ -189,17 +189,14 @@ func TestAccountOfAPod(t *testing.T) {
 func TestWithoutControllers(t *testing.T) {
 	t.Parallel() // it waits
 	withoutControllers := func(c *server.Config) { c.Controllers.Controllers = nil }
-	srv := gatehousetest.Start(t, withoutControllers)
-	c := &cluster{Server: srv, client: kubernetes.NewForConfigOrDie(quick(srv.Config))}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}}}}
-	_, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	c := &cluster{Cluster: servertest.Start(t, withoutControllers)}
+	_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 	const want = `pods "p" is forbidden: error looking up service account default/default: serviceaccount "default" not found`
 	if !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 
-	srv = gatehousetest.Start(t, withoutControllers, gatehousetest.WithoutPlugins("ServiceAccount"))
-	c = &cluster{Server: srv, client: kubernetes.NewForConfigOrDie(quick(srv.Config))}
+	c = &cluster{Cluster: servertest.Start(t, withoutControllers, gatehousetest.WithoutPlugins("ServiceAccount"))}
 	if pod := c.newPod(t, "default", "p", ""); pod.Spec.ServiceAccountName != "" || len(pod.Spec.Volumes) != 0 {
 		t.Errorf("account %q, volumes %v", pod.Spec.ServiceAccountName, pod.Spec.Volumes)
 	}

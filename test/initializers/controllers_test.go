@@ -12,29 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
+	"gatehouse.dev/test/servertest"
 )
 
 // grant lets a user do something with leases in a namespace.
 func (c *cluster) grant(t testing.TB, namespace, user string, verbs ...string) {
 	t.Helper()
-	rbac := c.client.RbacV1()
-	_, err := rbac.Roles(namespace).Create(t.Context(), &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = rbac.RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the role to apply", func() bool {
-		_, err := at(c.as(t, user), leases, namespace).Get(t.Context(), "none", metav1.GetOptions{})
+	c.Grant(t, namespace, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user},
+		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs})
+	servertest.Eventually(t, "the role to apply", func() bool {
+		_, err := at(c.as(user), leases, namespace).Get(t.Context(), "none", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 }
@@ -49,17 +36,17 @@ func forbidden(t testing.TB, err error, want string) {
 // A namespace goes with what is hidden in it, whatever that waits for.
 func TestNamespaceDeletion(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one)
 	held := newObject(leases, "held")
 	held.SetFinalizers([]string{"example.com/hold"})
 	c.createHidden(t, leases, ns, held)
 	c.createHidden(t, leases, ns, newObject(leases, "plain"))
-	if err := c.client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+	if err := c.Client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace to be gone", func() bool {
-		_, err := c.client.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
+	servertest.Eventually(t, "the namespace to be gone", func() bool {
+		_, err := c.Client.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	c.gone(t, leases, ns, "held")
@@ -76,8 +63,8 @@ func TestGarbageCollection(t *testing.T) {
 		metav1.DeletePropagationOrphan:     true,
 	} {
 		t.Run(string(policy), func(t *testing.T) {
-			ns := c.newNamespace(t)
-			owner, err := at(c.objects, secrets, ns).Create(t.Context(), newObject(secrets, "owner"), metav1.CreateOptions{})
+			ns := c.Namespace(t, nil)
+			owner, err := at(c.Dynamic, secrets, ns).Create(t.Context(), newObject(secrets, "owner"), metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +72,7 @@ func TestGarbageCollection(t *testing.T) {
 			dependent := newObject(leases, "dependent")
 			dependent.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "owner", UID: owner.GetUID(), BlockOwnerDeletion: &block}})
 			c.createHidden(t, leases, ns, dependent)
-			if err := at(c.objects, secrets, ns).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+			if err := at(c.Dynamic, secrets, ns).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 				t.Fatal(err)
 			}
 			c.gone(t, secrets, ns, "owner")
@@ -93,7 +80,7 @@ func TestGarbageCollection(t *testing.T) {
 				c.gone(t, leases, ns, "dependent")
 				return
 			}
-			eventually(t, "the dependent to have no owner", func() bool {
+			servertest.Eventually(t, "the dependent to have no owner", func() bool {
 				got, err := at(c.full, leases, ns).Get(t.Context(), "dependent", metav1.GetOptions{})
 				return err == nil && len(got.GetOwnerReferences()) == 0
 			})
@@ -104,21 +91,21 @@ func TestGarbageCollection(t *testing.T) {
 // A quota counts what is hidden, as it is stored, and the controller that counts again finds the same.
 func TestQuota(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one)
 	const count = "count/leases.coordination.k8s.io"
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "q"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{count: resource.MustParse("1")}},
 	}
-	if _, err := c.client.CoreV1().ResourceQuotas(ns).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().ResourceQuotas(ns).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.createHidden(t, leases, ns, newObject(leases, "a"))
-	_, err := at(c.objects, leases, ns).Create(t.Context(), newObject(leases, "b"), metav1.CreateOptions{})
+	_, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "b"), metav1.CreateOptions{})
 	forbidden(t, err, `leases.coordination.k8s.io "b" is forbidden: exceeded quota: q`)
 	used := func() int64 {
-		q, err := c.client.CoreV1().ResourceQuotas(ns).Get(t.Context(), "q", metav1.GetOptions{})
+		q, err := c.Client.CoreV1().ResourceQuotas(ns).Get(t.Context(), "q", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,16 +117,16 @@ func TestQuota(t *testing.T) {
 	}
 	// Nobody waits for it: it fails, and is given back.
 	c.fail(t, leases, ns, "a", "no")
-	eventually(t, "the quota to be free", func() bool { return used() == 0 })
+	servertest.Eventually(t, "the quota to be free", func() bool { return used() == 0 })
 }
 
 // A deletion of all deletes what is hidden, too, and a namespace may wait itself.
 func TestCollectionsAndNamespaces(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one)
 	c.createHidden(t, leases, ns, newObject(leases, "a"))
-	if err := at(c.objects, leases, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := at(c.Dynamic, leases, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 	c.gone(t, leases, ns, "a")
@@ -147,7 +134,7 @@ func TestCollectionsAndNamespaces(t *testing.T) {
 	namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
 	created := make(chan outcome, 1)
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "hidden"}}}
-	if _, err := c.objects.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(), parsed(t, `
+	if _, err := c.Dynamic.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(), servertest.Parsed(t, `
 apiVersion: admissionregistration.k8s.io/v1alpha1
 kind: InitializerConfiguration
 metadata: {name: namespaces}
@@ -155,28 +142,28 @@ initializers: [{name: one.example.com, rules: [{apiGroups: [""], apiVersions: ["
 `), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the configuration to apply", func() bool {
-		got, err := c.objects.Resource(namespaces).Create(t.Context(), namespace, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	servertest.Eventually(t, "the configuration to apply", func() bool {
+		got, err := c.Dynamic.Resource(namespaces).Create(t.Context(), namespace, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && len(got.GetAnnotations()) > 0
 	})
 	go func() {
-		object, err := c.objects.Resource(namespaces).Create(t.Context(), namespace, metav1.CreateOptions{})
+		object, err := c.Dynamic.Resource(namespaces).Create(t.Context(), namespace, metav1.CreateOptions{})
 		created <- outcome{object, err}
 	}()
-	eventually(t, "the namespace to be stored", func() bool {
+	servertest.Eventually(t, "the namespace to be stored", func() bool {
 		_, err := c.full.Resource(namespaces).Get(t.Context(), "hidden", metav1.GetOptions{})
 		return err == nil
 	})
-	if _, err := at(c.objects, leases, "hidden").Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := at(c.Dynamic, leases, "hidden").Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("creating something in a hidden namespace: %v", err)
 	}
-	if err := c.objects.Resource(namespaces).Delete(t.Context(), "hidden", metav1.DeleteOptions{}); err != nil {
+	if err := c.Dynamic.Resource(namespaces).Delete(t.Context(), "hidden", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	if got := received(t, created); !apierrors.IsInternalError(got.err) {
 		t.Errorf("the creator gets %v, %v", got.object, got.err)
 	}
-	eventually(t, "the namespace to be gone", func() bool {
+	servertest.Eventually(t, "the namespace to be gone", func() bool {
 		_, err := c.full.Resource(namespaces).Get(t.Context(), "hidden", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})

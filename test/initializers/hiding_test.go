@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 const one, two = "one.example.com", "two.example.com"
@@ -28,10 +29,10 @@ func TestHidden(t *testing.T) {
 	for _, resource := range []schema.GroupVersionResource{leases, secrets, widgets} {
 		t.Run(resource.Resource, func(t *testing.T) {
 			c.configure(t, resource, one, two)
-			ns := c.newNamespace(t)
-			ordinary, full := at(c.objects, resource, ns), at(c.full, resource, ns)
-			seen := watching(t, c.objects, resource, ns, metav1.ListOptions{})
-			seenByName := watching(t, c.objects, resource, ns, metav1.ListOptions{FieldSelector: "metadata.name=b"})
+			ns := c.Namespace(t, nil)
+			ordinary, full := at(c.Dynamic, resource, ns), at(c.full, resource, ns)
+			seen := watching(t, c.Dynamic, resource, ns, metav1.ListOptions{})
+			seenByName := watching(t, c.Dynamic, resource, ns, metav1.ListOptions{FieldSelector: "metadata.name=b"})
 			seenAll := watching(t, c.full, resource, ns, metav1.ListOptions{})
 
 			for _, name := range []string{"a", "b", "c"} {
@@ -119,9 +120,9 @@ func names(t *testing.T, list func(ctx context.Context, options metav1.ListOptio
 func TestHiddenFromInformers(t *testing.T) {
 	c := startCluster(t)
 	c.configure(t, pods, one)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	events := make(chan string, 100)
-	factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithNamespace(ns))
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(ns))
 	informer := factory.Core().V1().Pods()
 	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -137,7 +138,7 @@ func TestHiddenFromInformers(t *testing.T) {
 	factory.WaitForCacheSyncWithContext(t.Context())
 	c.createHidden(t, pods, ns, newPod("after"))
 	c.createHidden(t, pods, ns, newPod("deleted"))
-	if err := at(c.objects, pods, ns).Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
+	if err := at(c.Dynamic, pods, ns).Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"after", "before"} {
@@ -159,15 +160,15 @@ func TestHiddenFromInformers(t *testing.T) {
 // Without an InitializerConfiguration nothing is hidden and nobody waits.
 func TestWithoutConfiguration(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
-	if _, err := at(c.objects, leases, ns).Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); err != nil {
+	ns := c.Namespace(t, nil)
+	if _, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := at(c.objects, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+	if _, err := at(c.Dynamic, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	for _, path := range []string{"/apis/admissionregistration.k8s.io/v1alpha1/initializerconfigurations", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"} {
-		if _, err := c.client.Discovery().RESTClient().Get().AbsPath(path).Do(t.Context()).Raw(); err != nil {
+		if _, err := c.Client.Discovery().RESTClient().Get().AbsPath(path).Do(t.Context()).Raw(); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -191,8 +192,8 @@ func (c *cluster) widgets(t *testing.T) schema.GroupVersionResource {
 	if _, err := apiextensions.NewForConfigOrDie(c.Config).ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the custom resource to be served", func() bool {
-		_, err := at(c.objects, resource, "default").List(t.Context(), metav1.ListOptions{})
+	servertest.Eventually(t, "the custom resource to be served", func() bool {
+		_, err := at(c.Dynamic, resource, "default").List(t.Context(), metav1.ListOptions{})
 		return err == nil
 	})
 	return resource

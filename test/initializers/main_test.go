@@ -3,12 +3,8 @@
 package initializers_test
 
 import (
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,23 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/yaml"
 
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
-
-// limit is far more than anything here takes.
-const limit = 30 * time.Second
 
 var (
 	leases   = coordinationv1.SchemeGroupVersion.WithResource("leases")
@@ -45,72 +33,28 @@ var (
 	pods     = corev1.SchemeGroupVersion.WithResource("pods")
 )
 
-// serverDir is the environment variable by which the test binary is a server, in a process that can be killed.
-const serverDir = "GATEHOUSE_TEST_SERVER_DIR"
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	klog.LogToStderr(false) // the tests cause refusals by the dozen
-	klog.SetOutput(io.Discard)
-	if dir := os.Getenv(serverDir); dir != "" {
-		if err := serve(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// serve runs a server until the process is killed, and says when it is ready.
-func serve(dir string) error {
-	config := server.NewConfig(plugins.List)
-	config.API.DataDir = dir
-	config.API.SecureServing.BindPort = 0
-	config.Admission.Enable = []string{"Initializers"}
-	srv, err := server.New(context.Background(), config)
-	if err != nil {
-		return err
-	}
-	go func() {
-		<-srv.Ready()
-		fmt.Println("ready")
-	}()
-	return srv.Run(context.Background())
-}
+func TestMain(m *testing.M) { new(servertest.Suite).Main(m) }
 
 // cluster is a running server, as its administrator sees it, and as one who asks for all.
 type cluster struct {
-	*gatehousetest.Server
-	client, all   *kubernetes.Clientset
-	objects, full *dynamic.DynamicClient
+	*servertest.Cluster
+	full *dynamic.DynamicClient
 }
+
+var withInitializers = gatehousetest.WithPlugins("Initializers")
 
 func startCluster(t testing.TB, options ...gatehousetest.Option) *cluster {
 	t.Helper()
-	return connect(t, gatehousetest.Start(t, append(options, gatehousetest.WithPlugins("Initializers"))...))
+	return connect(servertest.Start(t, append(options, withInitializers)...))
 }
 
-func connect(t testing.TB, s *gatehousetest.Server) *cluster {
-	t.Helper()
-	config := rest.CopyConfig(s.Config)
-	config.QPS = -1
-	full := initializers.Including(config)
-	return &cluster{s, kubernetes.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(full), dynamic.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(full)}
+func connect(c *servertest.Cluster) *cluster {
+	return &cluster{c, dynamic.NewForConfigOrDie(initializers.Including(servertest.Quick(c.Config)))}
 }
 
 // timeout makes creations wait so long.
 func timeout(d time.Duration) gatehousetest.Option {
 	return func(c *server.Config) { c.API.InitializationTimeout = d }
-}
-
-func (c *cluster) newNamespace(t testing.TB) string {
-	t.Helper()
-	created, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return created.Name
 }
 
 // configure makes objects of a resource wait for initializers, in this order, and waits until they do.
@@ -121,13 +65,13 @@ func (c *cluster) configure(t testing.TB, resource schema.GroupVersionResource, 
 	for _, name := range names {
 		fmt.Fprintf(&list, "- {name: %s, rules: %s}\n", name, rule)
 	}
-	configuration := parsed(t, `
+	configuration := servertest.Parsed(t, `
 apiVersion: admissionregistration.k8s.io/v1alpha1
 kind: InitializerConfiguration
 metadata: {name: `+resource.Resource+`}
 initializers:
 `+list.String())
-	if _, err := c.objects.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(), configuration, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Dynamic.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(), configuration, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	probe := newObject(resource, "probe")
@@ -137,22 +81,13 @@ initializers:
 	case services:
 		probe = newService("probe")
 	}
-	eventually(t, "the configuration to apply", func() bool {
-		got, err := c.objects.Resource(resource).Namespace("default").Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	servertest.Eventually(t, "the configuration to apply", func() bool {
+		got, err := c.Dynamic.Resource(resource).Namespace("default").Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && got.GetAnnotations()[initializers.PendingAnnotation] == strings.Join(names, ",")
 	})
 }
 
 var kinds = map[string]string{"leases": "Lease", "secrets": "Secret", "pods": "Pod", "services": "Service", "widgets": "Widget"}
-
-func parsed(t testing.TB, manifest string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
 
 // at is where a client has the objects of a namespace.
 func at(client dynamic.Interface, resource schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
@@ -191,7 +126,7 @@ func (c *cluster) create(t testing.TB, resource schema.GroupVersionResource, nam
 	t.Helper()
 	done := make(chan outcome, 1)
 	go func() {
-		created, err := at(c.objects, resource, namespace).Create(t.Context(), object, metav1.CreateOptions{})
+		created, err := at(c.Dynamic, resource, namespace).Create(t.Context(), object, metav1.CreateOptions{})
 		done <- outcome{created, err}
 	}()
 	return done
@@ -208,7 +143,7 @@ func (c *cluster) createHidden(t testing.TB, resource schema.GroupVersionResourc
 	if resource.Group == "" {
 		root = "/api"
 	}
-	raw, err := c.client.Discovery().RESTClient().Post().AbsPath(root, resource.Version, "namespaces", namespace, resource.Resource).
+	raw, err := c.Client.Discovery().RESTClient().Post().AbsPath(root, resource.Version, "namespaces", namespace, resource.Resource).
 		Param(initializers.Parameter, "true").SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Raw()
 	if err != nil {
 		t.Fatalf("creating %s: %v\n%s", object.GetName(), err, raw)
@@ -226,7 +161,7 @@ func (c *cluster) createHidden(t testing.TB, resource schema.GroupVersionResourc
 // stored waits until an object is there for one who sees all.
 func (c *cluster) stored(t testing.TB, resource schema.GroupVersionResource, namespace, name string) {
 	t.Helper()
-	eventually(t, name+" to be stored", func() bool {
+	servertest.Eventually(t, name+" to be stored", func() bool {
 		_, err := at(c.full, resource, namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return err == nil
 	})
@@ -236,7 +171,7 @@ func (c *cluster) stored(t testing.TB, resource schema.GroupVersionResource, nam
 func (c *cluster) initialize(t testing.TB, resource schema.GroupVersionResource, namespace, name, label, rest string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: "done"}, "annotations": {%q: %q}}}`, label, initializers.PendingAnnotation, rest)
-	if _, err := at(c.objects, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := at(c.Dynamic, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -245,7 +180,7 @@ func (c *cluster) initialize(t testing.TB, resource schema.GroupVersionResource,
 func (c *cluster) fail(t testing.TB, resource schema.GroupVersionResource, namespace, name, reason string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, initializers.ErrorAnnotation, reason)
-	if _, err := at(c.objects, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := at(c.Dynamic, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -253,37 +188,30 @@ func (c *cluster) fail(t testing.TB, resource schema.GroupVersionResource, names
 // gone waits until an object isn't there for anybody.
 func (c *cluster) gone(t testing.TB, resource schema.GroupVersionResource, namespace, name string) {
 	t.Helper()
-	eventually(t, name+" to be gone", func() bool {
+	servertest.Eventually(t, name+" to be gone", func() bool {
 		_, err := at(c.full, resource, namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 }
 
 // as is a client for a user whom the administrator impersonates.
-func (c *cluster) as(t testing.TB, user string) *dynamic.DynamicClient {
-	t.Helper()
-	config := rest.CopyConfig(c.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+func (c *cluster) as(user string) *dynamic.DynamicClient {
+	return dynamic.NewForConfigOrDie(c.As(user, "system:authenticated"))
 }
 
 // received is what comes next, which must come.
-func received[T any](t testing.TB, from <-chan T) T {
+func received[T any](t testing.TB, from <-chan T) (got T) {
 	t.Helper()
+	open := true
 	select {
-	case got, ok := <-from:
-		if !ok {
-			t.Fatal("the end, where something was to come")
-		}
-		return got
-	case <-time.After(limit):
+	case got, open = <-from:
+	case <-time.After(30 * time.Second): // far more than it takes
 		t.Fatal("nothing comes")
-		panic("unreachable")
 	}
+	if !open {
+		t.Fatal("the end, where something was to come")
+	}
+	return got
 }
 
 // watching watches the objects of a namespace from now on.
@@ -304,12 +232,4 @@ func says(event watch.Event) string {
 		return fmt.Sprint(event)
 	}
 	return strings.TrimSpace(fmt.Sprint(event.Type, " ", u.GetName(), " ", u.GetAnnotations()[initializers.PendingAnnotation]))
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, limit, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		t.Fatalf("waiting for %s: %v", what, err)
-	}
 }

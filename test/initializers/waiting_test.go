@@ -1,10 +1,6 @@
 package initializers_test
 
 import (
-	"bufio"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,17 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/apis/initializers"
-	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 // The creator gets the object as its initializers, two in their order, have left it.
 func TestCreatorWaits(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one, two)
 
 	created := c.create(t, leases, ns, newObject(leases, "a"))
@@ -43,7 +38,7 @@ func TestCreatorWaits(t *testing.T) {
 	// Apply creates, too, and update doesn't wait: nor does what has its list, empty, from somebody who may say so.
 	applied := make(chan outcome, 1)
 	go func() {
-		object, err := at(c.objects, leases, ns).Apply(t.Context(), "b", newObject(leases, "b"), metav1.ApplyOptions{FieldManager: "test"})
+		object, err := at(c.Dynamic, leases, ns).Apply(t.Context(), "b", newObject(leases, "b"), metav1.ApplyOptions{FieldManager: "test"})
 		applied <- outcome{object, err}
 	}()
 	c.stored(t, leases, ns, "b")
@@ -61,7 +56,7 @@ func TestCreatorWaits(t *testing.T) {
 	generated.SetGenerateName("generated-")
 	done := c.create(t, leases, ns, generated)
 	var name string
-	eventually(t, "the object to be stored", func() bool {
+	servertest.Eventually(t, "the object to be stored", func() bool {
 		list, err := at(c.full, leases, ns).List(t.Context(), metav1.ListOptions{})
 		for i := range list.Items {
 			if strings.HasPrefix(list.Items[i].GetName(), "generated-") {
@@ -81,7 +76,7 @@ func TestCreatorWaits(t *testing.T) {
 // Source: WaitForInitialized in k8s.io/apiserver/pkg/registry/generic/registry/store.go of Kubernetes 1.13.
 func TestTimeout(t *testing.T) {
 	c := startCluster(t, timeout(500*time.Millisecond))
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one)
 	c.configure(t, services, one)
 
@@ -89,10 +84,10 @@ func TestTimeout(t *testing.T) {
 	if !apierrors.IsTimeout(got.err) || got.err.Error() != "Timeout: server has timed out waiting for the initialization of leases.coordination.k8s.io a" {
 		t.Errorf("got %v", got.err)
 	}
-	if _, err := at(c.objects, leases, ns).Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("its name is taken, but creating another: %v", err)
 	}
-	seen := watching(t, c.objects, leases, ns, metav1.ListOptions{})
+	seen := watching(t, c.Dynamic, leases, ns, metav1.ListOptions{})
 	c.initialize(t, leases, ns, "a", "one", "")
 	if got := says(received(t, seen)); got != "ADDED a" {
 		t.Errorf("a watch shows %s", got)
@@ -107,7 +102,7 @@ func TestTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	ip, _, _ := unstructured.NestedString(hidden.Object, "spec", "clusterIP")
-	if _, err := c.client.NetworkingV1().IPAddresses().Get(t.Context(), ip, metav1.GetOptions{}); err != nil {
+	if _, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), ip, metav1.GetOptions{}); err != nil {
 		t.Errorf("the service has %s: %v", ip, err)
 	}
 }
@@ -115,7 +110,7 @@ func TestTimeout(t *testing.T) {
 // An initializer's error is the creator's, and the object is no more.
 func TestError(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one, two)
 	c.configure(t, services, one)
 
@@ -138,7 +133,7 @@ func TestError(t *testing.T) {
 	// Somebody deletes it.
 	created = c.create(t, leases, ns, newObject(leases, "c"))
 	c.stored(t, leases, ns, "c")
-	if err := at(c.objects, leases, ns).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+	if err := at(c.Dynamic, leases, ns).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	if got := received(t, created); !apierrors.IsInternalError(got.err) || !strings.Contains(got.err.Error(), "object deleted while waiting for creation") {
@@ -157,59 +152,36 @@ func TestError(t *testing.T) {
 	if got := received(t, created); !apierrors.IsForbidden(got.err) {
 		t.Errorf("got %v", got.err)
 	}
-	if _, err := c.client.NetworkingV1().IPAddresses().Get(t.Context(), ip, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), ip, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("%s: %v", ip, err)
 	}
 }
 
 // A server that is killed while a creator waits leaves the object waiting, and hidden, for the next.
 func TestCrash(t *testing.T) {
-	dir, err := os.MkdirTemp("", "gatehouse-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), serverDir+"="+dir)
-	process.Stderr = os.Stderr
-	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "ready" {
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := connect(t, &gatehousetest.Server{Config: config})
-	ns := c.newNamespace(t)
+	process := servertest.NewProcess(t, servertest.Build(t), "--enable-admission-plugins=Initializers")
+	process.Start(t)
+	c := connect(process.Connect(t))
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one, two)
 	created := c.create(t, leases, ns, newObject(leases, "a"))
 	c.stored(t, leases, ns, "a")
 	c.initialize(t, leases, ns, "a", "one", two)
-	if err := process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = process.Wait() // was killed
+	process.Kill()
 	if got := received(t, created); got.err == nil {
 		t.Errorf("the creator gets %v", got.object)
 	}
 
-	c = connect(t, gatehousetest.StartIn(t, dir, gatehousetest.WithPlugins("Initializers")))
-	if _, err := at(c.objects, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	process.Start(t)
+	if _, err := at(c.Dynamic, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("an ordinary client gets the object, or %v", err)
 	}
-	seen := watching(t, c.objects, leases, ns, metav1.ListOptions{})
+	seen := watching(t, c.Dynamic, leases, ns, metav1.ListOptions{})
 	c.initialize(t, leases, ns, "a", "two", "")
 	if got := says(received(t, seen)); got != "ADDED a" {
 		t.Errorf("a watch shows %s", got)
 	}
-	got, err := at(c.objects, leases, ns).Get(t.Context(), "a", metav1.GetOptions{})
+	got, err := at(c.Dynamic, leases, ns).Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || got.GetLabels()["one"] != "done" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -218,11 +190,11 @@ func TestCrash(t *testing.T) {
 // Who may do what with an object that waits.
 func TestRights(t *testing.T) {
 	c := startCluster(t)
-	ns := c.newNamespace(t)
+	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one)
 	c.grant(t, ns, "editor", "get", "list", "create", "update", "patch", "delete")
 	c.grant(t, ns, "initializer", "get", "patch", "initialize")
-	editor, initializer := at(c.as(t, "editor"), leases, ns), at(c.as(t, "initializer"), leases, ns)
+	editor, initializer := at(c.as("editor"), leases, ns), at(c.as("initializer"), leases, ns)
 	hidden := c.createHidden(t, leases, ns, newObject(leases, "a"))
 	off := []byte(`{"metadata": {"annotations": {"` + initializers.PendingAnnotation + `": null}}}`)
 
@@ -265,12 +237,12 @@ func TestTwoServers(t *testing.T) {
 	there := startCluster(t, func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{here.Etcd.Endpoint()}
 	})
-	ns := here.newNamespace(t)
+	ns := here.Namespace(t, nil)
 	here.configure(t, leases, one)
 	created := here.create(t, leases, ns, newObject(leases, "a"))
 	there.stored(t, leases, ns, "a")
 	for _, c := range []*cluster{here, there} {
-		if _, err := at(c.objects, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := at(c.Dynamic, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("an ordinary client gets the object, or %v", err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/test/servertest"
 )
 
 // shaping are the plugins that shape pods, without the two that ask a backend.
@@ -32,8 +33,8 @@ var shaping = []string{
 // BenchmarkShapingPlugins is what all plugins that shape pods take in the chain for the creation of a pod: both phases, conversions and metrics
 // included, with the kinds and conversions of the server and caches that a server fills. Authorization isn't included: whoever asks may use the policy.
 func BenchmarkShapingPlugins(b *testing.B) {
-	c := startCluster(b, gatehousetest.WithPlugins("PodPreset", "PodSecurityPolicy"))
-	namespace := c.newNamespace(b, map[string]string{
+	c := servertest.Start(b, gatehousetest.WithPlugins("PodPreset", "PodSecurityPolicy"))
+	namespace := c.Namespace(b, map[string]string{
 		"scheduler.alpha.kubernetes.io/node-selector":      "disk=ssd",
 		"scheduler.alpha.kubernetes.io/defaultTolerations": `[{"key":"team","operator":"Equal","value":"shop","effect":"NoSchedule"}]`,
 	})
@@ -44,7 +45,7 @@ func BenchmarkShapingPlugins(b *testing.B) {
 			"supplementalGroups": map[string]any{"rule": "RunAsAny"}, "fsGroup": map[string]any{"rule": "RunAsAny"},
 		},
 	}}
-	if _, err := c.dynamic(b).Resource(policyv1beta1.PodSecurityPolicies).Create(b.Context(), anything, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Create(b.Context(), anything, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	built, interfaces := shapingChain(b, c), admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme)
@@ -57,7 +58,7 @@ func BenchmarkShapingPlugins(b *testing.B) {
 		}
 		return built.Validate(context.Background(), a, interfaces)
 	}
-	eventually(b, func() (bool, any) { err := one(model.DeepCopy()); return err == nil, err })
+	servertest.Retry(b, "the policy to be known", func() error { return one(model.DeepCopy()) })
 
 	var fresh []*core.Pod
 	b.ReportAllocs()
@@ -77,10 +78,10 @@ func BenchmarkShapingPlugins(b *testing.B) {
 }
 
 // shapingChain is a chain of these plugins over the server's caches.
-func shapingChain(b *testing.B, c *cluster) *chain.Chain {
+func shapingChain(b *testing.B, c *servertest.Cluster) *chain.Chain {
 	b.Helper()
 	env := &chain.Env{
-		Client: c.client, Dynamic: c.dynamic(b), Informers: informers.NewSharedInformerFactory(c.client, 0),
+		Client: c.Client, Dynamic: c.Dynamic, Informers: informers.NewSharedInformerFactory(c.Client, 0),
 		Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Done: b.Context().Done(),
 	}
 	var selected []chain.Descriptor

@@ -1,20 +1,24 @@
 package pods_test
 
-import "testing"
+import (
+	"testing"
+
+	"gatehouse.dev/test/servertest"
+)
 
 const tolerations = "--output=jsonpath={range .spec.tolerations[*]}{.key}:{.effect} {.operator} {.tolerationSeconds},{end}"
 
 func TestDefaultTolerationSeconds(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, simple...)
-	k := c.kubectl(t, c.newNamespace(t, nil))
-	k.ok("", "run", "web", "--image=nginx")
-	k.ok("", "run", "stays", "--image=nginx", `--overrides={"spec": {"tolerations": [{"operator": "Exists"}]}}`)
+	c := clusterWith(simple...)
+	k := c.Kubectl(t, c.Namespace(t, nil))
+	k.OK("", "run", "web", "--image=nginx")
+	k.OK("", "run", "stays", "--image=nginx", `--overrides={"spec": {"tolerations": [{"operator": "Exists"}]}}`)
 	for name, want := range map[string]string{
 		"web":   "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute Exists 300,",
 		"stays": ": Exists ,",
 	} {
-		if got := k.ok("", "get", "pod", name, tolerations); got != want {
+		if got := k.OK("", "get", "pod", name, tolerations); got != want {
 			t.Errorf("%s: got  %s\nwant %s", name, got, want)
 		}
 	}
@@ -22,14 +26,14 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 
 func TestDefaultTolerationSecondsConfigured(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, configured(t, map[string]string{"DefaultTolerationSeconds": `
+	c := servertest.Start(t, servertest.Configured(t, map[string]string{"DefaultTolerationSeconds": `
 apiVersion: gatehouse.dev/v1alpha1
 kind: DefaultTolerationSecondsConfiguration
 notReadyTolerationSeconds: 60
 `}))
-	k := c.kubectl(t, "default")
-	k.ok("", "run", "web", "--image=nginx")
-	if got, want := k.ok("", "get", "pod", "web", tolerations), "node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"; got != want {
+	k := c.Kubectl(t, "default")
+	k.OK("", "run", "web", "--image=nginx")
+	if got, want := k.OK("", "get", "pod", "web", tolerations), "node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -10,8 +10,8 @@ const noHost = "does not have a host assigned"
 
 func TestDenyEscalatingExec(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, simple...)
-	k := c.kubectl(t, c.newNamespace(t, nil))
+	c := clusterWith(simple...)
+	k := c.Kubectl(t, c.Namespace(t, nil))
 	for name, test := range map[string]struct{ overrides, want string }{
 		"harmless":   {`{}`, noHost},
 		"pid":        {`{"spec": {"hostPID": true}}`, `pods "pid" is forbidden: cannot exec into or attach to a container using host pid`},
@@ -19,27 +19,27 @@ func TestDenyEscalatingExec(t *testing.T) {
 		"network":    {`{"spec": {"hostNetwork": true}}`, noHost},
 		"privileged": {`{"spec": {"initContainers": [{"name": "i", "image": "i", "securityContext": {"privileged": true}}]}}`, `pods "privileged" is forbidden: cannot exec into or attach to a privileged container`},
 	} {
-		k.ok("", "run", name, "--image=busybox", "--overrides="+test.overrides)
-		k.fails("", []string{"exec", name, "--", "id"}, test.want)
-		k.fails("", []string{"attach", name}, test.want)
+		k.OK("", "run", name, "--image=busybox", "--overrides="+test.overrides)
+		k.Fails("", []string{"exec", name, "--", "id"}, test.want)
+		k.Fails("", []string{"attach", name}, test.want)
 	}
-	k.fails("", []string{"exec", "nosuch", "--", "id"}, `Error from server (NotFound): pods "nosuch" not found`)
+	k.Fails("", []string{"exec", "nosuch", "--", "id"}, `Error from server (NotFound): pods "nosuch" not found`)
 
 	// A container that is added counts from the next request on.
-	k.ok("", "debug", "harmless", "--image=busybox", "--profile=sysadmin")
-	k.fails("", []string{"exec", "harmless", "--", "id"}, "cannot exec into or attach to a privileged container")
+	k.OK("", "debug", "harmless", "--image=busybox", "--profile=sysadmin")
+	k.Fails("", []string{"exec", "harmless", "--", "id"}, "cannot exec into or attach to a privileged container")
 }
 
 func TestDenyExecOnPrivileged(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, "DenyExecOnPrivileged")
-	k := c.kubectl(t, c.newNamespace(t, nil))
-	k.ok("", "run", "root", "--image=busybox", "--privileged")
-	k.ok("", "run", "pid", "--image=busybox", `--overrides={"spec": {"hostPID": true}}`)
-	k.fails("", []string{"exec", "root", "--", "id"}, `pods "root" is forbidden: cannot exec into or attach to a privileged container`)
-	k.fails("", []string{"attach", "root"}, `pods "root" is forbidden: cannot exec into or attach to a privileged container`)
-	k.fails("", []string{"exec", "pid", "--", "id"}, noHost)
-	if _, stderr, _ := k.run("", "port-forward", "root", ":80"); strings.Contains(stderr, "forbidden") {
+	c := clusterWith("DenyExecOnPrivileged")
+	k := c.Kubectl(t, c.Namespace(t, nil))
+	k.OK("", "run", "root", "--image=busybox", "--privileged")
+	k.OK("", "run", "pid", "--image=busybox", `--overrides={"spec": {"hostPID": true}}`)
+	k.Fails("", []string{"exec", "root", "--", "id"}, `pods "root" is forbidden: cannot exec into or attach to a privileged container`)
+	k.Fails("", []string{"attach", "root"}, `pods "root" is forbidden: cannot exec into or attach to a privileged container`)
+	k.Fails("", []string{"exec", "pid", "--", "id"}, noHost)
+	if _, stderr, _ := k.Run("", "port-forward", "root", ":80"); strings.Contains(stderr, "forbidden") {
 		t.Errorf("port-forward: %s", stderr)
 	}
 }

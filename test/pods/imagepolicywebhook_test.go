@@ -11,6 +11,7 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/servertest"
 )
 
 func TestImagePolicyWebhook(t *testing.T) {
@@ -23,9 +24,9 @@ func TestImagePolicyWebhook(t *testing.T) {
 		}
 	}))
 	config := fmt.Sprintf("imagePolicy:\n  kubeConfigFile: %s\n  retryBackoff: 1\n  ", backend.Kubeconfig)
-	c := startCluster(t, gatehousetest.WithPlugins("ImagePolicyWebhook"), configured(t, map[string]string{"ImagePolicyWebhook": config}))
-	namespace := c.newNamespace(t, nil)
-	pods, k := c.client.CoreV1().Pods(namespace), c.kubectl(t, namespace)
+	c := servertest.Start(t, gatehousetest.WithPlugins("ImagePolicyWebhook"), servertest.Configured(t, map[string]string{"ImagePolicyWebhook": config}))
+	namespace := c.Namespace(t, nil)
+	pods, k := c.Client.CoreV1().Pods(namespace), c.Kubectl(t, namespace)
 	denied := func(err error, name, image string) {
 		t.Helper()
 		if want := fmt.Sprintf(`pods "%s" is forbidden: image policy webhook backend denied one or more images: %s is bad`, name, image); err == nil || err.Error() != want {
@@ -33,10 +34,10 @@ func TestImagePolicyWebhook(t *testing.T) {
 		}
 	}
 
-	k.ok("", "run", "good", "--image=registry.example/good:1")
-	k.fails("", []string{"run", "bad", "--image=registry.example/bad:1"},
+	k.OK("", "run", "good", "--image=registry.example/good:1")
+	k.Fails("", []string{"run", "bad", "--image=registry.example/bad:1"},
 		`Error from server (Forbidden): pods "bad" is forbidden: image policy webhook backend denied one or more images: registry.example/bad:1 is bad`)
-	k.ok("", "run", "exception", "--image=registry.example/bad:1", "--annotations=example.image-policy.k8s.io/ticket=1234")
+	k.OK("", "run", "exception", "--image=registry.example/bad:1", "--annotations=example.image-policy.k8s.io/ticket=1234")
 
 	// A running pod may get no other image, and no debug container.
 	good, err := pods.Get(t.Context(), "good", metav1.GetOptions{})
@@ -60,17 +61,17 @@ func TestImagePolicyWebhook(t *testing.T) {
 
 	// What has been answered isn't asked again, whoever asks.
 	calls := len(backend.Calls())
-	k.ok("", "label", "pod", "good", "a=b")
-	k.ok("", "run", "good-too", "--image=registry.example/good:1")
+	k.OK("", "label", "pod", "good", "a=b")
+	k.OK("", "run", "good-too", "--image=registry.example/good:1")
 	if again := len(backend.Calls()) - calls; again != 0 {
 		t.Errorf("the backend was asked %d times again", again)
 	}
 
 	// Two servers with a backend that has gone: one whose door stays closed, one whose doesn't.
 	backend.Close()
-	k.fails("", []string{"run", "other", "--image=registry.example/other:1"}, `pods "other" is forbidden: error contacting webhook backend: Post "`+backend.URL+"/policy")
-	open := startCluster(t, gatehousetest.WithPlugins("ImagePolicyWebhook"), configured(t, map[string]string{"ImagePolicyWebhook": config + "defaultAllow: true"}))
-	admitted, err := open.client.CoreV1().Pods(open.newNamespace(t, nil)).Create(t.Context(), newPod("other"), metav1.CreateOptions{})
+	k.Fails("", []string{"run", "other", "--image=registry.example/other:1"}, `pods "other" is forbidden: error contacting webhook backend: Post "`+backend.URL+"/policy")
+	open := servertest.Start(t, gatehousetest.WithPlugins("ImagePolicyWebhook"), servertest.Configured(t, map[string]string{"ImagePolicyWebhook": config + "defaultAllow: true"}))
+	admitted, err := open.Client.CoreV1().Pods(open.Namespace(t, nil)).Create(t.Context(), servertest.Pod("other"), metav1.CreateOptions{})
 	if err != nil || len(admitted.Annotations) > 0 {
 		t.Errorf("got %v, %v", admitted, err)
 	}

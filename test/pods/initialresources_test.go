@@ -11,6 +11,7 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/test/prometheustest"
+	"gatehouse.dev/test/servertest"
 )
 
 func TestInitialResources(t *testing.T) {
@@ -19,15 +20,15 @@ func TestInitialResources(t *testing.T) {
 		Namespace: "elsewhere", Pod: "main-0", Name: "main", Image: "registry.example/main:1",
 		From: 10 * 24 * time.Hour, To: 10*24*time.Hour - 4*time.Hour, CPU: []float64{0.25}, Memory: []float64{100 << 20},
 	})
-	clusterThat := func(apply string) *cluster {
-		return startCluster(t, gatehousetest.WithPlugins("InitialResources"), configured(t, map[string]string{
+	clusterThat := func(apply string) *servertest.Cluster {
+		return servertest.Start(t, gatehousetest.WithPlugins("InitialResources"), servertest.Configured(t, map[string]string{
 			"InitialResources": "apiVersion: gatehouse.dev/v1alpha1\nkind: InitialResourcesConfiguration\ntimeout: 30s\naddress: " + address + "\napply: " + apply,
 		}))
 	}
 	const annotation = "kubernetes.io/initial-resources"
-	create := func(c *cluster, namespace string, pod *corev1.Pod) *corev1.Pod {
+	create := func(c *servertest.Cluster, namespace string, pod *corev1.Pod) *corev1.Pod {
 		t.Helper()
-		created, err := c.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+		created, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,15 +36,15 @@ func TestInitialResources(t *testing.T) {
 	}
 
 	annotating := clusterThat("Annotate")
-	created := create(annotating, annotating.newNamespace(t, nil), newPod("web"))
+	created := create(annotating, annotating.Namespace(t, nil), servertest.Pod("web"))
 	if got := created.Annotations[annotation]; got != "Initial Resources plugin set: cpu=250m, memory=100Mi request for container main" || len(created.Spec.Containers[0].Resources.Requests) > 0 {
 		t.Errorf("annotated %q, requests %v", got, created.Spec.Containers[0].Resources.Requests)
 	}
 
 	// LimitRanger's defaults are for what couldn't be estimated, and its limits hold for what could.
 	requesting := clusterThat("Request")
-	namespace := requesting.newNamespace(t, nil)
-	if _, err := requesting.client.CoreV1().LimitRanges(namespace).Create(t.Context(), &corev1.LimitRange{
+	namespace := requesting.Namespace(t, nil)
+	if _, err := requesting.Client.CoreV1().LimitRanges(namespace).Create(t.Context(), &corev1.LimitRange{
 		ObjectMeta: metav1.ObjectMeta{Name: "limits"},
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type:           corev1.LimitTypeContainer,
@@ -55,7 +56,7 @@ func TestInitialResources(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	given := newPod("web")
+	given := servertest.Pod("web")
 	given.Spec.Containers = append(given.Spec.Containers, corev1.Container{Name: "unknown", Image: "registry.example/unknown:1"})
 	created = create(requesting, namespace, given)
 	for i, want := range []string{"250m 100Mi", "1m 1Mi"} {
@@ -64,11 +65,11 @@ func TestInitialResources(t *testing.T) {
 			t.Errorf("the container %s requests %s, want %s", created.Spec.Containers[i].Name, got, want)
 		}
 	}
-	k := requesting.kubectl(t, namespace)
-	k.fails("", []string{"run", "unknown", "--image=registry.example/unknown:1"}, "minimum cpu usage per Pod is 100m, but request is 1m")
-	k.ok("", "run", "known", "--image=registry.example/main:2")
+	k := requesting.Kubectl(t, namespace)
+	k.Fails("", []string{"run", "unknown", "--image=registry.example/unknown:1"}, "minimum cpu usage per Pod is 100m, but request is 1m")
+	k.OK("", "run", "known", "--image=registry.example/main:2")
 
-	metrics, err := requesting.client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	metrics, err := requesting.Client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,14 @@ import "testing"
 
 func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, simple...)
-	k := c.kubectl(t, c.newNamespace(t, nil))
+	c := clusterWith(simple...)
+	k := c.Kubectl(t, c.Namespace(t, nil))
 	run := func(key string) []string {
 		return []string{"run", "web", "--image=nginx",
 			`--overrides={"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "` + key + `"}]}}}}`}
 	}
-	k.fails("", run("topology.kubernetes.io/zone"), `Error from server (Forbidden): pods "web" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling `+
+	k.Fails("", run("topology.kubernetes.io/zone"), `Error from server (Forbidden): pods "web" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling `+
 		`has TopologyKey topology.kubernetes.io/zone but only key kubernetes.io/hostname is allowed`)
-	k.ok("", run("kubernetes.io/hostname")...)
-	k.ok("", "label", "pod", "web", "a=b")
+	k.OK("", run("kubernetes.io/hostname")...)
+	k.OK("", "label", "pod", "web", "a=b")
 }

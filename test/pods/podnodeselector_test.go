@@ -14,10 +14,11 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 // exampleCluster is a server as the plugin's folder of examples has it, whose README must show the files as they are.
-func exampleCluster(t *testing.T, plugin string) *cluster {
+func exampleCluster(t *testing.T, plugin string) *servertest.Cluster {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join("../../examples", strings.ToLower(plugin)))
 	if err != nil {
@@ -36,7 +37,7 @@ func exampleCluster(t *testing.T, plugin string) *cluster {
 			t.Errorf("README.md shows another %s", file)
 		}
 	}
-	return startCluster(t, gatehousetest.WithPlugins(plugin), func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") })
+	return servertest.Start(t, gatehousetest.WithPlugins(plugin), func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") })
 }
 
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
@@ -44,22 +45,22 @@ const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 func TestPodNodeSelector(t *testing.T) {
 	t.Parallel()
 	c := exampleCluster(t, "PodNodeSelector")
-	k := c.kubectl(t, "lab")
-	k.ok("", "apply", "--filename=../../examples/podnodeselector/namespace.yaml")
-	pods := c.client.CoreV1().Pods("lab")
+	k := c.Kubectl(t, "lab")
+	k.OK("", "apply", "--filename=../../examples/podnodeselector/namespace.yaml")
+	pods := c.Client.CoreV1().Pods("lab")
 
 	t.Run("the example", func(t *testing.T) {
-		k.ok("", "apply", "--filename=../../examples/podnodeselector/pod.yaml")
-		if got, want := k.ok("", "get", "pod", "fast", "--output=jsonpath={.spec.nodeSelector}"), `{"disk":"ssd","env":"test"}`; got != want {
+		k.OK("", "apply", "--filename=../../examples/podnodeselector/pod.yaml")
+		if got, want := k.OK("", "get", "pod", "fast", "--output=jsonpath={.spec.nodeSelector}"), `{"disk":"ssd","env":"test"}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		k.fails("", []string{"apply", "--filename=../../examples/podnodeselector/pod-elsewhere.yaml"},
+		k.Fails("", []string{"apply", "--filename=../../examples/podnodeselector/pod-elsewhere.yaml"},
 			`(Forbidden)`, `pods "elsewhere" is forbidden: pod node label selector conflicts with its namespace node label selector`)
 	})
 
 	// A gate lets a pod be given more labels, which is how one could leave its nodes.
 	t.Run("a pod at a gate", func(t *testing.T) {
-		pod := newPod("gated")
+		pod := servertest.Pod("gated")
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -81,8 +82,8 @@ func TestPodNodeSelector(t *testing.T) {
 	})
 
 	t.Run("a namespace that can't be read", func(t *testing.T) {
-		broken := c.newNamespace(t, map[string]string{nodeSelectorAnnotation: "env in (test)"})
-		_, err := c.client.CoreV1().Pods(broken).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+		broken := c.Namespace(t, map[string]string{nodeSelectorAnnotation: "env in (test)"})
+		_, err := c.Client.CoreV1().Pods(broken).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 		want := `pods "p" is forbidden: the node selector of namespace ` + broken + ` can't be read: metadata.annotations[` + nodeSelectorAnnotation +
 			`]: Invalid value: "env in (test)": invalid selector: [env in (test)]`
 		if !apierrors.IsForbidden(err) || err.Error() != want {
@@ -91,7 +92,7 @@ func TestPodNodeSelector(t *testing.T) {
 	})
 
 	t.Run("a dry run", func(t *testing.T) {
-		created, err := pods.Create(t.Context(), newPod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		created, err := pods.Create(t.Context(), servertest.Pod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,45 +1,25 @@
 package pods_test
 
 import (
-	"context"
+	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/test/servertest"
 )
-
-// eventually calls try until it says that it is done: the plugin's cache shows a moment late what was written.
-func eventually(t testing.TB, try func() (done bool, state any)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		done, state := try()
-		if done {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("still %v", state)
-		case <-tick.C:
-		}
-	}
-}
 
 func TestPodPreset(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, "PodPreset")
-	namespace := c.newNamespace(t, nil)
-	pods := c.client.CoreV1().Pods(namespace)
-	presets := c.dynamic(t).Resource(settingsv1alpha1.PodPresets).Namespace(namespace)
-	preset, err := presets.Create(t.Context(), parsed(t, `
+	c := clusterWith("PodPreset")
+	namespace := c.Namespace(t, nil)
+	pods := c.Client.CoreV1().Pods(namespace)
+	presets := c.Dynamic.Resource(settingsv1alpha1.PodPresets).Namespace(namespace)
+	preset, err := presets.Create(t.Context(), servertest.Parsed(t, `
 apiVersion: settings.k8s.io/v1alpha1
 kind: PodPreset
 metadata: {name: preset}
@@ -56,15 +36,18 @@ spec:
 		t.Fatal(err)
 	}
 	labelled := func(name string) *corev1.Pod {
-		pod := newPod(name)
+		pod := servertest.Pod(name)
 		pod.Labels = map[string]string{"app": "web"}
 		pod.Spec.AutomountServiceAccountToken = new(bool) // no volume but the preset's
 		return pod
 	}
 	// A dry run is the same for the plugin, and leaves nothing behind.
-	eventually(t, func() (bool, any) {
+	servertest.Retry(t, "the preset to be known", func() error {
 		pod, err := pods.Create(t.Context(), labelled("try"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && len(pod.Spec.Containers[0].Env) > 0, err
+		if err == nil && len(pod.Spec.Containers[0].Env) == 0 {
+			err = errors.New("it gives a pod nothing")
+		}
+		return err
 	})
 
 	pod := labelled("web")
@@ -98,19 +81,19 @@ spec:
 	if err != nil || len(made.Spec.Volumes) != 1 || len(made.Spec.Containers[0].Env) != 0 || len(made.Annotations) != 0 {
 		t.Errorf("with a volume of its own: %v, %v", made, err)
 	}
-	eventually(t, func() (bool, any) {
-		events, err := c.client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{
+	servertest.Eventually(t, "the event", func() bool {
+		events, err := c.Client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{
 			FieldSelector: fields.Set{"involvedObject.name": "other", "reason": "PodPresetConflict"}.String(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(events.Items) == 0 {
-			return false, events
+			return false
 		}
 		if got, want := events.Items[0].Message, "merging volumes for preset has a conflict on v: "; !strings.Contains(got, want) {
 			t.Errorf("the event says %s", got)
 		}
-		return true, events
+		return true
 	})
 }

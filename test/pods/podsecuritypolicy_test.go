@@ -1,56 +1,43 @@
 package pods_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
-
-// grant gives a subject a right in a namespace.
-func (c *cluster) grant(t *testing.T, namespace string, right rbacv1.PolicyRule, subject rbacv1.Subject) {
-	t.Helper()
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: []rbacv1.PolicyRule{right}}
-	role, err := c.client.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.bind(t, namespace, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}, subject)
-}
 
 // use is the right to use a policy.
 func use(policy string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"policy"}, Resources: []string{"podsecuritypolicies"}, ResourceNames: []string{policy}, Verbs: []string{"use"}}
 }
 
-func (c *cluster) bind(t *testing.T, namespace string, role rbacv1.RoleRef, subject rbacv1.Subject) {
-	t.Helper()
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, RoleRef: role, Subjects: []rbacv1.Subject{subject}}
-	if _, err := c.client.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestPodSecurityPolicy(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, gatehousetest.WithPlugins("PodSecurityPolicy"))
-	namespace := c.newNamespace(t, nil)
+	c := servertest.Start(t, gatehousetest.WithPlugins("PodSecurityPolicy"))
+	namespace := c.Namespace(t, nil)
 	alice := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "alice"}
-	c.bind(t, namespace, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}, alice)
-	c.grant(t, namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update"}}, alice)
-	pods := c.as(t, "alice").CoreV1().Pods(namespace)
+	c.Kubectl(t, namespace).OK("", "create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice")
+	c.Grant(t, namespace, alice, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update"}})
+	pods := kubernetes.NewForConfigOrDie(c.As("alice")).CoreV1().Pods(namespace)
 
-	eventually(t, func() (bool, any) { // once RBAC knows what alice may do
-		_, err := pods.Create(t.Context(), newPod("early"), metav1.CreateOptions{})
-		return apierrors.IsForbidden(err) && err.Error() == `pods "early" is forbidden: PodSecurityPolicy: no providers available to validate pod request: the cluster has no PodSecurityPolicy`, err
+	servertest.Retry(t, "RBAC to know what alice may do", func() error {
+		_, err := pods.Create(t.Context(), servertest.Pod("early"), metav1.CreateOptions{})
+		if want := `pods "early" is forbidden: PodSecurityPolicy: no providers available to validate pod request: the cluster has no PodSecurityPolicy`; !apierrors.IsForbidden(err) || err.Error() != want {
+			return fmt.Errorf("got %v, want %s", err, want)
+		}
+		return nil
 	})
 
-	policies := c.dynamic(t).Resource(policyv1beta1.PodSecurityPolicies)
+	policies := c.Dynamic.Resource(policyv1beta1.PodSecurityPolicies)
 	for _, manifest := range []string{`
 apiVersion: policy/v1beta1
 kind: PodSecurityPolicy
@@ -84,17 +71,17 @@ spec:
   supplementalGroups: {rule: RunAsAny}
   fsGroup: {rule: RunAsAny}
 `} {
-		if _, err := policies.Create(t.Context(), parsed(t, manifest), metav1.CreateOptions{}); err != nil {
+		if _, err := policies.Create(t.Context(), servertest.Parsed(t, manifest), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.grant(t, namespace, use("restricted"), alice)
-	eventually(t, func() (bool, any) {
-		_, err := pods.Create(t.Context(), newPod("try"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil, err
+	c.Grant(t, namespace, alice, use("restricted"))
+	servertest.Retry(t, "the policy to be alice's", func() error {
+		_, err := pods.Create(t.Context(), servertest.Pod("try"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
 	})
 
-	made, err := pods.Create(t.Context(), newPod("plain"), metav1.CreateOptions{})
+	made, err := pods.Create(t.Context(), servertest.Pod("plain"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +97,7 @@ spec:
 		t.Errorf("an update: %v", err)
 	}
 
-	host := newPod("host")
+	host := servertest.Pod("host")
 	host.Spec.HostNetwork = true
 	host.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 88}}
 	_, err = pods.Create(t.Context(), host, metav1.CreateOptions{})
@@ -121,14 +108,14 @@ spec:
 
 	// A service account that may use another policy lends it to the pods that run as it, whoever makes them.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}
-	if _, err := c.client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.grant(t, namespace, use("zz-host"), rbacv1.Subject{Kind: "ServiceAccount", Name: "agent", Namespace: namespace})
+	c.Grant(t, namespace, rbacv1.Subject{Kind: "ServiceAccount", Name: "agent", Namespace: namespace}, use("zz-host"))
 	host.Spec.ServiceAccountName = "agent"
-	eventually(t, func() (bool, any) {
+	servertest.Retry(t, "the policy to be the account's", func() error {
 		made, err = pods.Create(t.Context(), host, metav1.CreateOptions{})
-		return err == nil, err
+		return err
 	})
 	if made.Annotations["kubernetes.io/psp"] != "zz-host" {
 		t.Errorf("annotations %v", made.Annotations)

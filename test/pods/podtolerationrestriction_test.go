@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/test/servertest"
 )
 
 const (
@@ -20,39 +22,39 @@ func TestPodTolerationRestriction(t *testing.T) {
 	c := exampleCluster(t, "PodTolerationRestriction")
 
 	t.Run("the example", func(t *testing.T) {
-		k := c.kubectl(t, "training")
-		k.ok("", "apply", "--filename=../../examples/podtolerationrestriction/namespace.yaml")
-		k.ok("", "apply", "--filename=../../examples/podtolerationrestriction/pod.yaml")
+		k := c.Kubectl(t, "training")
+		k.OK("", "apply", "--filename=../../examples/podtolerationrestriction/namespace.yaml")
+		k.OK("", "apply", "--filename=../../examples/podtolerationrestriction/pod.yaml")
 		const want = "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute Exists 300," +
 			"gpu:NoSchedule Exists ,node.kubernetes.io/memory-pressure:NoSchedule Exists ,"
-		if got := k.ok("", "get", "pod", "train", tolerations); got != want {
+		if got := k.OK("", "get", "pod", "train", tolerations); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		for namespace, scope := range map[string]string{"training": "namespace", "default": "cluster"} {
-			c.kubectl(t, namespace).fails("", []string{"apply", "--filename=../../examples/podtolerationrestriction/pod-everywhere.yaml"}, "(Forbidden)",
+			c.Kubectl(t, namespace).Fails("", []string{"apply", "--filename=../../examples/podtolerationrestriction/pod-everywhere.yaml"}, "(Forbidden)",
 				`pods "everywhere" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its `+scope+" whitelist: spec.tolerations[0]")
 		}
 	})
 
 	t.Run("a conflict", func(t *testing.T) {
-		namespace := c.newNamespace(t, map[string]string{
+		namespace := c.Namespace(t, map[string]string{
 			defaultTolerations: `[{"key": "team", "value": "a", "effect": "NoSchedule"}]`, tolerationsWhitelist: "[]",
 		})
-		pod := newPod("p")
+		pod := servertest.Pod("p")
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: "team", Value: "b", Effect: "NoSchedule"}}
-		_, err := c.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 		if want := `pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]`; !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		// The seconds that DefaultTolerationSeconds gives are no conflict with those of a namespace.
-		namespace = c.newNamespace(t, map[string]string{
+		namespace = c.Namespace(t, map[string]string{
 			defaultTolerations:   `[{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 600}]`,
 			tolerationsWhitelist: "",
 		})
-		k := c.kubectl(t, namespace)
-		k.ok("", "run", "web", "--image=nginx")
+		k := c.Kubectl(t, namespace)
+		k.OK("", "run", "web", "--image=nginx")
 		const want = "node.kubernetes.io/unreachable:NoExecute Exists 300,node.kubernetes.io/not-ready:NoExecute Exists 600,"
-		if got := k.ok("", "get", "pod", "web", tolerations); got != want {
+		if got := k.OK("", "get", "pod", "web", tolerations); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	})
@@ -63,18 +65,18 @@ func TestPodTolerationRestriction(t *testing.T) {
 		const manifest = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "again"%s},
 			"spec": {"serviceAccountName": "default", "automountServiceAccountToken": false,
 				"containers": [{"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]}}`
-		k := c.kubectl(t, c.newNamespace(t, nil))
-		k.ok(fmt.Sprintf(manifest, ""), "create", "--filename=-")
-		k.ok(fmt.Sprintf(manifest, `, "labels": {"a": "b"}`), "replace", "--filename=-")
-		if got := k.ok("", "get", "pod", "again", tolerations); !strings.HasSuffix(got, "node.kubernetes.io/memory-pressure:NoSchedule Exists ,") {
+		k := c.Kubectl(t, c.Namespace(t, nil))
+		k.OK(fmt.Sprintf(manifest, ""), "create", "--filename=-")
+		k.OK(fmt.Sprintf(manifest, `, "labels": {"a": "b"}`), "replace", "--filename=-")
+		if got := k.OK("", "get", "pod", "again", tolerations); !strings.HasSuffix(got, "node.kubernetes.io/memory-pressure:NoSchedule Exists ,") {
 			t.Errorf("got %s", got)
 		}
 	})
 
 	t.Run("a namespace that can't be read", func(t *testing.T) {
 		for _, annotation := range []string{defaultTolerations, tolerationsWhitelist} {
-			broken := c.newNamespace(t, map[string]string{annotation: `[{"operator": "Exists", "keys": ["a"]}]`})
-			_, err := c.client.CoreV1().Pods(broken).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+			broken := c.Namespace(t, map[string]string{annotation: `[{"operator": "Exists", "keys": ["a"]}]`})
+			_, err := c.Client.CoreV1().Pods(broken).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 			want := `pods "p" is forbidden: the tolerations of namespace ` + broken + ` can't be read: metadata.annotations[` + annotation + `]: Invalid value: `
 			if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
@@ -84,11 +86,11 @@ func TestPodTolerationRestriction(t *testing.T) {
 
 	// A whitelist that is made stricter keeps no pod from being updated, nor from ending.
 	t.Run("a stricter whitelist", func(t *testing.T) {
-		k := c.kubectl(t, c.newNamespace(t, map[string]string{tolerationsWhitelist: "[]"}))
-		k.ok("", "run", "web", "--image=nginx", `--overrides={"metadata": {"finalizers": ["example.com/f"]}, "spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
-		k.ok("", "annotate", "namespace", k.namespace, "--overwrite", tolerationsWhitelist+"={")
-		k.ok("", "label", "pod", "web", "a=b")
-		k.ok("", "delete", "pod", "web", "--wait=false", "--now")
-		k.ok("", "patch", "pod", "web", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
+		k := c.Kubectl(t, c.Namespace(t, map[string]string{tolerationsWhitelist: "[]"}))
+		k.OK("", "run", "web", "--image=nginx", `--overrides={"metadata": {"finalizers": ["example.com/f"]}, "spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
+		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite", tolerationsWhitelist+"={")
+		k.OK("", "label", "pod", "web", "a=b")
+		k.OK("", "delete", "pod", "web", "--wait=false", "--now")
+		k.OK("", "patch", "pod", "web", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
 	})
 }

@@ -1,8 +1,6 @@
 package pods_test
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,16 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	cliflag "k8s.io/component-base/cli/flag"
-	"sigs.k8s.io/yaml"
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/plugins"
-	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 const presetManifest = `
@@ -34,21 +28,11 @@ spec:
   env: [{name: A, value: "1"}]
 `
 
-func runtimeConfig(settings ...string) gatehousetest.Option {
-	return func(c *server.Config) {
-		c.API.APIEnablement.RuntimeConfig = cliflag.ConfigurationMap{}
-		for _, setting := range settings {
-			key, value, _ := strings.Cut(setting, "=")
-			c.API.APIEnablement.RuntimeConfig[key] = value
-		}
-	}
-}
-
 // status is the HTTP status with which the server answers a GET.
-func (c *cluster) status(t *testing.T, path string) int {
+func status(t *testing.T, c *servertest.Cluster, path string) int {
 	t.Helper()
 	var code int
-	c.client.Discovery().RESTClient().Get().AbsPath(path).Do(t.Context()).StatusCode(&code)
+	c.Client.Discovery().RESTClient().Get().AbsPath(path).Do(t.Context()).StatusCode(&code)
 	return code
 }
 
@@ -60,25 +44,25 @@ func TestRemovedAPIsAreServedWhereAskedFor(t *testing.T) {
 		presets, policies int
 	}{
 		"by default":        {nil, http.StatusNotFound, http.StatusNotFound},
-		"all of Kubernetes": {[]gatehousetest.Option{runtimeConfig("api/all=true")}, http.StatusNotFound, http.StatusNotFound},
-		"a version":         {[]gatehousetest.Option{runtimeConfig("settings.k8s.io/v1alpha1=true", "policy/v1=true")}, http.StatusOK, http.StatusNotFound},
-		"a resource":        {[]gatehousetest.Option{runtimeConfig("policy/v1beta1/podsecuritypolicies=true")}, http.StatusNotFound, http.StatusOK},
+		"all of Kubernetes": {[]gatehousetest.Option{servertest.RuntimeConfig("api/all=true")}, http.StatusNotFound, http.StatusNotFound},
+		"a version":         {[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1alpha1=true", "policy/v1=true")}, http.StatusOK, http.StatusNotFound},
+		"a resource":        {[]gatehousetest.Option{servertest.RuntimeConfig("policy/v1beta1/podsecuritypolicies=true")}, http.StatusNotFound, http.StatusOK},
 		"by a plugin":       {[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset")}, http.StatusOK, http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, test.options...)
-			if got := c.status(t, presets); got != test.presets {
+			c := servertest.Start(t, test.options...)
+			if got := status(t, c, presets); got != test.presets {
 				t.Errorf("%s: %d, want %d", presets, got, test.presets)
 			}
-			if got := c.status(t, policies); got != test.policies {
+			if got := status(t, c, policies); got != test.policies {
 				t.Errorf("%s: %d, want %d", policies, got, test.policies)
 			}
 			// Kubernetes' own version of the group, and the document that lists a group's versions.
-			if got := c.status(t, "/apis/policy/v1/poddisruptionbudgets"); got != http.StatusOK {
+			if got := status(t, c, "/apis/policy/v1/poddisruptionbudgets"); got != http.StatusOK {
 				t.Errorf("policy/v1: %d", got)
 			}
-			group, err := c.client.Discovery().RESTClient().Get().AbsPath("/apis/policy").Do(t.Context()).Raw()
+			group, err := c.Client.Discovery().RESTClient().Get().AbsPath("/apis/policy").Do(t.Context()).Raw()
 			if want := test.policies == http.StatusOK; err != nil || strings.Contains(string(group), "policy/v1beta1") != want || !strings.Contains(string(group), `"preferredVersion":{"groupVersion":"policy/v1"`) {
 				t.Errorf("/apis/policy: %s, %v", group, err)
 			}
@@ -88,62 +72,32 @@ func TestRemovedAPIsAreServedWhereAskedFor(t *testing.T) {
 
 func TestRemovedAPIsThatCantBeServed(t *testing.T) {
 	for name, test := range map[string]struct {
-		option gatehousetest.Option
-		want   string
+		options []gatehousetest.Option
+		want    string
 	}{
 		"needed but off": {
-			func(c *server.Config) {
-				gatehousetest.WithPlugins("PodPreset")(c)
-				runtimeConfig("settings.k8s.io/v1alpha1/podpresets=false")(c)
-			},
+			[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset"), servertest.RuntimeConfig("settings.k8s.io/v1alpha1/podpresets=false")},
 			"--runtime-config: podpresets of settings.k8s.io/v1alpha1 are switched off, but an admission plugin that is enabled needs them",
 		},
-		"of no version": {runtimeConfig("settings.k8s.io/v1=true"), "--runtime-config: group version settings.k8s.io/v1 that has not been registered"},
-		"of no group":   {runtimeConfig("setting.k8s.io/v1=true"), "--runtime-config: unknown api groups setting.k8s.io/v1"},
+		"of no version": {
+			[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1=true")}, "--runtime-config: group version settings.k8s.io/v1 that has not been registered",
+		},
+		"of no group": {[]gatehousetest.Option{servertest.RuntimeConfig("setting.k8s.io/v1=true")}, "--runtime-config: unknown api groups setting.k8s.io/v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := server.NewConfig(plugins.List)
-			config.API.DataDir = t.TempDir()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer listener.Close()
-			config.API.SecureServing.Listener = listener
-			test.option(config)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if _, err := server.New(ctx, config); err == nil || err.Error() != test.want {
+			if err := servertest.StartError(t, test.options...); err == nil || err.Error() != test.want {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
 	}
 }
 
-func (c *cluster) dynamic(t testing.TB) *dynamic.DynamicClient {
-	t.Helper()
-	client, err := dynamic.NewForConfig(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-func parsed(t testing.TB, manifest string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 // A removed kind is written and watched as every other.
 func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, "PodPreset")
-	namespace := c.newNamespace(t, nil)
-	presets := c.dynamic(t).Resource(settingsv1alpha1.PodPresets).Namespace(namespace)
+	c := clusterWith("PodPreset")
+	namespace := c.Namespace(t, nil)
+	presets := c.Dynamic.Resource(settingsv1alpha1.PodPresets).Namespace(namespace)
 	watching, err := presets.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -174,10 +128,10 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 		}
 	}
 
-	if _, err := presets.Create(t.Context(), parsed(t, presetManifest), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := presets.Create(t.Context(), servertest.Parsed(t, presetManifest), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := presets.Create(t.Context(), parsed(t, presetManifest), metav1.CreateOptions{}); err != nil {
+	if _, err := presets.Create(t.Context(), servertest.Parsed(t, presetManifest), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	seen(watch.Added, map[string]string{"A": "1"})
@@ -194,7 +148,7 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 		seen(watch.Modified, map[string]string{"A": env[0].(map[string]any)["value"].(string)})
 	}
 
-	applied := parsed(t, strings.Replace(presetManifest, `value: "1"`, "value: applied", 1))
+	applied := servertest.Parsed(t, strings.Replace(presetManifest, `value: "1"`, "value: applied", 1))
 	_, err = presets.Apply(t.Context(), "preset", applied, metav1.ApplyOptions{FieldManager: "test"})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), ".spec.env") {
 		t.Errorf("applying over what others have set: %v", err)
@@ -203,7 +157,7 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 		t.Error(err)
 	}
 	seen(watch.Modified, map[string]string{"A": "applied"})
-	if _, err := presets.Apply(t.Context(), "made", parsed(t, strings.Replace(presetManifest, "name: preset", "name: made", 1)), metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+	if _, err := presets.Apply(t.Context(), "made", servertest.Parsed(t, strings.Replace(presetManifest, "name: preset", "name: made", 1)), metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Error(err)
 	}
 
@@ -222,12 +176,12 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 		t.Errorf("after deletion: %v, %v", list, err)
 	}
 
-	invalid := parsed(t, presetManifest)
+	invalid := servertest.Parsed(t, presetManifest)
 	unstructured.RemoveNestedField(invalid.Object, "spec", "env")
 	if _, err := presets.Create(t.Context(), invalid, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("without anything to give: %v", err)
 	}
-	strange := parsed(t, presetManifest)
+	strange := servertest.Parsed(t, presetManifest)
 	strange.Object["spec"].(map[string]any)["enw"] = "x"
 	if _, err := presets.Create(t.Context(), strange, metav1.CreateOptions{FieldValidation: "Strict"}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.enw"`) {
 		t.Errorf("with an unknown field: %v", err)
@@ -237,17 +191,17 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 // kubectl knows them by what the server tells: names, models, columns.
 func TestRemovedAPIsByKubectl(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, runtimeConfig("settings.k8s.io/v1alpha1=true", "policy/v1beta1=true"))
-	k := c.kubectl(t, "default")
-	if got := k.ok("", "get", "psp"); got != "" {
+	c := servertest.Start(t, servertest.RuntimeConfig("settings.k8s.io/v1alpha1=true", "policy/v1beta1=true"))
+	k := c.Kubectl(t, "default")
+	if got := k.OK("", "get", "psp"); got != "" {
 		t.Errorf("kubectl get psp: %s", got)
 	}
-	k.ok("", "apply", "--filename=../../examples/podsecuritypolicy/policies.yaml")
+	k.OK("", "apply", "--filename=../../examples/podsecuritypolicy/policies.yaml")
 	const table = `NAME         PRIV    CAPS   SELINUX    RUNASUSER          FSGROUP     SUPGROUP    READONLYROOTFS   VOLUMES
 privileged   true    *      RunAsAny   RunAsAny           RunAsAny    RunAsAny    false            *
 restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs   false            configMap,downwardAPI,emptyDir,persistentVolumeClaim,projected,secret
 `
-	if got := k.ok("", "get", "psp"); got != table {
+	if got := k.OK("", "get", "psp"); got != table {
 		t.Errorf("kubectl get psp prints\n%s", got)
 	}
 	for argument, want := range map[string][]string{
@@ -256,7 +210,7 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 		"psp.spec.runAsUser":               {"ranges	<[]IDRange>", "rule	<string> -required-"},
 		"podsecuritypolicies.spec.fsGroup": {"GROUP:      policy", "VERSION:    v1beta1"},
 	} {
-		got := k.ok("", "explain", argument)
+		got := k.OK("", "explain", argument)
 		for _, text := range want {
 			if !strings.Contains(got, text) {
 				t.Errorf("kubectl explain %s prints\n%s\nwithout %s", argument, got, text)
@@ -264,33 +218,33 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 		}
 	}
 
-	k.ok(presetManifest, "apply", "--filename=-")
-	if got := k.ok("", "get", "podpresets"); !strings.HasPrefix(got, "NAME     CREATED AT\npreset   ") {
+	k.OK(presetManifest, "apply", "--filename=-")
+	if got := k.OK("", "get", "podpresets"); !strings.HasPrefix(got, "NAME     CREATED AT\npreset   ") {
 		t.Errorf("kubectl get podpresets prints\n%s", got)
 	}
-	k.ok("", "patch", "podpreset", "preset", "--type=merge", `--patch={"spec": {"env": [{"name": "B"}]}}`)
-	k.ok(presetManifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
-	k.ok("", "annotate", "podpreset", "preset", "a=b")
-	if got := k.ok("", "get", "podpreset", "preset", "--output=jsonpath={.spec.env} {.metadata.generation} {.metadata.annotations.a}"); got != `[{"name":"A","value":"1"}] 3 b` {
+	k.OK("", "patch", "podpreset", "preset", "--type=merge", `--patch={"spec": {"env": [{"name": "B"}]}}`)
+	k.OK(presetManifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
+	k.OK("", "annotate", "podpreset", "preset", "a=b")
+	if got := k.OK("", "get", "podpreset", "preset", "--output=jsonpath={.spec.env} {.metadata.generation} {.metadata.annotations.a}"); got != `[{"name":"A","value":"1"}] 3 b` {
 		t.Errorf("after patch and apply: %s", got)
 	}
-	k.fails(strings.Replace(presetManifest, "env:", "enw:", 1), []string{"apply", "--filename=-"}, `unknown field "spec.enw"`)
-	k.ok("", "delete", "podpreset", "preset")
-	k.fails("", []string{"get", "podpreset", "preset"}, `podpresets.settings.k8s.io "preset" not found`)
+	k.Fails(strings.Replace(presetManifest, "env:", "enw:", 1), []string{"apply", "--filename=-"}, `unknown field "spec.enw"`)
+	k.OK("", "delete", "podpreset", "preset")
+	k.Fails("", []string{"get", "podpreset", "preset"}, `podpresets.settings.k8s.io "preset" not found`)
 
 	// The verb of RBAC that is for policies alone.
-	k.ok("", "create", "clusterrole", "users", "--verb=use", "--resource=podsecuritypolicies", "--resource-name=restricted")
-	k.ok("", "create", "rolebinding", "users", "--clusterrole=users", "--user=alice")
+	k.OK("", "create", "clusterrole", "users", "--verb=use", "--resource=podsecuritypolicies", "--resource-name=restricted")
+	k.OK("", "create", "rolebinding", "users", "--clusterrole=users", "--user=alice")
 	for policy, want := range map[string]string{"restricted": "yes\n", "privileged": "no\n"} {
-		if got, _, _ := k.run("", "auth", "can-i", "use", "podsecuritypolicies/"+policy, "--as=alice"); got != want {
+		if got, _, _ := k.Run("", "auth", "can-i", "use", "podsecuritypolicies/"+policy, "--as=alice"); got != want {
 			t.Errorf("alice may use %s: %s", policy, got)
 		}
 	}
 
-	doomed := c.newNamespace(t, nil)
-	k.ok(presetManifest, "apply", "--filename=-", "--namespace="+doomed)
-	k.ok("", "delete", "namespace", doomed, "--timeout=60s")
-	if list, err := c.dynamic(t).Resource(settingsv1alpha1.PodPresets).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+	doomed := c.Namespace(t, nil)
+	k.OK(presetManifest, "apply", "--filename=-", "--namespace="+doomed)
+	k.OK("", "delete", "namespace", doomed, "--timeout=60s")
+	if list, err := c.Dynamic.Resource(settingsv1alpha1.PodPresets).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
 		t.Errorf("with its namespace a preset goes: %v, %v", list, err)
 	}
 }
@@ -299,17 +253,17 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 func TestRemovedAPIsAreKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	config := runtimeConfig("policy/v1beta1/podsecuritypolicies=true")
-	first := &cluster{Server: gatehousetest.StartIn(t, dir, config)}
-	policy := parsed(t, `{apiVersion: policy/v1beta1, kind: PodSecurityPolicy, metadata: {name: p}, spec: {seLinux: {rule: RunAsAny}, runAsUser: {rule: MustRunAs, ranges: [{min: 1, max: 4294967295}]},
+	config := servertest.RuntimeConfig("policy/v1beta1/podsecuritypolicies=true")
+	first := servertest.Connect(gatehousetest.StartIn(t, dir, config))
+	policy := servertest.Parsed(t, `{apiVersion: policy/v1beta1, kind: PodSecurityPolicy, metadata: {name: p}, spec: {seLinux: {rule: RunAsAny}, runAsUser: {rule: MustRunAs, ranges: [{min: 1, max: 4294967295}]},
 		supplementalGroups: {rule: RunAsAny}, fsGroup: {rule: RunAsAny}}}`)
-	made, err := first.dynamic(t).Resource(policyv1beta1.PodSecurityPolicies).Create(t.Context(), policy, metav1.CreateOptions{})
+	made, err := first.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Create(t.Context(), policy, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.Stop()
-	second := &cluster{Server: gatehousetest.StartIn(t, dir, config)}
-	found, err := second.dynamic(t).Resource(policyv1beta1.PodSecurityPolicies).Get(t.Context(), "p", metav1.GetOptions{})
+	second := servertest.Connect(gatehousetest.StartIn(t, dir, config))
+	found, err := second.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Get(t.Context(), "p", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

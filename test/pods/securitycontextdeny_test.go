@@ -7,46 +7,48 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/test/servertest"
 )
 
 func TestSecurityContextDeny(t *testing.T) {
 	t.Parallel()
-	c := clusterWith(t, simple...)
-	k := c.kubectl(t, c.newNamespace(t, nil))
-	k.fails("", []string{"run", "web", "--image=nginx", `--overrides={"spec": {"securityContext": {"runAsUser": 0, "fsGroup": 0}}}`},
+	c := clusterWith(simple...)
+	k := c.Kubectl(t, c.Namespace(t, nil))
+	k.Fails("", []string{"run", "web", "--image=nginx", `--overrides={"spec": {"securityContext": {"runAsUser": 0, "fsGroup": 0}}}`},
 		`Error from server (Forbidden): pods "web" is forbidden: [spec.securityContext.runAsUser is forbidden, spec.securityContext.fsGroup is forbidden]`)
-	k.fails(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
+	k.Fails(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
 		"initContainers": [{"name": "i", "image": "i", "securityContext": {"seLinuxOptions": {"level": "s0"}}}],
 		"containers": [{"name": "c", "image": "c", "securityContext": {"runAsNonRoot": true}}]}}`, []string{"create", "--filename=-"},
 		`spec.initContainers[0].securityContext.seLinuxOptions is forbidden`)
 
-	k.ok("", "run", "web", "--image=nginx")
+	k.OK("", "run", "web", "--image=nginx")
 	root := filepath.Join(t.TempDir(), "root.json")
 	if err := os.WriteFile(root, []byte(`{"securityContext": {"runAsUser": 0}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.fails("", []string{"debug", "web", "--image=busybox", "--profile=general", "--custom=" + root},
+	k.Fails("", []string{"debug", "web", "--image=busybox", "--profile=general", "--custom=" + root},
 		`pods "web" is forbidden: spec.ephemeralContainers[0].securityContext.runAsUser is forbidden`)
-	k.ok("", "debug", "web", "--image=busybox", "--profile=general")
+	k.OK("", "debug", "web", "--image=busybox", "--profile=general")
 }
 
 // A pod from before the plugin was on can be labelled, debugged and deleted.
 func TestSecurityContextDenyLeavesOldPodsAlone(t *testing.T) {
 	t.Parallel()
-	without := startCluster(t)
+	without := servertest.Start(t)
 	user := int64(1000)
-	old := newPod("old")
+	old := servertest.Pod("old")
 	old.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &user}
 	old.Finalizers = []string{"example.com/held"}
-	if _, err := without.client.CoreV1().Pods("default").Create(t.Context(), old, metav1.CreateOptions{}); err != nil {
+	if _, err := without.Client.CoreV1().Pods("default").Create(t.Context(), old, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	without.Stop()
 
-	k := restart(t, without, "SecurityContextDeny").kubectl(t, "default")
-	k.ok("", "label", "pod", "old", "a=b")
-	k.ok("", "debug", "old", "--image=busybox", "--profile=general")
-	k.ok("", "delete", "pod", "old", "--wait=false")
-	k.ok("", "patch", "pod", "old", "--type=json", `--patch=[{"op": "remove", "path": "/metadata/finalizers"}]`)
-	k.fails("", []string{"get", "pod", "old"}, `pods "old" not found`)
+	k := restart(t, without, "SecurityContextDeny").Kubectl(t, "default")
+	k.OK("", "label", "pod", "old", "a=b")
+	k.OK("", "debug", "old", "--image=busybox", "--profile=general")
+	k.OK("", "delete", "pod", "old", "--wait=false")
+	k.OK("", "patch", "pod", "old", "--type=json", `--patch=[{"op": "remove", "path": "/metadata/finalizers"}]`)
+	k.Fails("", []string{"get", "pod", "old"}, `pods "old" not found`)
 }

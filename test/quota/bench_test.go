@@ -17,15 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
 
 func clientOf(srv *gatehousetest.Server) *kubernetes.Clientset {
-	config := rest.CopyConfig(srv.Config)
-	config.QPS = -1
+	config := servertest.Quick(srv.Config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	return kubernetes.NewForConfigOrDie(config)
 }

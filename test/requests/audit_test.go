@@ -25,6 +25,7 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 // auditPolicy logs what the audit test does, once it is done.
@@ -107,7 +108,7 @@ func TestAuditAnnotationsAndWarnings(t *testing.T) {
 
 	// An event is written when its answer has been sent.
 	events := map[string]auditv1.Event{}
-	eventually(t, "all requests are in the audit log", func(context.Context) bool {
+	servertest.Eventually(t, "all requests to be in the audit log", func() bool {
 		data, err := os.ReadFile(auditLog)
 		if err != nil {
 			return false

@@ -2,7 +2,6 @@ package requests_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -19,6 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/test/servertest"
 )
 
 const (
@@ -247,13 +248,13 @@ func TestBadInput(t *testing.T) {
 // stored is what is in the namespace: for each object the version it has. It waits for what every namespace gets.
 func stored(t testing.TB) map[string]string {
 	objects := map[string]string{}
-	eventually(t, "the namespace has all that it gets", func(ctx context.Context) bool {
+	servertest.Eventually(t, "the namespace to have all that it gets", func() bool {
 		clear(objects)
 		for _, path := range []string{
 			configMaps, deployments, "/api/v1/namespaces/bad/secrets", "/api/v1/namespaces/bad/pods", "/api/v1/namespaces/bad/serviceaccounts",
 			"/apis/autoscaling/v1/namespaces/bad/horizontalpodautoscalers",
 		} {
-			a, err := shared.do(ctx, request{method: "GET", path: path})
+			a, err := shared.do(t.Context(), request{method: "GET", path: path})
 			var list metav1.PartialObjectMetadataList
 			if err != nil || json.NewDecoder(bytes.NewReader(a.body)).Decode(&list) != nil || a.code != http.StatusOK {
 				return false

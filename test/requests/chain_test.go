@@ -58,7 +58,7 @@ func podPhases(plugin, phase string, a admission.Attributes) string {
 func TestPhasesAndOrder(t *testing.T) {
 	namespace := shared.namespace(t, "order")
 	j := recording(t, namespace, podPhases, first, adopted, last)
-	if _, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{}); err != nil {
+	if _, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantLines(t, j.read(), "ProbeFirst admit", "ProbeAdopted admit", "ProbeLast admit", "ProbeFirst validate", "ProbeAdopted validate", "ProbeLast validate")
@@ -66,16 +66,16 @@ func TestPhasesAndOrder(t *testing.T) {
 	j = recording(t, namespace, podPhases, last)
 	first.during(t, namespace, hook{admit: forbid("not here")})
 	// The pod is invalid, too, but that is found out later.
-	_, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "invalid"}}, metav1.CreateOptions{})
+	_, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "invalid"}}, metav1.CreateOptions{})
 	wantError(t, err, http.StatusForbidden, metav1.StatusReasonForbidden, `pods "invalid" is forbidden: not here`)
 	wantLines(t, j.read())
 
 	first.during(t, namespace, hook{validate: forbid("not there")})
-	_, err = shared.client.CoreV1().Pods(namespace).Create(t.Context(), newPod("refused"), metav1.CreateOptions{})
+	_, err = shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("refused"), metav1.CreateOptions{})
 	wantError(t, err, http.StatusForbidden, metav1.StatusReasonForbidden, `pods "refused" is forbidden: not there`)
 	wantLines(t, j.read(), "ProbeLast admit")
 
-	pods, err := shared.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	pods, err := shared.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != 1 {
 		t.Errorf("stored are %v (%v), want only the pod that was admitted", pods.Items, err)
 	}
@@ -91,7 +91,7 @@ func TestMutatedObjectIsValidated(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+	_, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
 	wantError(t, err, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
 		`Pod "p" is invalid: spec.containers[0].name: Invalid value: "Not_A_Label": `+strings.Join(validation.IsDNS1123Label("Not_A_Label"), ""))
 	wantLines(t, j.read(), "ProbeLast admit")
@@ -117,7 +117,7 @@ func TestFinalState(t *testing.T) {
 	}, last)
 	pod := newPod("")
 	pod.GenerateName = "p-"
-	if _, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantLines(t, j.read(),
@@ -125,7 +125,7 @@ func TestFinalState(t *testing.T) {
 		`validate: name true uid true time true restart "Always" phase "Pending" qos "BestEffort"`)
 
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	if _, err := shared.client.CoreV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+	if _, err := shared.Client.CoreV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantLines(t, j.read(),
@@ -165,12 +165,12 @@ func TestAdoptedPlugin(t *testing.T) {
 		}
 		return nil
 	}})
-	pod, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+	pod, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantLines(t, seen.read(), "adopted, admit: *core.Pod of 2 containers", "last, admit: *v1.Pod pulls Always", "adopted, validate: *core.Pod")
-	stored, err := shared.client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{})
+	stored, err := shared.Client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,21 +11,15 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
 
-// deadline bounds every wait for something that the server does in the background, pollInterval is how often it is asked.
-const (
-	deadline     = 20 * time.Second
-	pollInterval = 10 * time.Millisecond
-)
+var suite servertest.Suite
 
 // shared is the one server of most tests, each of which keeps to namespaces and names of its own.
 var shared *api
@@ -35,37 +29,29 @@ var log = &buffer{}
 
 // api is a server and the ways to speak to it.
 type api struct {
-	*gatehousetest.Server
-	client   kubernetes.Interface
-	dynamic  dynamic.Interface
+	*servertest.Cluster
 	admin    *http.Client // presents the administrator's certificate
 	stranger *http.Client // presents none
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	captureLog()
+	suite.Cleanup(func() {
+		if suite.Failed() {
+			fmt.Fprintf(os.Stderr, "the servers' log ends with:\n%s\n", log.tail(8000))
+		}
+	})
 	dir, err := os.MkdirTemp("", "requests-")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		suite.Fatal(err)
 	}
-	main := &mainTB{}
-	shared = start(main, withProbes, withAudit(dir))
-	code := m.Run()
-	main.cleanUp()
-	os.RemoveAll(dir)
-	if code != 0 {
-		fmt.Fprintf(os.Stderr, "the servers' log ends with:\n%s\n", log.tail(8000))
-	}
-	os.Exit(code)
+	suite.Cleanup(func() { os.RemoveAll(dir) })
+	shared = start(&suite, withProbes, withAudit(dir))
+	os.Exit(suite.Run(m))
 }
 
 func start(t testing.TB, options ...gatehousetest.Option) *api {
-	s := &api{Server: gatehousetest.Start(t, options...)}
-	config := rest.CopyConfig(s.Config)
-	config.QPS = -1
-	s.client, s.dynamic = kubernetes.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(config)
+	s := &api{Cluster: servertest.Start(t, options...)}
 	var err error
 	if s.admin, err = rest.HTTPClientFor(s.Config); err != nil {
 		t.Fatal(err)
@@ -74,35 +60,6 @@ func start(t testing.TB, options ...gatehousetest.Option) *api {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// mainTB is a testing.TB for the server that TestMain starts, which is no test's own. Methods that it doesn't have
-// are nobody's to call.
-type mainTB struct {
-	testing.TB
-	cleanups []func()
-}
-
-func (*mainTB) Helper()            {}
-func (m *mainTB) Cleanup(f func()) { m.cleanups = append(m.cleanups, f) }
-
-func (m *mainTB) cleanUp() {
-	for i := len(m.cleanups) - 1; i >= 0; i-- {
-		m.cleanups[i]()
-	}
-}
-
-func (m *mainTB) Fatal(args ...any) { m.Fatalf("%s", fmt.Sprint(args...)) }
-
-func (m *mainTB) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n%s\n", append(args, log.tail(8000))...)
-	m.cleanUp()
-	os.Exit(1)
-}
-
-func (*mainTB) Errorf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
-	os.Exit(1)
 }
 
 func captureLog() {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
+
+	"gatehouse.dev/test/servertest"
 )
 
 // mark is a mutation that tells by what it was made.
@@ -61,7 +63,7 @@ func TestMutationIsStored(t *testing.T) {
 			if got := answered.Spec.Template.Annotations["marked-in"]; got != string(test.operation) {
 				t.Errorf("the answer is marked %q, want %s", got, test.operation)
 			}
-			stored, err := shared.client.AppsV1().Deployments(namespace).Get(t.Context(), answered.Name, metav1.GetOptions{})
+			stored, err := shared.Client.AppsV1().Deployments(namespace).Get(t.Context(), answered.Name, metav1.GetOptions{})
 			if strings.HasSuffix(path, "dryRun=All") {
 				if !apierrors.IsNotFound(err) {
 					t.Errorf("a dry run has stored %v (%v)", stored, err)
@@ -89,7 +91,7 @@ func TestMutationsAndFieldManagers(t *testing.T) {
 		}
 		return nil
 	}})
-	maps := shared.client.CoreV1().ConfigMaps(namespace)
+	maps := shared.Client.CoreV1().ConfigMaps(namespace)
 	force := false
 	apply := func(data string) (*corev1.ConfigMap, error) {
 		return maps.Patch(t.Context(), "a", types.ApplyPatchType, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{%s}}`, data),
@@ -162,7 +164,7 @@ func TestMutatedObjectIsDefaulted(t *testing.T) {
 		}
 		return nil
 	}})
-	pod, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+	pod, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,8 +182,8 @@ func TestCustomResourceIsMutated(t *testing.T) {
 		`"size":{"type":"integer"}}},"status"`, `"size":{"type":"integer"},"marked-in":{"type":"string"}}},"status"`).Replace(crd)
 	shared.send(t, request{method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", contentType: jsonType, body: []byte(definition)}).wantCode(t, http.StatusCreated)
 	path := "/apis/custom.example.com/v1/namespaces/custom/marks"
-	eventually(t, "the custom resource is served", func(ctx context.Context) bool {
-		a, err := shared.do(ctx, request{method: "GET", path: path})
+	servertest.Eventually(t, "the custom resource to be served", func() bool {
+		a, err := shared.do(t.Context(), request{method: "GET", path: path})
 		return err == nil && a.code == http.StatusOK
 	})
 	object := `{"apiVersion":"custom.example.com/v1","kind":"Mark","metadata":{"name":"m"},"spec":{"size":1}}`

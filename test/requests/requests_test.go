@@ -1,8 +1,6 @@
 package requests_test
 
-import (
-	"testing"
-)
+import "testing"
 
 // TestTable sends the requests of the table, in order, since later ones work on what earlier ones have made.
 func TestTable(t *testing.T) {

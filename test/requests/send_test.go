@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // request is one HTTP request as it goes over the wire.
@@ -127,16 +126,5 @@ func (a answer) wantCode(t testing.TB, code int) {
 	t.Helper()
 	if a.code != code {
 		t.Fatalf("the answer is %s, want %d", a, code)
-	}
-}
-
-// eventually polls until done says so; it is for what the server does in the background.
-func eventually(t testing.TB, what string, done func(ctx context.Context) bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), pollInterval, deadline, true, func(ctx context.Context) (bool, error) {
-		return done(ctx), nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
 	}
 }

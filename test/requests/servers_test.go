@@ -52,13 +52,13 @@ func TestNamespaceAutoProvision(t *testing.T) {
 	}
 	wantMissing := func(namespace string) {
 		t.Helper()
-		if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := s.Client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the namespace %s: %v, want none", namespace, err)
 		}
 	}
 
 	create("made", "").wantCode(t, http.StatusCreated)
-	namespace, err := s.client.CoreV1().Namespaces().Get(t.Context(), "made", metav1.GetOptions{})
+	namespace, err := s.Client.CoreV1().Namespaces().Get(t.Context(), "made", metav1.GetOptions{})
 	if err != nil || namespace.Status.Phase != corev1.NamespaceActive {
 		t.Errorf("the namespace is %v: %v", namespace, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
@@ -127,6 +128,12 @@ func (e entry) request() (request, error) {
 	}
 	return r, nil
 }
+
+// What the server does in the background is asked for this often, and for this long.
+const (
+	pollInterval = 10 * time.Millisecond
+	deadline     = 20 * time.Second
+)
 
 // run sends the entry's request and says how the answer disagrees, nil where it agrees.
 func (e entry) run(ctx context.Context, s *api, saved map[string]string) error {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/test/servertest"
 )
 
 // crd is a definition with a scale subresource.
@@ -52,15 +54,15 @@ func TestTypes(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = shared.do(context.Background(), request{method: "DELETE", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.types.example.com"})
 	})
-	eventually(t, "the custom resource is served", func(ctx context.Context) bool {
-		a, err := shared.do(ctx, request{method: "GET", path: gadgets})
+	servertest.Eventually(t, "the custom resource to be served", func() bool {
+		a, err := shared.do(t.Context(), request{method: "GET", path: gadgets})
 		return err == nil && a.code == http.StatusOK
 	})
 
 	// What controllers make in the namespace would be seen, too.
-	eventually(t, "the namespace has all that it gets", func(ctx context.Context) bool {
-		account, err := shared.do(ctx, request{method: "GET", path: core + "serviceaccounts/default"})
-		certificate, err2 := shared.do(ctx, request{method: "GET", path: core + "configmaps/kube-root-ca.crt"})
+	servertest.Eventually(t, "the namespace to have all that it gets", func() bool {
+		account, err := shared.do(t.Context(), request{method: "GET", path: core + "serviceaccounts/default"})
+		certificate, err2 := shared.do(t.Context(), request{method: "GET", path: core + "configmaps/kube-root-ca.crt"})
 		return err == nil && err2 == nil && account.code == http.StatusOK && certificate.code == http.StatusOK
 	})
 	j := recording(t, namespace, describeTypes, last)

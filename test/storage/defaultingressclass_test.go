@@ -3,6 +3,8 @@ package storage_test
 import (
 	"fmt"
 	"testing"
+
+	"gatehouse.dev/test/servertest"
 )
 
 func TestDefaultIngressClass(t *testing.T) {
@@ -11,27 +13,27 @@ func TestDefaultIngressClass(t *testing.T) {
 		class = `{"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "%s"%s}, "spec": {"controller": "example.com/c"}}`
 		marks = `, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}`
 	)
-	c := startCluster(t)
-	k := c.kubectl(t, c.newNamespace(t))
+	c := servertest.Start(t)
+	k := c.Kubectl(t, c.Namespace(t, nil))
 	number := 0
 	newIngress := func(args ...string) string {
 		number++
 		name := fmt.Sprint("i", number)
-		k.ok("", append([]string{"create", "ingress", name, "--rule=example.com/*=web:80"}, args...)...)
-		return k.ok("", "get", "ingress", name, "--output=jsonpath={.spec.ingressClassName}")
+		k.OK("", append([]string{"create", "ingress", name, "--rule=example.com/*=web:80"}, args...)...)
+		return k.OK("", "get", "ingress", name, "--output=jsonpath={.spec.ingressClassName}")
 	}
-	k.ok(fmt.Sprintf(class, "plain", ""), "create", "--filename=-")
+	k.OK(fmt.Sprintf(class, "plain", ""), "create", "--filename=-")
 	if got := newIngress(); got != "" {
 		t.Errorf("with no default class, an Ingress has class %q", got)
 	}
-	k.ok(fmt.Sprintf(class, "usual", marks), "create", "--filename=-")
-	eventually(t, "usual is the default class", func() bool { return newIngress() == "usual" })
+	k.OK(fmt.Sprintf(class, "usual", marks), "create", "--filename=-")
+	servertest.Eventually(t, "usual to be the default class", func() bool { return newIngress() == "usual" })
 	if got := newIngress("--class=plain"); got != "plain" {
 		t.Errorf("an Ingress that names a class has class %q", got)
 	}
 	if got := newIngress("--annotation=kubernetes.io/ingress.class=other"); got != "" {
 		t.Errorf("an Ingress that names a class by annotation has class %q", got)
 	}
-	k.ok("", "delete", "ingressclass", "usual")
-	eventually(t, "there is no default class", func() bool { return newIngress() == "" })
+	k.OK("", "delete", "ingressclass", "usual")
+	servertest.Eventually(t, "no default class", func() bool { return newIngress() == "" })
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
 
 func TestEventRateLimit(t *testing.T) {
@@ -21,7 +22,7 @@ func TestEventRateLimit(t *testing.T) {
 			"reportingController": "example.com/c", "reportingInstance": "i", "action": "a", "reason": "r", "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z"}`
 		burst = 5
 	)
-	c := startCluster(t, gatehousetest.WithPlugins("EventRateLimit"), configured(t, map[string]string{"EventRateLimit": fmt.Sprintf(`
+	c := servertest.Start(t, gatehousetest.WithPlugins("EventRateLimit"), servertest.Configured(t, map[string]string{"EventRateLimit": fmt.Sprintf(`
 apiVersion: eventratelimit.admission.k8s.io/v1alpha1
 kind: Configuration
 limits:
@@ -45,7 +46,7 @@ limits:
 		}
 		return response.StatusCode, response.Header.Get("Retry-After"), string(content)
 	}
-	namespace := c.newNamespace(t)
+	namespace := c.Namespace(t, nil)
 
 	began, created, refused := time.Now(), 0, 0
 	for i := range 40 {
@@ -77,15 +78,15 @@ limits:
 			t.Errorf("a dry run: %d %s", code, body)
 		}
 	}
-	other := c.newNamespace(t)
+	other := c.Namespace(t, nil)
 	for range burst {
 		if code, _, body := post("api/v1", other, core, ""); code != http.StatusCreated {
 			t.Errorf("another namespace: %d %s", code, body)
 		}
 	}
 	// kubectl comes again when it is told to.
-	k := c.kubectl(t, other)
+	k := c.Kubectl(t, other)
 	for range 2 {
-		k.ok(fmt.Sprintf(core, other), "create", "--filename=-")
+		k.OK(fmt.Sprintf(core, other), "create", "--filename=-")
 	}
 }

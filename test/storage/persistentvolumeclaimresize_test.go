@@ -3,6 +3,8 @@ package storage_test
 import (
 	"fmt"
 	"testing"
+
+	"gatehouse.dev/test/servertest"
 )
 
 func TestPersistentVolumeClaimResize(t *testing.T) {
@@ -12,20 +14,20 @@ func TestPersistentVolumeClaimResize(t *testing.T) {
 			"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`
 		noSupport = `persistentvolumeclaims "data" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize`
 	)
-	c := startCluster(t)
-	k := c.kubectl(t, c.newNamespace(t))
+	c := servertest.Start(t)
+	k := c.Kubectl(t, c.Namespace(t, nil))
 	to := func(size string) []string {
 		return []string{"patch", "pvc", "data", `--patch={"spec": {"resources": {"requests": {"storage": "` + size + `"}}}}`}
 	}
-	k.ok(bound, "create", "--filename=-")
+	k.OK(bound, "create", "--filename=-")
 	// A claim that isn't bound can't change at all, and the API says so before the plugin would.
-	k.fails("", to("2Gi"), `The PersistentVolumeClaim "data" is invalid: spec: Forbidden: spec is immutable after creation except resources.requests`)
-	k.ok("", "patch", "pvc", "data", "--subresource=status", `--patch={"status": {"phase": "Bound"}}`)
-	k.fails("", to("2Gi"), noSupport)
-	k.ok(fmt.Sprintf(storageClass, "disk"), "create", "--filename=-")
-	k.fails("", to("2Gi"), noSupport)
+	k.Fails("", to("2Gi"), `The PersistentVolumeClaim "data" is invalid: spec: Forbidden: spec is immutable after creation except resources.requests`)
+	k.OK("", "patch", "pvc", "data", "--subresource=status", `--patch={"status": {"phase": "Bound"}}`)
+	k.Fails("", to("2Gi"), noSupport)
+	k.OK(fmt.Sprintf(storageClass, "disk"), "create", "--filename=-")
+	k.Fails("", to("2Gi"), noSupport)
 	// As soon as the administrator allows it, whatever the cache shows.
-	k.ok("", "patch", "storageclass", "disk", `--patch={"allowVolumeExpansion": true}`)
-	k.ok("", to("2Gi")...)
-	k.ok("", "annotate", "pvc", "data", "of=no interest")
+	k.OK("", "patch", "storageclass", "disk", `--patch={"allowVolumeExpansion": true}`)
+	k.OK("", to("2Gi")...)
+	k.OK("", "annotate", "pvc", "data", "of=no interest")
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gatehouse.dev/test/servertest"
 )
 
 // goes is how long an object may stay after its last use.
@@ -43,16 +45,12 @@ func newVolume(name string) *corev1.PersistentVolume {
 
 // podWith makes a pod that has a claim as a volume, on a node unless that is empty.
 func podWith(name, claim, node string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			NodeName:   node,
-			Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-			}}},
-		},
-	}
+	pod := servertest.Pod(name)
+	pod.Spec.NodeName = node
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}}
+	return pod
 }
 
 var atOnce = metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
@@ -70,21 +68,21 @@ func must[T any](object T, err error) func(testing.TB) T {
 // A claim stays as long as a pod has it, and goes within a second after.
 func TestClaimsInUse(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t)
-	k := c.kubectl(t, c.newNamespace(t))
-	claims, pods := c.client.CoreV1().PersistentVolumeClaims(k.namespace), c.client.CoreV1().Pods(k.namespace)
+	c := servertest.Start(t)
+	k := c.Kubectl(t, c.Namespace(t, nil))
+	claims, pods := c.Client.CoreV1().PersistentVolumeClaims(k.Namespace), c.Client.CoreV1().Pods(k.Namespace)
 	h := watching(t, claims.Watch, pods.Watch)
 	for name, test := range map[string]struct {
 		pod *corev1.Pod
 		// end ends the use, however pods do that.
 		end func(t *testing.T, pod string)
 	}{
-		"deleted":  {podWith("deleted", "deleted", "node-1"), func(t *testing.T, pod string) { k.ok("", "delete", "pod", pod, "--force") }},
+		"deleted":  {podWith("deleted", "deleted", "node-1"), func(t *testing.T, pod string) { k.OK("", "delete", "pod", pod, "--force") }},
 		"no grace": {podWith("no-grace", "no-grace", "node-1"), func(t *testing.T, pod string) { must(struct{}{}, pods.Delete(t.Context(), pod, atOnce))(t) }},
 		// A pod that is done keeps its claims until it is deleted.
 		"done": {podWith("done", "done", "node-1"), func(t *testing.T, pod string) {
-			k.ok("", "patch", "pod", pod, "--subresource=status", `--patch={"status": {"phase": "Succeeded"}}`)
-			k.ok("", "delete", "pod", pod, "--force")
+			k.OK("", "patch", "pod", pod, "--subresource=status", `--patch={"status": {"phase": "Succeeded"}}`)
+			k.OK("", "delete", "pod", pod, "--force")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,11 +92,11 @@ func TestClaimsInUse(t *testing.T) {
 				t.Errorf("finalizers %q, want %q", claim.Finalizers, want)
 			}
 			pod := must(pods.Create(t.Context(), test.pod, metav1.CreateOptions{}))(t)
-			k.ok("", "delete", "pvc", name, "--wait=false")
+			k.OK("", "delete", "pvc", name, "--wait=false")
 			// Whatever makes the controller look at it.
-			k.ok("", "label", "pvc", name, "looked=at")
-			k.ok("", "label", "pod", name, "looked=at")
-			if got := k.ok("", "get", "pvc", name, "--no-headers"); !strings.Contains(got, "Terminating") {
+			k.OK("", "label", "pvc", name, "looked=at")
+			k.OK("", "label", "pod", name, "looked=at")
+			if got := k.OK("", "get", "pvc", name, "--no-headers"); !strings.Contains(got, "Terminating") {
 				t.Errorf("got %s", got)
 			}
 			test.end(t, name)
@@ -140,21 +138,21 @@ func TestClaimsInUse(t *testing.T) {
 
 func TestVolumesInUse(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t)
-	k := c.kubectl(t, c.newNamespace(t))
-	volumes := c.client.CoreV1().PersistentVolumes()
+	c := servertest.Start(t)
+	k := c.Kubectl(t, c.Namespace(t, nil))
+	volumes := c.Client.CoreV1().PersistentVolumes()
 	h := watching(t, volumes.Watch)
 	volume := must(volumes.Create(t.Context(), newVolume("v"), metav1.CreateOptions{}))(t)
 	if want := []string{"kubernetes.io/pv-protection"}; !slices.Equal(volume.Finalizers, want) {
 		t.Errorf("finalizers %q, want %q", volume.Finalizers, want)
 	}
 	// Whoever binds claims to volumes says so.
-	k.ok("", "patch", "pv", "v", "--subresource=status", `--patch={"status": {"phase": "Bound"}}`)
-	k.ok("", "delete", "pv", "v", "--wait=false")
-	k.ok("", "label", "pv", "v", "looked=at")
+	k.OK("", "patch", "pv", "v", "--subresource=status", `--patch={"status": {"phase": "Bound"}}`)
+	k.OK("", "delete", "pv", "v", "--wait=false")
+	k.OK("", "label", "pv", "v", "looked=at")
 	must(volumes.Get(t.Context(), "v", metav1.GetOptions{}))(t)
 	released := time.Now()
-	k.ok("", "patch", "pv", "v", "--subresource=status", `--patch={"status": {"phase": "Released"}}`)
+	k.OK("", "patch", "pv", "v", "--subresource=status", `--patch={"status": {"phase": "Released"}}`)
 	patched := time.Now()
 	if gone := h.waitFor(h.gone, "the volume", volume.UID); gone.at.Before(released) || gone.at.Sub(patched) > goes {
 		t.Errorf("the volume went %v after it was released", gone.at.Sub(patched))
@@ -163,9 +161,9 @@ func TestVolumesInUse(t *testing.T) {
 
 func TestVolumeAttributesClassesInUse(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t)
-	k := c.kubectl(t, c.newNamespace(t))
-	classes, claims := c.client.StorageV1().VolumeAttributesClasses(), c.client.CoreV1().PersistentVolumeClaims(k.namespace)
+	c := servertest.Start(t)
+	k := c.Kubectl(t, c.Namespace(t, nil))
+	classes, claims := c.Client.StorageV1().VolumeAttributesClasses(), c.Client.CoreV1().PersistentVolumeClaims(k.Namespace)
 	h := watching(t, classes.Watch, claims.Watch)
 	class := must(classes.Create(t.Context(), &storagev1.VolumeAttributesClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "example.com/disk", Parameters: map[string]string{"iops": "1000"},
@@ -178,13 +176,13 @@ func TestVolumeAttributesClassesInUse(t *testing.T) {
 	claim := must(claims.Create(t.Context(), template, metav1.CreateOptions{}))(t)
 	// The controller of classes asks its caches only. That they show the claim is seen by what another controller, with the same cache, does: a claim from before the
 	// plugin was enabled gets its finalizer.
-	k.ok("", "patch", "pvc", "c", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
-	eventually(t, "the claim has its finalizer again", func() bool {
+	k.OK("", "patch", "pvc", "c", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
+	servertest.Eventually(t, "the claim to have its finalizer again", func() bool {
 		return len(must(claims.Get(t.Context(), "c", metav1.GetOptions{}))(t).Finalizers) == 1
 	})
-	k.ok("", "delete", "volumeattributesclass", "fast", "--wait=false")
+	k.OK("", "delete", "volumeattributesclass", "fast", "--wait=false")
 	must(classes.Get(t.Context(), "fast", metav1.GetOptions{}))(t)
-	k.ok("", "delete", "pvc", "c", "--wait=false")
+	k.OK("", "delete", "pvc", "c", "--wait=false")
 	ended, gone := h.waitFor(h.gone, "the claim", claim.UID), h.waitFor(h.gone, "the class", class.UID)
 	if gone.revision < ended.revision {
 		t.Error("the class was gone before the claim")
@@ -205,9 +203,9 @@ func TestNoStartedPodLosesItsClaim(t *testing.T) {
 		rounds      = 200
 		podsOfClaim = 3
 	)
-	c := startCluster(t)
-	namespace := c.newNamespace(t)
-	claims, pods := c.client.CoreV1().PersistentVolumeClaims(namespace), c.client.CoreV1().Pods(namespace)
+	c := servertest.Start(t)
+	namespace := c.Namespace(t, nil)
+	claims, pods := c.Client.CoreV1().PersistentVolumeClaims(namespace), c.Client.CoreV1().Pods(namespace)
 	h := watching(t, claims.Watch, pods.Watch)
 
 	type run struct {

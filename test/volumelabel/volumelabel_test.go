@@ -3,12 +3,9 @@ package volumelabel_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,19 +13,15 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/test/volumelabel/cloudtest"
 )
 
-const admissionConfig = `apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-- name: PersistentVolumeLabel
-  configuration:
-    apiVersion: gatehouse.dev/v1alpha1
-    kind: PersistentVolumeLabelConfiguration
-    aws: {region: us-east-1, endpoint: %s, certificateAuthorityFile: %s, credentialsFile: %s}
-    gce: {project: %s, region: us-central1, endpoint: %s/compute/v1, certificateAuthorityFile: %s, credentialsFile: %s}
+const configuration = `
+apiVersion: gatehouse.dev/v1alpha1
+kind: PersistentVolumeLabelConfiguration
+aws: {region: us-east-1, endpoint: %s, certificateAuthorityFile: %s, credentialsFile: %s}
+gce: {project: %s, region: us-central1, endpoint: %s/compute/v1, certificateAuthorityFile: %s, credentialsFile: %s}
 `
 
 // volume is a manifest; source and metadata are in YAML's flow style.
@@ -39,13 +32,17 @@ func volume(name, source, metadata string) string {
 func TestPersistentVolumeLabel(t *testing.T) {
 	ec2 := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a", "vol-2": "us-east-1b"})
 	gce := cloudtest.GCE(t, cloudtest.Disk{Name: "zonal", Zone: "us-central1-b"}, cloudtest.Disk{Name: "regional", Replicas: []string{"us-central1-c", "us-central1-a"}})
-	file := filepath.Join(t.TempDir(), "admission.yaml")
-	content := fmt.Appendf(nil, admissionConfig, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile, cloudtest.Project, gce.URL, gce.AuthorityFile, gce.CredentialsFile)
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
+	clouds := fmt.Sprintf(configuration, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile, cloudtest.Project, gce.URL, gce.AuthorityFile, gce.CredentialsFile)
+	c := servertest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"), servertest.Configured(t, map[string]string{"PersistentVolumeLabel": clouds}))
+	k := c.Kubectl(t, "default")
+	// says wants kubectl to print this, and nothing else, whether it succeeds or not.
+	says := func(want, stdin string, args ...string) {
+		t.Helper()
+		stdout, stderr, _ := k.Run(stdin, args...)
+		if got := stderr + stdout; got != want {
+			t.Errorf("kubectl %s prints\n%s\nwant\n%s", strings.Join(args, " "), got, want)
+		}
 	}
-	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"), func(c *server.Config) { c.Admission.ConfigFile = file })
-	k := kubectl{t, srv.Kubeconfig, t.TempDir()}
 
 	const columns = `--output=jsonpath={.metadata.labels.topology\.kubernetes\.io/region} {.metadata.labels.topology\.kubernetes\.io/zone}{range .spec.nodeAffinity.required.nodeSelectorTerms[*]}{range .matchExpressions[*]} {.key} {.operator} {.values}{end}{end}`
 	for name, test := range map[string]struct{ source, want string }{
@@ -54,25 +51,25 @@ func TestPersistentVolumeLabel(t *testing.T) {
 		"regional": {"gcePersistentDisk: {pdName: regional}", `us-central1 us-central1-a__us-central1-c topology.kubernetes.io/region In ["us-central1"] topology.kubernetes.io/zone In ["us-central1-a","us-central1-c"]`},
 		"path":     {"hostPath: {path: /data}", " "},
 	} {
-		k.says("persistentvolume/"+name+" created (server dry run)\n", volume(name, test.source, ""), "create", "--dry-run=server", "--filename=-")
-		k.says("persistentvolume/"+name+" created\n", volume(name, test.source, ""), "apply", "--filename=-")
-		k.says(test.want, "", "get", "persistentvolume", name, columns)
-		k.says("persistentvolume/"+name+" unchanged\n", volume(name, test.source, ""), "apply", "--filename=-")
-		k.says("persistentvolume/"+name+" labeled\n", "", "label", "persistentvolume", name, "app=db")
+		says("persistentvolume/"+name+" created (server dry run)\n", volume(name, test.source, ""), "create", "--dry-run=server", "--filename=-")
+		says("persistentvolume/"+name+" created\n", volume(name, test.source, ""), "apply", "--filename=-")
+		says(test.want, "", "get", "persistentvolume", name, columns)
+		says("persistentvolume/"+name+" unchanged\n", volume(name, test.source, ""), "apply", "--filename=-")
+		says("persistentvolume/"+name+" labeled\n", "", "label", "persistentvolume", name, "app=db")
 	}
 
 	// Refused, with the cloud's reason; nothing is stored.
-	k.says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error querying AWS EBS volume vol-3: InvalidVolume.NotFound: The volume 'vol-3' does not exist.`+"\n",
+	says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error querying AWS EBS volume vol-3: InvalidVolume.NotFound: The volume 'vol-3' does not exist.`+"\n",
 		volume("none", "awsElasticBlockStore: {volumeID: vol-3}", ""), "create", "--filename=-")
-	k.says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error querying GCE PD volume none: GCE persistent disk not found: diskName="none" region="us-central1"`+"\n",
+	says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error querying GCE PD volume none: GCE persistent disk not found: diskName="none" region="us-central1"`+"\n",
 		volume("none", "gcePersistentDisk: {pdName: none}", ""), "create", "--filename=-")
-	k.says(`Error from server (NotFound): persistentvolumes "none" not found`+"\n", "", "get", "persistentvolume", "none")
+	says(`Error from server (NotFound): persistentvolumes "none" not found`+"\n", "", "get", "persistentvolume", "none")
 
 	// A label that contradicts the cloud is the user's; a throttling cloud is waited for.
 	ec2.Next(cloudtest.Repeat(2, cloudtest.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."))...)
-	k.says(`Warning: metadata.labels[topology.kubernetes.io/zone]: is "us-east-1a", but the volume is in "us-east-1b": no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it`+"\npersistentvolume/wrong created\n",
+	says(`Warning: metadata.labels[topology.kubernetes.io/zone]: is "us-east-1a", but the volume is in "us-east-1b": no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it`+"\npersistentvolume/wrong created\n",
 		volume("wrong", "awsElasticBlockStore: {volumeID: vol-2}", ", labels: {topology.kubernetes.io/zone: us-east-1a}"), "create", "--filename=-")
-	k.says(`us-east-1 us-east-1a topology.kubernetes.io/region In ["us-east-1"] topology.kubernetes.io/zone In ["us-east-1b"]`, "", "get", "persistentvolume", "wrong", columns)
+	says(`us-east-1 us-east-1a topology.kubernetes.io/region In ["us-east-1"] topology.kubernetes.io/zone In ["us-east-1b"]`, "", "get", "persistentvolume", "wrong", columns)
 
 	// Secrets are in neither the log nor what kubectl printed, which is known.
 	logged := log.String()
@@ -87,29 +84,6 @@ func TestPersistentVolumeLabel(t *testing.T) {
 		}
 	}
 }
-
-// kubectl is the real one, as the administrator and with a home of its own.
-type kubectl struct {
-	t                testing.TB
-	kubeconfig, home string
-}
-
-// says wants the command to print this, and nothing else, whether it succeeds or not.
-func (k kubectl) says(want, stdin string, args ...string) {
-	k.t.Helper()
-	binary, err := kubectlBinary()
-	if err != nil {
-		k.t.Fatalf("building kubectl: %v", err)
-	}
-	run := exec.CommandContext(k.t.Context(), strings.TrimSpace(string(binary)), args...)
-	run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.home, "KUBECONFIG=" + k.kubeconfig}
-	run.Stdin = strings.NewReader(stdin)
-	if out, _ := run.CombinedOutput(); string(out) != want {
-		k.t.Errorf("kubectl %s prints\n%s\nwant\n%s", strings.Join(args, " "), out, want)
-	}
-}
-
-var kubectlBinary = sync.OnceValues(func() ([]byte, error) { return exec.Command("go", "tool", "-n", "kubectl").Output() })
 
 // log is what the server logs.
 var log logBuffer
@@ -132,7 +106,6 @@ func (l *logBuffer) String() string {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	klog.LogToStderr(false)
 	klog.SetOutput(&log)
 	os.Exit(m.Run())

@@ -7,12 +7,12 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
 
 // A webhook has at most 64 match conditions: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go validateMatchConditions.
 func TestMatchConditions(t *testing.T) {
-	webhooks := clientOf(gatehousetest.Start(t).Config).AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	webhooks := servertest.Start(t).Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	url, none := "https://example.com", admissionregistrationv1.SideEffectClassNone
 	with := func(conditions int) *validatingV1 {
 		w := admissionregistrationv1.ValidatingWebhook{

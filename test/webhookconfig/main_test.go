@@ -5,46 +5,17 @@ package webhookconfig_test
 
 import (
 	"encoding/json"
-	"io"
-	"os"
 	"sync"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
-// deadline bounds every wait for something that the server does in the background, pollInterval is how often it is asked.
-const (
-	deadline     = 20 * time.Second
-	pollInterval = 10 * time.Millisecond
-)
-
-func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	os.Exit(m.Run())
-}
-
-// withRuntimeConfig is --runtime-config.
-func withRuntimeConfig(config map[string]string) gatehousetest.Option {
-	return func(c *server.Config) { c.API.APIEnablement.RuntimeConfig = config }
-}
-
-// clientOf returns a client of a server, without a limit to its requests.
-func clientOf(config *rest.Config) *kubernetes.Clientset {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return kubernetes.NewForConfigOrDie(config)
-}
+func TestMain(m *testing.M) { new(servertest.Suite).Main(m) }
 
 // parse reads an object, in YAML.
 func parse[O any](t testing.TB, text string) *O {

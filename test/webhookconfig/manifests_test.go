@@ -1,7 +1,6 @@
 package webhookconfig_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -14,12 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/plugins"
-	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -36,15 +33,10 @@ func newDirectories(t *testing.T) directories { return directories{t.TempDir(), 
 // configured gives the plugins their directories.
 func (d directories) configured(t *testing.T) gatehousetest.Option {
 	t.Helper()
-	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
-	for plugin, dir := range map[string]string{mutatingPlugin: d.mutating, validatingPlugin: d.validating} {
-		text += fmt.Sprintf("- name: %s\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: %q}\n", plugin, dir)
+	configuration := func(dir string) string {
+		return fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: %q}", dir)
 	}
-	file := filepath.Join(t.TempDir(), "admission.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return func(c *server.Config) { c.Admission.ConfigFile = file }
+	return servertest.Configured(t, map[string]string{mutatingPlugin: configuration(d.mutating), validatingPlugin: configuration(d.validating)})
 }
 
 // put writes a file by a rename.
@@ -77,22 +69,10 @@ func validatingManifest(name string, backend *webhooktest.Server, resources stri
 	return manifestOf("ValidatingWebhookConfiguration", name, backend, resources)
 }
 
-// eventually asks until what is wanted is so.
-func eventually(t *testing.T, what string, so func(context.Context) error) {
-	t.Helper()
-	var last error
-	if err := wait.PollUntilContextTimeout(t.Context(), pollInterval, deadline, true, func(ctx context.Context) (bool, error) {
-		last = so(ctx)
-		return last == nil, nil
-	}); err != nil {
-		t.Fatalf("%s: %v", what, last)
-	}
-}
-
 // create creates a ConfigMap, without storing it.
-func create(ctx context.Context, client kubernetes.Interface) (*corev1.ConfigMap, error) {
+func create(t *testing.T, client kubernetes.Interface) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"}}
-	return client.CoreV1().ConfigMaps("default").Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 // Webhooks of manifests are called from the first request on, are not to be seen in the API, and go and come with the files:
@@ -102,10 +82,10 @@ func TestManifestsInForce(t *testing.T) {
 	labelling := webhooktest.New(t, webhooktest.Patch(`[{"op": "add", "path": "/metadata/labels", "value": {"by": "manifest"}}]`))
 	dirs := newDirectories(t)
 	put(t, dirs.validating, "a.yaml", validatingManifest("deny", denying, "configmaps"))
-	client := clientOf(gatehousetest.Start(t, dirs.configured(t)).Config)
+	client := servertest.Start(t, dirs.configured(t)).Client
 
 	const denied = `admission webhook "deny.example.com" denied the request: no`
-	if _, err := create(t.Context(), client); err == nil || err.Error() != denied {
+	if _, err := create(t, client); err == nil || err.Error() != denied {
 		t.Errorf("the first request: error is %v, want %s", err, denied)
 	}
 	list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
@@ -121,8 +101,8 @@ func TestManifestsInForce(t *testing.T) {
 	if err := os.Remove(filepath.Join(dirs.validating, "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another webhook", func(ctx context.Context) error {
-		made, err := create(ctx, client)
+	servertest.Retry(t, "another webhook", func() error {
+		made, err := create(t, client)
 		if err == nil && made.Labels["by"] != "manifest" {
 			err = fmt.Errorf("labels are %v", made.Labels)
 		}
@@ -135,16 +115,16 @@ func TestManifestsComeFirst(t *testing.T) {
 	first, second := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no")), webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no"))
 	dirs := newDirectories(t)
 	put(t, dirs.validating, "a.yaml", validatingManifest("zz-static", first, "configmaps"))
-	client := clientOf(gatehousetest.Start(t, dirs.configured(t)).Config)
+	client := servertest.Start(t, dirs.configured(t)).Client
 
 	api := parse[validatingV1](t, validatingManifest("aa-api", second, "configmaps"))
 	api.Name = "aa-api"
 	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), api, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both webhooks", func(ctx context.Context) error {
+	servertest.Retry(t, "both webhooks", func() error {
 		const want = `admission webhook "zz-static.example.com" denied the request: no`
-		if _, err := create(ctx, client); err == nil || err.Error() != want {
+		if _, err := create(t, client); err == nil || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 		if second.Calls() == 0 {
@@ -163,7 +143,7 @@ func TestManifestsGuardConfigurations(t *testing.T) {
 	dirs := newDirectories(t)
 	const configurations = "validatingwebhookconfigurations, mutatingwebhookconfigurations, validatingadmissionpolicies"
 	put(t, dirs.validating, "a.yaml", validatingManifest("guard", guarding, configurations))
-	client := clientOf(gatehousetest.Start(t, dirs.configured(t)).Config)
+	client := servertest.Start(t, dirs.configured(t)).Client
 	webhooks := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 
 	api := parse[validatingV1](t, validatingManifest("other", other, "configmaps, "+configurations))
@@ -171,8 +151,8 @@ func TestManifestsGuardConfigurations(t *testing.T) {
 	if _, err := webhooks.Create(t.Context(), api, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the API's webhook", func(ctx context.Context) error {
-		if _, err := create(ctx, client); err == nil {
+	servertest.Retry(t, "the API's webhook", func() error {
+		if _, err := create(t, client); err == nil {
 			return fmt.Errorf("not in force")
 		}
 		return nil
@@ -201,11 +181,11 @@ func TestBrokenManifest(t *testing.T) {
 	dirs := newDirectories(t)
 	good := validatingManifest("deny", denying, "configmaps")
 	put(t, dirs.validating, "a.yaml", good)
-	client := clientOf(gatehousetest.Start(t, dirs.configured(t)).Config)
+	client := servertest.Start(t, dirs.configured(t)).Client
 	readyz := func(want string) {
 		t.Helper()
-		eventually(t, "/readyz", func(ctx context.Context) error {
-			body, _ := client.RESTClient().Get().AbsPath("/readyz").Param("verbose", "true").DoRaw(ctx) // what it says is in the body, ready or not
+		servertest.Retry(t, "/readyz", func() error {
+			body, _ := client.RESTClient().Get().AbsPath("/readyz").Param("verbose", "true").DoRaw(t.Context()) // what it says is in the body, ready or not
 			if !strings.Contains(string(body), want) {
 				return fmt.Errorf("want %s in\n%s", want, body)
 			}
@@ -217,7 +197,7 @@ func TestBrokenManifest(t *testing.T) {
 
 	put(t, dirs.validating, "a.yaml", strings.Replace(good, "sideEffects: None", "sideEffects: Some", 1))
 	readyz("[-]admission-manifests/ValidatingAdmissionWebhook failed")
-	if _, err := create(t.Context(), client); err == nil {
+	if _, err := create(t, client); err == nil {
 		t.Error("the last good set isn't in force")
 	}
 	metrics, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
@@ -237,11 +217,7 @@ func TestBrokenManifestStopsTheStart(t *testing.T) {
 	dirs := newDirectories(t)
 	put(t, dirs.mutating, "a.yaml", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: a}\n")
 	put(t, dirs.validating, "b.yaml", "{}")
-	config := server.NewConfig(plugins.List)
-	config.API.DataDir = t.TempDir()
-	config.API.SecureServing.BindPort = 0
-	dirs.configured(t)(config)
-	_, err := server.New(t.Context(), config)
+	err := servertest.StartError(t, dirs.configured(t))
 	for _, want := range []string{
 		`admission plugin "MutatingAdmissionWebhook"`, fmt.Sprintf(`error loading %s: "a" in file %[1]q must have a name ending with ".static.k8s.io"`, filepath.Join(dirs.mutating, "a.yaml")),
 		`admission plugin "ValidatingAdmissionWebhook"`, fmt.Sprintf(`error loading %s: Object 'Kind' is missing in`, filepath.Join(dirs.validating, "b.yaml")),

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	applyv1beta1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1beta1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
 
 type (
@@ -45,9 +45,9 @@ webhooks:
 `
 
 // The server of most tests serves v1beta1; each test keeps to names of its own.
-func v1beta1Server(t *testing.T) (*gatehousetest.Server, *kubernetes.Clientset) {
-	srv := gatehousetest.Start(t, withRuntimeConfig(map[string]string{"admissionregistration.k8s.io/v1beta1": "true"}))
-	return srv, clientOf(srv.Config)
+func v1beta1Server(t *testing.T) *servertest.Cluster {
+	t.Helper()
+	return servertest.Start(t, servertest.RuntimeConfig("admissionregistration.k8s.io/v1beta1=true"))
 }
 
 // resourcesOf is what discovery says of a version of the group; nothing where it isn't served.
@@ -74,19 +74,19 @@ func TestWhatIsServed(t *testing.T) {
 	both := policies.Clone().Insert("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 	v1 := both.Clone().Insert("validatingadmissionpolicies", "validatingadmissionpolicies/status", "validatingadmissionpolicybindings")
 	for name, test := range map[string]struct {
-		config      map[string]string
+		config      []string
 		v1, v1beta1 sets.Set[string]
 	}{
 		"as it is":      {nil, v1, nil},
-		"the version":   {map[string]string{"admissionregistration.k8s.io/v1beta1": "true"}, v1, both},
-		"a resource":    {map[string]string{"admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations": "true"}, v1, sets.New("mutatingwebhookconfigurations")},
-		"all but one":   {map[string]string{"admissionregistration.k8s.io/v1beta1": "true", "admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations": "false"}, v1, both.Clone().Delete("mutatingwebhookconfigurations")},
-		"all beta APIs": {map[string]string{"api/beta": "true"}, v1, policies},
-		"not v1":        {map[string]string{"admissionregistration.k8s.io/v1": "false", "admissionregistration.k8s.io/v1beta1": "true"}, nil, policies},
+		"the version":   {[]string{"admissionregistration.k8s.io/v1beta1=true"}, v1, both},
+		"a resource":    {[]string{"admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations=true"}, v1, sets.New("mutatingwebhookconfigurations")},
+		"all but one":   {[]string{"admissionregistration.k8s.io/v1beta1=true", "admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations=false"}, v1, both.Clone().Delete("mutatingwebhookconfigurations")},
+		"all beta APIs": {[]string{"api/beta=true"}, v1, policies},
+		"not v1":        {[]string{"admissionregistration.k8s.io/v1=false", "admissionregistration.k8s.io/v1beta1=true"}, nil, policies},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The webhook plugins read v1 and are never ready without it, in Kubernetes as here.
-			client := clientOf(gatehousetest.Start(t, withRuntimeConfig(test.config), gatehousetest.WithoutPlugins("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")).Config)
+			client := servertest.Start(t, servertest.RuntimeConfig(test.config...), gatehousetest.WithoutPlugins("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")).Client
 			for version, want := range map[string]sets.Set[string]{"v1": test.v1, "v1beta1": test.v1beta1} {
 				if diff := cmp.Diff(sets.List(want), sets.List(resourcesOf(t, client, version))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", version, diff)
@@ -98,7 +98,7 @@ func TestWhatIsServed(t *testing.T) {
 
 // The group prefers v1, and the documents of the API have both.
 func TestDiscoveryAndOpenAPI(t *testing.T) {
-	_, client := v1beta1Server(t)
+	client := v1beta1Server(t).Client
 	groups, err := client.Discovery().ServerGroups()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestDiscoveryAndOpenAPI(t *testing.T) {
 
 // What v1beta1 makes of what isn't said, and what v1 shows of it: k8s.io/kubernetes/pkg/apis/admissionregistration/v1beta1/defaults.go.
 func TestV1beta1Defaults(t *testing.T) {
-	srv, client := v1beta1Server(t)
+	c := v1beta1Server(t)
 	const minimal = `{metadata: {name: defaults}, webhooks: [{name: a.example.com, clientConfig: {service: {name: svc, namespace: ns}}, rules: [{operations: [CREATE], apiGroups: [none.example.com], apiVersions: [v1], resources: [things]}]}]}`
 	const defaults = `name: a.example.com
 clientConfig: {service: {name: svc, namespace: ns, port: 443}}
@@ -142,21 +142,21 @@ sideEffects: Unknown
 timeoutSeconds: 30
 admissionReviewVersions: [v1beta1]
 `
-	mutating, err := client.AdmissionregistrationV1beta1().MutatingWebhookConfigurations().Create(t.Context(), parse[mutatingV1beta1](t, minimal), metav1.CreateOptions{})
+	mutating, err := c.Client.AdmissionregistrationV1beta1().MutatingWebhookConfigurations().Create(t.Context(), parse[mutatingV1beta1](t, minimal), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(parse[admissionregistrationv1beta1.MutatingWebhook](t, defaults+"reinvocationPolicy: Never"), &mutating.Webhooks[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	inV1, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "defaults", metav1.GetOptions{})
+	inV1, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "defaults", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(parse[admissionregistrationv1.MutatingWebhook](t, defaults+"reinvocationPolicy: Never"), &inV1.Webhooks[0]); diff != "" {
 		t.Errorf("in v1: -want +got:\n%s", diff)
 	}
-	validating, err := client.AdmissionregistrationV1beta1().ValidatingWebhookConfigurations().Create(t.Context(), parse[validatingV1beta1](t, minimal), metav1.CreateOptions{})
+	validating, err := c.Client.AdmissionregistrationV1beta1().ValidatingWebhookConfigurations().Create(t.Context(), parse[validatingV1beta1](t, minimal), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ admissionReviewVersions: [v1beta1]
 
 	// Whoever wrote it, it is stored in v1.
 	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
-		stored, err := srv.Etcd.Client().KV.Get(t.Context(), "/registry/"+resource+"/defaults")
+		stored, err := c.Etcd.Client().KV.Get(t.Context(), "/registry/"+resource+"/defaults")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ admissionReviewVersions: [v1beta1]
 
 // An object is the same in both versions, and stays so when it is written back in the other one.
 func TestNothingIsLost(t *testing.T) {
-	_, client := v1beta1Server(t)
+	client := v1beta1Server(t).Client
 	v1, v1beta1 := client.AdmissionregistrationV1(), client.AdmissionregistrationV1beta1()
 
 	written, err := v1.MutatingWebhookConfigurations().Create(t.Context(), parse[mutatingV1](t, fmt.Sprintf(everything, "v1", "Ignore", "Exact", "NoneOnDryRun")+"  reinvocationPolicy: IfNeeded\n"), metav1.CreateOptions{})
@@ -230,7 +230,7 @@ func TestNothingIsLost(t *testing.T) {
 // v1beta1 takes webhooks with side effects and of the same name; v1 keeps those that are there, and takes no new ones. k8s.io/kubernetes 1.19
 // pkg/apis/admissionregistration/validation/validation.go requireNoSideEffects, requireUniqueWebhookNames.
 func TestV1beta1Validation(t *testing.T) {
-	_, client := v1beta1Server(t)
+	client := v1beta1Server(t).Client
 	webhooksOf := func(names ...string) (webhooks []admissionregistrationv1beta1.ValidatingWebhook) {
 		for _, name := range names {
 			url := "https://example.com"
@@ -314,11 +314,10 @@ func TestV1beta1Validation(t *testing.T) {
 
 // Writes of all sorts work on v1beta1, and say that it is deprecated.
 func TestV1beta1Writes(t *testing.T) {
-	srv, _ := v1beta1Server(t)
-	config := rest.CopyConfig(srv.Config)
+	config := servertest.Quick(v1beta1Server(t).Config)
 	warnings := &collector{}
 	config.WarningHandler = warnings
-	v1beta1 := clientOf(config).AdmissionregistrationV1beta1().MutatingWebhookConfigurations()
+	v1beta1 := kubernetes.NewForConfigOrDie(config).AdmissionregistrationV1beta1().MutatingWebhookConfigurations()
 
 	watch, err := v1beta1.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -2,8 +2,6 @@ package webhooks_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 // A configuration is in force when it was written, as changed when it was changed, and no more when it was deleted.
@@ -22,7 +20,7 @@ func TestConfigurationTakesEffect(t *testing.T) {
 	v := newBackend(t, allow)
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	validating(t, ns, v, nil, rule("", "v1", "pods"))
-	if _, err := client.CoreV1().Pods(ns).Create(t.Context(), newPod("one"), metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("one"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	v.only(t)
@@ -35,9 +33,9 @@ func TestConfigurationTakesEffect(t *testing.T) {
 	if _, err := configurations.Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the configuration to be as changed", func() bool {
+	servertest.Eventually(t, "the configuration to be as changed", func() bool {
 		before := len(v.asked())
-		_, err := client.CoreV1().Pods(ns).Create(t.Context(), newPod("two"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("two"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && len(v.asked()) == before
 	})
 }
@@ -88,15 +86,8 @@ func TestPluginConfigurationStopsTheStart(t *testing.T) {
 		"MutatingAdmissionWebhook":   {`{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: here}`, `kubeConfigFile: Invalid value: "here": must be an absolute file path`},
 		"ValidatingAdmissionWebhook": {`{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeconfig: /here}`, `unknown field "kubeconfig"`},
 	} {
-		file := filepath.Join(t.TempDir(), "admission.yaml")
-		content := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: " + plugin + "\n  configuration: " + test.configuration + "\n"
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c := server.NewConfig(plugins.List)
-		c.API.DataDir = t.TempDir()
-		c.Admission.ConfigFile = file
-		_, err := server.New(t.Context(), c)
+		var file string
+		err := servertest.StartError(t, servertest.Configured(t, map[string]string{plugin: test.configuration}), func(c *server.Config) { file = c.Admission.ConfigFile })
 		if err == nil || !strings.Contains(err.Error(), plugin) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("the error is %v, and should name %s, %s and say %s", err, plugin, file, test.want)
 		}
@@ -109,7 +100,7 @@ func TestFailureIsTold(t *testing.T) {
 	v := newBackend(t, allow)
 	validating(t, ns, v, nil, rule("", "v1", "pods"))
 	v.Stop()
-	_, err := client.CoreV1().Pods(ns).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+	_, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 	if !apierrors.IsInternalError(err) || !strings.HasPrefix(err.Error(), `Internal error occurred: failed calling webhook "validating.example.com": failed to call webhook: Post "`+v.URL("/validate")+`?timeout=10s": dial tcp `) {
 		t.Errorf("the error is %v", err)
 	}

@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gatehouse.dev/test/servertest"
 )
 
 // widgets are a custom resource in two versions, with a scale.
 func widgets(t *testing.T) (v1, v2 schema.GroupVersionResource) {
 	t.Helper()
 	schemaOf := func(text string) *apiextensionsv1.CustomResourceValidation {
-		return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: ptr(decoded[apiextensionsv1.JSONSchemaProps](t, []byte(text)))}
+		return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: new(decoded[apiextensionsv1.JSONSchemaProps](t, []byte(text)))}
 	}
 	const properties = `{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"},"color":{"type":"string","default":"gray"}}}}}`
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -35,7 +37,7 @@ func widgets(t *testing.T) (v1, v2 schema.GroupVersionResource) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
-	eventually(t, "the custom resource to be served", func() bool {
+	servertest.Eventually(t, "the custom resource to be served", func() bool {
 		got, err := crds.Get(t.Context(), crd.Name, metav1.GetOptions{})
 		if err != nil {
 			return false
@@ -55,8 +57,6 @@ var scalable = &apiextensionsv1.CustomResourceSubresources{
 	Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 	Scale:  &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.size", StatusReplicasPath: ".status.size"},
 }
-
-func ptr[T any](value T) *T { return &value }
 
 func gvr(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "widgets"}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -83,13 +84,13 @@ func TestWebhookCallsItself(t *testing.T) {
 		} else {
 			wantStatus(t, err, http.StatusInternalServerError, metav1.StatusReasonInternalError, calling(p.webhookName())+post+"context deadline exceeded")
 		}
-		eventually(t, "all calls to be given up", func() bool { return calls.inside.Load() == 0 })
+		servertest.Eventually(t, "all calls to be given up", func() bool { return calls.inside.Load() == 0 })
 		settled(t)
 		if n := b.Calls(); n < 2 {
 			t.Errorf("the webhook was called %d times", n)
 		}
 		remove()
-		eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
+		servertest.Eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
 		list, err := client.CoreV1().ConfigMaps(ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func TestWebhookUpdatesTheSameObject(t *testing.T) {
 		}
 		object.ResourceVersion = ""
 		wantOutOfTime(t, update(t.Context(), object, "1s"))
-		eventually(t, "the server to be done", func() bool {
+		servertest.Eventually(t, "the server to be done", func() bool {
 			return !slices.ContainsFunc(stacks(), func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.UpdateResource") })
 		})
 		got, err := maps.Get(t.Context(), "c", metav1.GetOptions{})

@@ -102,7 +102,7 @@ func TestCallFaults(t *testing.T) {
 			fault.fault(t, b)
 		}
 		if fault.address != nil {
-			called.URL = ptr("https://" + fault.address(t) + "/")
+			called.URL = new("https://" + fault.address(t) + "/")
 		}
 		if fault.service != nil {
 			called.URL, called.Service = nil, fault.service

@@ -13,22 +13,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
 // gadgets are a custom resource of which anything goes that is an object.
 func gadgets(t *testing.T) schema.GroupVersionResource {
 	t.Helper()
-	anything := true
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "gadgets.faults.example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "faults.example.com", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgets", Kind: "Gadget"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything},
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
 			}}},
 		},
 	}
@@ -37,19 +36,17 @@ func gadgets(t *testing.T) schema.GroupVersionResource {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		err := crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{})
-		if err == nil {
-			err = wait.PollUntilContextTimeout(context.Background(), pollInterval, deadline, true, func(ctx context.Context) (bool, error) {
-				_, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
-				return apierrors.IsNotFound(err), nil
-			})
-		}
-		if err != nil {
+		if err := crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
+			return
 		}
+		servertest.Eventually(t, "the custom resource to be gone", func() bool {
+			_, err := crds.Get(context.Background(), crd.Name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
 	})
 	gvr := schema.GroupVersionResource{Group: "faults.example.com", Version: "v1", Resource: "gadgets"}
-	eventually(t, "the custom resource to be served", func() bool {
+	servertest.Eventually(t, "the custom resource to be served", func() bool {
 		_, err := dynamicClient.Resource(gvr).List(t.Context(), metav1.ListOptions{})
 		return err == nil
 	})
@@ -61,7 +58,7 @@ func TestBadPatchesOfCustomResources(t *testing.T) {
 	resource := gadgets(t)
 	ns := namespace(t)
 	b := webhooktest.New(t, webhooktest.Allow())
-	install(t, mutatingPhase, ns, faulty{backend: b.ClientConfig("/"), rule: ptr(rule("faults.example.com", "v1", "gadgets", "CREATE"))})
+	install(t, mutatingPhase, ns, faulty{backend: b.ClientConfig("/"), rule: new(rule("faults.example.com", "v1", "gadgets", "CREATE"))})
 	const unread = denial + "returned a patch that makes the object invalid: "
 	for i, test := range []struct {
 		patch string

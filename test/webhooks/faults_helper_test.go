@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -63,7 +65,7 @@ func install(t *testing.T, p phase, ns string, webhooks ...faulty) (remove func(
 			about = *w.rule
 		}
 		all = append(all, admissionregistrationv1.MutatingWebhook{
-			Name: cmp.Or(w.name, p.webhookName()), ClientConfig: w.backend, FailurePolicy: &policy, TimeoutSeconds: ptr(cmp.Or(w.timeout, 10)),
+			Name: cmp.Or(w.name, p.webhookName()), ClientConfig: w.backend, FailurePolicy: &policy, TimeoutSeconds: new(cmp.Or(w.timeout, 10)),
 			ObjectSelector: &metav1.LabelSelector{MatchLabels: w.labels}, Rules: []admissionregistrationv1.RuleWithOperations{about},
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "for-us", Expression: isForUs}},
 		})
@@ -74,7 +76,7 @@ func install(t *testing.T, p phase, ns string, webhooks ...faulty) (remove func(
 		MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "probe", Expression: isProbe}},
 	})
 	for i := range all {
-		all[i].NamespaceSelector, all[i].SideEffects, all[i].AdmissionReviewVersions = selector(ns), ptr(admissionregistrationv1.SideEffectClassNone), []string{"v1"}
+		all[i].NamespaceSelector, all[i].SideEffects, all[i].AdmissionReviewVersions = selector(ns), new(admissionregistrationv1.SideEffectClassNone), []string{"v1"}
 	}
 
 	api := client.AdmissionregistrationV1()
@@ -104,7 +106,7 @@ func install(t *testing.T, p phase, ns string, webhooks ...faulty) (remove func(
 		}
 	})
 	t.Cleanup(remove)
-	eventually(t, "the configuration to be in force", func() bool { return isProbed(t, p, ns) })
+	servertest.Eventually(t, "the configuration to be in force", func() bool { return isProbed(t, p, ns) })
 	return remove
 }
 
@@ -219,7 +221,7 @@ func leakFree(t *testing.T) {
 		}
 		var left []string
 		// What is given up takes a while to notice. Each look stops the world.
-		err := wait.PollUntilContextTimeout(context.Background(), 10*pollInterval, deadline, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
 			left = atWork()
 			return len(left) <= before, nil
 		})
@@ -253,7 +255,7 @@ func stacks() []string {
 // settled waits until the server has done with all creations, also with those whose clients don't wait for them any more.
 func settled(t *testing.T) {
 	t.Helper()
-	eventually(t, "the server to be done with all requests", func() bool {
+	servertest.Eventually(t, "the server to be done with all requests", func() bool {
 		return !slices.ContainsFunc(stacks(), func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.createHandler") })
 	})
 }
@@ -261,5 +263,5 @@ func settled(t *testing.T) {
 // unconnected waits until the server has no connection to the backend any more.
 func unconnected(t *testing.T, b *webhooktest.Server) {
 	t.Helper()
-	eventually(t, "no connection to the backend", func() bool { return b.Connections() == 0 })
+	servertest.Eventually(t, "no connection to the backend", func() bool { return b.Connections() == 0 })
 }

@@ -25,6 +25,7 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -101,7 +102,7 @@ func TestThousandsOfWarnings(t *testing.T) {
 					t.Errorf("the client got %d warnings: %.300q", len(warned.got), warned.got)
 				}
 				remove()
-				eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
+				servertest.Eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
 				unconnected(t, b)
 			})
 		}
@@ -160,7 +161,7 @@ func TestAuditAnnotations(t *testing.T) {
 	v := webhooktest.New(t, webhooktest.Respond(answer))
 	down := "https://" + webhooktest.Refusing(t)
 	writes := []admissionregistrationv1.RuleWithOperations{rule("", "v1", "configmaps", "CREATE")}
-	none, ignore := ptr(admissionregistrationv1.SideEffectClassNone), ptr(admissionregistrationv1.Ignore)
+	none, ignore := new(admissionregistrationv1.SideEffectClassNone), new(admissionregistrationv1.Ignore)
 	_, err := api.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "audited"},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{
@@ -181,7 +182,7 @@ func TestAuditAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both configurations to be in force", func() bool {
+	servertest.Eventually(t, "both configurations to be in force", func() bool {
 		_, err := api.CoreV1().ConfigMaps("default").Create(t.Context(), newMap("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +194,7 @@ func TestAuditAnnotations(t *testing.T) {
 	}
 
 	var event *auditv1.Event
-	eventually(t, "the event", func() bool { event = auditEvent(t, log, "audited"); return event != nil })
+	servertest.Eventually(t, "the event", func() bool { event = auditEvent(t, log, "audited"); return event != nil })
 	want := map[string]string{
 		"mutation.webhook.admission.k8s.io/round_0_index_0":               `{"configuration":"audited","webhook":"patching.example.com","mutated":true}`,
 		"patch.webhook.admission.k8s.io/round_0_index_0":                  `{"configuration":"audited","webhook":"patching.example.com","patch":[{"op":"add","path":"/data/by","value":"webhook"}],"patchType":"JSONPatch"}`,

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -43,8 +44,8 @@ func TestBackendRecovers(t *testing.T) {
 			wantStored(t, ns, test.name, false)
 			test.recover()
 			// A call can still go down the connection that has just died.
-			eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap(test.name+"-after")) == nil })
-			eventually(t, "one connection", func() bool { return b.Connections() == 1 })
+			servertest.Eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap(test.name+"-after")) == nil })
+			servertest.Eventually(t, "one connection", func() bool { return b.Connections() == 1 })
 			calls, handshakes := b.Calls(), b.Handshakes()
 			for _, suffix := range []string{"-then", "-later", "-last"} {
 				if err := createMap(t.Context(), ns, newMap(test.name+suffix)); err != nil {
@@ -81,7 +82,7 @@ func TestCertificatesAreRotated(t *testing.T) {
 		t.Errorf("a new certificate has cost %d handshakes", n-1)
 	}
 	b.Restart()
-	eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap("rotated")) == nil })
+	servertest.Eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap("rotated")) == nil })
 	if n := b.Handshakes(); n != 2 {
 		t.Errorf("after a restart there were %d handshakes", n-1)
 	}
@@ -91,7 +92,7 @@ func TestCertificatesAreRotated(t *testing.T) {
 	write("both-trusted")
 	b.UseCertificate(other.Serving(time.Now().Add(time.Hour), "127.0.0.1"))
 	b.Restart()
-	eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap("by-the-other")) == nil })
+	servertest.Eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap("by-the-other")) == nil })
 	trust(t, ns, other.PEM())
 	write("other-trusted")
 
@@ -122,5 +123,5 @@ func trust(t *testing.T, ns string, caBundle []byte) {
 	if _, err := configurations.Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the change to be in force", func() bool { return isProbed(t, validatingPhase, ns) && prober.Calls() > 0 })
+	servertest.Eventually(t, "the change to be in force", func() bool { return isProbed(t, validatingPhase, ns) && prober.Calls() > 0 })
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -68,7 +69,7 @@ func TestRequestsDeadline(t *testing.T) {
 				})
 			}
 			writes.Wait()
-			eventually(t, "calls to be given up", func() bool { return hang.inside.Load() == 0 })
+			servertest.Eventually(t, "calls to be given up", func() bool { return hang.inside.Load() == 0 })
 			settled(t)
 			for i := range atOnce {
 				wantStored(t, ns, fmt.Sprint(name, i), false)
@@ -127,7 +128,7 @@ func TestClientGoesAway(t *testing.T) {
 			}
 			goAway()
 			writes.Wait()
-			eventually(t, "the calls to be given up", func() bool { return hang.inside.Load() == 0 })
+			servertest.Eventually(t, "the calls to be given up", func() bool { return hang.inside.Load() == 0 })
 			settled(t)
 			for i := range atOnce {
 				wantStored(t, ns, fmt.Sprint(name, i), false)
@@ -159,7 +160,7 @@ func TestConfigurationDeletedDuringCall(t *testing.T) {
 		<-called
 
 		remove()
-		eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
+		servertest.Eventually(t, "the configuration to be out of force", func() bool { return !isProbed(t, p, ns) })
 		if err := createMap(t.Context(), ns, newMap("late")); err != nil {
 			t.Error(err)
 		}
@@ -247,7 +248,7 @@ func TestManyHangingCalls(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		eventually(t, "calls to be given up", func() bool { return hang.inside.Load() == 0 })
+		servertest.Eventually(t, "calls to be given up", func() bool { return hang.inside.Load() == 0 })
 		b.SetHandler(webhooktest.Allow())
 		if err := createMap(t.Context(), ns, newMap("after")); err != nil {
 			t.Error(err)

@@ -5,98 +5,45 @@ package webhooks_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
-	"os"
 	"sync"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// deadline bounds every wait for something that the server does in the background, pollInterval is how often it is asked.
-const (
-	deadline     = 20 * time.Second
-	pollInterval = 5 * time.Millisecond
-)
+var suite servertest.Suite
 
 // The one server of all tests, and its clients.
 var (
+	cluster       *servertest.Cluster
 	config        *rest.Config
 	client        kubernetes.Interface
 	dynamicClient dynamic.Interface
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	t := &mainTB{}
-	srv := gatehousetest.Start(t, func(c *server.Config) {
-		// Deployments in several versions, to be converted between.
-		if err := c.API.APIEnablement.RuntimeConfig.Set("apps/v1beta1=true,apps/v1beta2=true"); err != nil {
-			t.Fatal(err)
-		}
-	})
-	config = rest.CopyConfig(srv.Config)
-	config.QPS = -1
-	client, dynamicClient = kubernetes.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(config)
-	code := m.Run()
-	t.cleanUp()
-	os.Exit(code)
-}
-
-// mainTB is a testing.TB for the server that TestMain starts, which is no test's own. Methods that it doesn't have
-// are nobody's to call.
-type mainTB struct {
-	testing.TB
-	cleanups []func()
-}
-
-func (*mainTB) Helper()            {}
-func (m *mainTB) Cleanup(f func()) { m.cleanups = append(m.cleanups, f) }
-
-func (m *mainTB) cleanUp() {
-	for i := len(m.cleanups) - 1; i >= 0; i-- {
-		m.cleanups[i]()
-	}
-}
-
-func (m *mainTB) Fatal(args ...any) { m.Fatalf("%s", fmt.Sprint(args...)) }
-
-func (m *mainTB) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
-	m.cleanUp()
-	os.Exit(1)
-}
-
-func (*mainTB) Errorf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
-	os.Exit(1)
+	// Deployments in several versions, to be converted between.
+	cluster = servertest.Start(&suite, servertest.RuntimeConfig("apps/v1beta1=true", "apps/v1beta2=true"))
+	config, client, dynamicClient = servertest.Quick(cluster.Config), cluster.Client, cluster.Dynamic
+	suite.Main(m)
 }
 
 // namespace makes a namespace for the test.
 func namespace(t *testing.T) string {
 	t.Helper()
-	created, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = client.CoreV1().Namespaces().Delete(context.Background(), created.Name, metav1.DeleteOptions{})
-	})
-	return created.Name
+	name := cluster.Namespace(t, nil)
+	t.Cleanup(func() { _ = client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	return name
 }
 
 // backend is a webhook backend that writes down what it is asked.
@@ -225,19 +172,11 @@ func selector(namespace string) *metav1.LabelSelector {
 // inForce waits until a webhook denies the probe.
 func inForce(t *testing.T, namespace string) {
 	t.Helper()
-	eventually(t, "the configuration to be in force", func() bool {
+	servertest.Eventually(t, "the configuration to be in force", func() bool {
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: probeName}},
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsBadRequest(err)
 	})
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), pollInterval, deadline, true, func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Fatalf("waiting for %s: %v", what, err)
-	}
 }
 
 // decoded is the object that was sent to a webhook.

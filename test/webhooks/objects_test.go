@@ -18,14 +18,9 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
-)
 
-func newPod(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
-	}
-}
+	"gatehouse.dev/test/servertest"
+)
 
 func newDeployment(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{
@@ -47,7 +42,7 @@ func TestPodIsMutatedThenValidated(t *testing.T) {
 	mutating(t, ns, m, nil, rule("", "v1", "pods"))
 	validating(t, ns, v, nil, rule("", "v1", "pods"))
 
-	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), newPod("p"), metav1.CreateOptions{FieldManager: "tester"})
+	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{FieldManager: "tester"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +77,7 @@ func TestDenied(t *testing.T) {
 		}
 	})
 	validating(t, ns, v, nil, rule("", "v1", "pods"))
-	_, err := client.CoreV1().Pods(ns).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
+	_, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
 		t.Fatalf("the error is %v", err)
@@ -196,7 +191,7 @@ func TestSubresources(t *testing.T) {
 	v := newBackend(t, allow)
 	validating(t, ns, v, nil, rule("", "v1", "pods/*"), rule("*", "*", "*/scale"))
 	pods := client.CoreV1().Pods(ns)
-	if _, err := pods.Create(t.Context(), newPod("p"), metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -299,7 +294,7 @@ func TestDryRunIsTold(t *testing.T) {
 	m := newBackend(t, patch(`[{"op":"add","path":"/metadata/labels","value":{"mutated":"yes"}}]`))
 	sideEffects := admissionregistrationv1.SideEffectClassNoneOnDryRun
 	mutating(t, ns, m, func(w *admissionregistrationv1.MutatingWebhook) { w.SideEffects = &sideEffects }, rule("", "v1", "pods"))
-	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), newPod("p"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		t.Fatal(err)
 	}

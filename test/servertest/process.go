@@ -1,0 +1,96 @@
+package servertest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gatehouse.dev/gatehousetest"
+)
+
+// Process is a `gatehouse serve`, which can be killed and started again.
+type Process struct {
+	// DataDir is where it keeps everything.
+	DataDir string
+
+	binary  string
+	flags   []string
+	command *exec.Cmd
+}
+
+// Build builds gatehouse for a test's processes, and is its path.
+func Build(t testing.TB) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "gatehouse")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "gatehouse.dev/cmd/gatehouse").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// NewProcess is one to be started, with flags besides those for the data directory and the port, which stay the same.
+func NewProcess(t testing.TB, binary string, flags ...string) *Process {
+	t.Helper()
+	// Not t.TempDir: a socket's path must be short, and tests' names are long.
+	dir, err := os.MkdirTemp("", "gatehouse-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	return &Process{DataDir: dir, binary: binary, flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
+}
+
+// Start starts the server and waits until it is ready. It ends with the test.
+func (p *Process) Start(t testing.TB) {
+	t.Helper()
+	p.command = exec.Command(p.binary, append([]string{"serve"}, p.flags...)...)
+	var log bytes.Buffer
+	p.command.Stderr = &log
+	stdout, err := p.command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "Use it:") {
+			return
+		}
+	}
+	p.Kill() // the log is there once it has ended
+	t.Fatalf("the server ended before it was ready:\n%s", &log)
+}
+
+// Kill ends the server as kill -9 does. Where it has ended already that is nothing.
+func (p *Process) Kill() {
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait() // was killed
+}
+
+// Connect has clients of the server. They may be used again after a restart.
+func (p *Process) Connect(t testing.TB) *Cluster {
+	t.Helper()
+	kubeconfig := filepath.Join(p.DataDir, "admin.kubeconfig")
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Connect(&gatehousetest.Server{Config: config, Kubeconfig: kubeconfig, DataDir: p.DataDir})
+}
