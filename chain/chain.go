@@ -20,8 +20,10 @@ import (
 // is safe for concurrent use.
 type Chain struct {
 	descriptors []Descriptor
-	mutating    []mutator
-	validating  []validator
+	// The plugins of each phase that handle an operation. Those that don't cost a request nothing.
+	mutating   map[admission.Operation][]mutator
+	validating map[admission.Operation][]validator
+
 	readyChecks []healthz.HealthChecker
 	observers   []Observer
 	// tracking is true where an observer wants to know which plugin changed the object.
@@ -55,7 +57,10 @@ func New(selected []Descriptor, config *Config, env *Env, observers ...Observer)
 	if env == nil {
 		env = &Env{}
 	}
-	c := &Chain{descriptors: slices.Clone(selected), observers: slices.Clone(observers)}
+	c := &Chain{
+		descriptors: slices.Clone(selected), observers: slices.Clone(observers),
+		mutating: map[admission.Operation][]mutator{}, validating: map[admission.Operation][]validator{},
+	}
 	for _, o := range observers {
 		if o, ok := o.(ChangeObserver); ok && o.ObservesChanges() {
 			c.tracking = true
@@ -97,16 +102,27 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 		if !ok {
 			return fmt.Errorf("takes part in the mutating phase, but its type %T has no Admit method", plugin)
 		}
-		c.mutating = append(c.mutating, mutator{p, d.Name, d.Internal})
+		addFor(c.mutating, plugin, mutator{p, d.Name, d.Internal})
 	}
 	if d.Phases.Has(Validating) {
 		p, ok := plugin.(admission.ValidationInterface)
 		if !ok {
 			return fmt.Errorf("takes part in the validating phase, but its type %T has no Validate method", plugin)
 		}
-		c.validating = append(c.validating, validator{p, d.Name, d.Internal})
+		addFor(c.validating, plugin, validator{p, d.Name, d.Internal})
 	}
 	return nil
+}
+
+var operations = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
+
+// addFor adds a plugin to the lists of the operations that it handles. It is asked once: what a plugin handles doesn't change.
+func addFor[P any](lists map[admission.Operation][]P, plugin admission.Interface, entry P) {
+	for _, operation := range operations {
+		if plugin.Handles(operation) {
+			lists[operation] = append(lists[operation], entry)
+		}
+	}
 }
 
 // Plugins are the plugins that run, in order.
@@ -117,17 +133,7 @@ func (c *Chain) Names() []string { return names(c.descriptors) }
 
 // Handles tells whether any plugin handles the operation.
 func (c *Chain) Handles(operation admission.Operation) bool {
-	for _, p := range c.mutating {
-		if p.Handles(operation) {
-			return true
-		}
-	}
-	for _, p := range c.validating {
-		if p.Handles(operation) {
-			return true
-		}
-	}
-	return false
+	return len(c.mutating[operation]) > 0 || len(c.validating[operation]) > 0
 }
 
 // Admit runs the mutating phase: every mutating plugin in order, and all of them once more where
@@ -158,10 +164,7 @@ func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.O
 }
 
 func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attributes, v *versioned, o admission.ObjectInterfaces) error {
-	for _, p := range c.mutating {
-		if !p.Handles(a.GetOperation()) {
-			continue
-		}
+	for _, p := range c.mutating[a.GetOperation()] {
 		start := c.now()
 		changed, err := c.admitPlugin(ctx, p, a, v, o)
 		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err, Changed: changed})
@@ -206,10 +209,7 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 
 func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	v := newVersioned(a, o, false, false)
-	for _, p := range c.validating {
-		if !p.Handles(a.GetOperation()) {
-			continue
-		}
+	for _, p := range c.validating[a.GetOperation()] {
 		start := c.now()
 		var shown admission.Attributes = v
 		if p.internal {
