@@ -48,8 +48,11 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 // patched returns what a patch makes of an object, and whether that is another one. Both may share memory.
 //
 // Patches are for JSON. Only those of the object's fields take the way through it that the patch has something to do with: most
-// patches are about metadata, and most of an object is in its spec.
+// patches are about metadata, and most of an object is in its spec. Labels and annotations don't need it.
 func patched(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, changed bool, err error) {
+	if labelled, changed, ok := labelled(object, patch); ok {
+		return labelled, changed, nil
+	}
 	before := object
 	fields, ok := topFields(patch)
 	if ok {

@@ -34,13 +34,16 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 	}
 	before := object.DeepCopyObject()
 	want, wantErr := patchedWhole(object, patch)
-	got, _, err := patched(object, patch)
+	got, changed, err := patched(object, patch)
 	if (err == nil) != (wantErr == nil) {
 		t.Errorf("patch %s of %T: the error is %v, of the whole it is %v", data, object, err, wantErr)
 		return
 	}
 	if err == nil && !apiequality.Semantic.DeepEqual(got, want) {
 		t.Errorf("patch %s makes\n%+v\nof the whole it makes\n%+v", data, got, want)
+	}
+	if want := !apiequality.Semantic.DeepEqual(object, want); err == nil && changed != want {
+		t.Errorf("patch %s: changed is %v, want %v", data, changed, want)
 	}
 	if !apiequality.Semantic.DeepEqual(object, before) {
 		t.Errorf("patch %s has changed the object it was applied to into\n%+v", data, object)
@@ -63,6 +66,17 @@ func examples() []runtime.Object {
 var examplePatches = []string{
 	labelPatch("a", "b"),
 	`[{"op":"remove","path":"/metadata/labels/app"}]`,
+	`[{"op":"add","path":"/metadata/annotations/a~1b","value":"\ud800"},{"op":"replace","path":"/metadata/labels/app","value":"web"}]`,
+	`[{"op":"replace","path":"/metadata/annotations/a~1b","value":"x"},{"op":"replace","path":"/metadata/annotations/a~1b","value":"c"}]`,
+	`[{"op":"replace","path":"/metadata/annotations/d~01e","value":"x"}]`,
+	`[{"op":"replace","path":"/metadata/labels/other","value":"x"}]`,
+	`[{"op":"add","path":"/metadata/labels/","value":"x"}]`,
+	`[{"op":"add","path":"/metadata/labels/app","value":null}]`,
+	`[{"op":"add","path":"/metadata/labels/app","value":1}]`,
+	`[{"op":"add","path":"/metadata/labels/app"}]`,
+	`[{"op":"add","path":"/metadata/labels/app/x","value":"y"}]`,
+	`[{"op":"test","path":"/metadata/labels/app","value":"web"}]`,
+	`[{"op":"add","path":"/metadata/labels/x","value":"y"},{"op":"remove","path":"/metadata/labels/app"}]`,
 	`[{"op":"replace","path":"/metadata","value":null}]`,
 	`[{"op":"remove","path":"/metadata"}]`,
 	`[{"op":"remove","path":"/spec"},{"op":"add","path":"/spec","value":{"list":[]}}]`,
