@@ -116,7 +116,7 @@ func lacking(spec *corev1.PodSpec) []lack {
 	look := func(containers []corev1.Container, kind string) {
 		for i := range containers {
 			for _, r := range estimated {
-				if !says(&containers[i].Resources, r) && !says(spec.Resources, r) {
+				if !podspec.Says(&containers[i].Resources, r) && !podspec.Says(spec.Resources, r) {
 					all = append(all, lack{&containers[i], kind, r})
 				}
 			}
@@ -125,16 +125,6 @@ func lacking(spec *corev1.PodSpec) []lack {
 	look(spec.InitContainers, "init container")
 	look(spec.Containers, "container")
 	return all
-}
-
-// says tells whether there is a request or limit for the resource, be it 0.
-func says(resources *corev1.ResourceRequirements, name corev1.ResourceName) bool {
-	if resources == nil {
-		return false
-	}
-	_, requested := resources.Requests[name]
-	_, limited := resources.Limits[name]
-	return requested || limited
 }
 
 // set writes down the estimates, each of the lack at its index; nil is none. again tells that the plugin runs on this pod
