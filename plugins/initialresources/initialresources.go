@@ -24,8 +24,8 @@
 //
 // A pod without an estimate is as good as one that was never looked at, so no failure is a refusal: the pod is admitted unchanged, and the
 // metric gatehouse_initial_resources_estimates_total counts it. All questions of one pod together get the configured timeout. Answers are
-// remembered for ten minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached it is left
-// alone for ten seconds, so that a dead one doesn't hold up every pod.
+// remembered for ten minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached, or a query that had half of that time got no answer, it is left alone for ten seconds, so that a dead one doesn't hold up every pod. A request with less time than that, or a pod with too many
+// questions, is not Prometheus' fault.
 package initialresources
 
 import (
