@@ -1,24 +1,20 @@
 package chain
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	apiserverv1alpha1 "k8s.io/apiserver/pkg/apis/apiserver/v1alpha1"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/configfile"
 )
 
 // Config is the configuration of plugins, as read from an admission control configuration file. The zero
@@ -52,12 +48,8 @@ var (
 // The file's content is decoded strictly into these types, and not by the scheme of k8s.io/apiserver, so that
 // configuration reaches plugins as it was written and messages name plugin and field.
 type (
-	configMeta struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-	}
 	configFile struct {
-		configMeta
+		configfile.Meta
 		Plugins []json.RawMessage `json:"plugins"`
 	}
 	configEntry struct {
@@ -105,15 +97,15 @@ func parseConfig(file string, data []byte) (*Config, error) {
 	}
 	// First what it is, leniently: who passes some other file should read that, and not that
 	// its fields are unknown.
-	var meta configMeta
-	if err := unmarshal(document, &meta); err != nil {
+	var meta configfile.Meta
+	if err := configfile.Lenient(document, &meta); err != nil {
 		return nil, err
 	}
 	if meta.Kind != configKind || !slices.Contains(configVersions, meta.APIVersion) {
 		return nil, fmt.Errorf("apiVersion %q, kind %q: %s", meta.APIVersion, meta.Kind, configMust)
 	}
 	var content configFile
-	if err := unmarshalStrict(document, &content); err != nil {
+	if err := configfile.Strict(document, &content); err != nil {
 		return nil, err
 	}
 	c := &Config{file: file}
@@ -141,15 +133,15 @@ func parseEntry(dir, field string, raw json.RawMessage) (pluginConfig, error) {
 	var named struct {
 		Name string `json:"name"`
 	}
-	if err := unmarshal(raw, &named); err != nil || named.Name == "" {
+	if err := configfile.Lenient(raw, &named); err != nil || named.Name == "" {
 		return pluginConfig{}, fmt.Errorf("%s.name: must be the name of an admission plugin", field)
 	}
 	var entry configEntry
-	err := unmarshalStrict(raw, &entry)
+	err := configfile.Strict(raw, &entry)
 	if err == nil {
 		// What inline configuration means is the plugin's business, but no field of it may be there twice.
 		var anything map[string]any
-		err = unmarshalStrict(raw, &anything)
+		err = configfile.Strict(raw, &anything)
 	}
 	if err != nil {
 		return pluginConfig{}, fmt.Errorf("plugin %q: %s: %w", named.Name, field, err)
@@ -178,64 +170,14 @@ func toJSON(data []byte) ([]byte, error) {
 	if json.Valid(data) {
 		return data, nil
 	}
-	var document []byte
-	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
-		next, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		next, err = yaml.YAMLToJSONStrict(next)
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Equal(next, []byte("null")) {
-			continue
-		}
-		if document != nil {
-			return nil, fmt.Errorf("more than one YAML document: must be one")
-		}
-		document = next
+	document, err := configfile.Document(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
 	}
-	if document == nil {
+	if string(document) == "null" {
 		return nil, fmt.Errorf("is empty: %s", configMust)
 	}
 	return document, nil
-}
-
-// unmarshal reads JSON leniently.
-func unmarshal(data []byte, into any) error {
-	return explain(kjson.UnmarshalCaseSensitivePreserveInts(data, into))
-}
-
-// unmarshalStrict reads JSON and refuses fields that are unknown, where into has a type that says so, or repeated.
-func unmarshalStrict(data []byte, into any) error {
-	strict, err := kjson.UnmarshalStrict(data, into)
-	if err != nil {
-		return explain(err)
-	}
-	return utilerrors.NewAggregate(strict)
-}
-
-// explain puts an error about a value's type into the words of who wrote the value.
-func explain(err error) error {
-	var mismatch *json.UnmarshalTypeError
-	if !errors.As(err, &mismatch) {
-		return err
-	}
-	field, must := mismatch.Field, "a string"
-	switch mismatch.Type.Kind() {
-	case reflect.Slice:
-		must = "a list"
-	case reflect.Struct, reflect.Map:
-		must = "an object"
-	}
-	if field == "" {
-		field = "the whole"
-	}
-	return fmt.Errorf("%s: is of type %s, must be %s", field, mismatch.Value, must)
 }
 
 func (c *Config) find(name string) *pluginConfig {

@@ -41,7 +41,8 @@ type Descriptor struct {
 
 	// Internal says that the plugin works on objects in the form the server holds them
 	// in (the internal types of k8s.io/kubernetes) and not on their k8s.io/api types.
-	// It exists for plugins that were written for another server; see Adopt.
+	// It is for plugins that were written for another server, see Adopt, and for those that look at nothing but the metadata of every object:
+	// they spare the server the conversion.
 	Internal bool
 
 	// New builds the plugin. config is the plugin's section of the admission control

@@ -1,39 +1,28 @@
 package quota
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/configfile"
 )
 
 // configKinds are the kinds and versions of the plugin's configuration. They don't differ in their fields.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota.
-var configKinds = []configMeta{
-	{"apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"},
-	{"resourcequota.admission.k8s.io/v1beta1", "Configuration"},
-	{"resourcequota.admission.k8s.io/v1alpha1", "Configuration"},
-}
-
-type configMeta struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+var configKinds = []configfile.Meta{
+	{APIVersion: "apiserver.config.k8s.io/v1", Kind: "ResourceQuotaConfiguration"},
+	{APIVersion: "resourcequota.admission.k8s.io/v1beta1", Kind: "Configuration"},
+	{APIVersion: "resourcequota.admission.k8s.io/v1alpha1", Kind: "Configuration"},
 }
 
 type configuration struct {
-	configMeta
+	configfile.Meta
 	LimitedResources []LimitedResource `json:"limitedResources"`
 }
 
@@ -45,13 +34,13 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 	if config == nil {
 		return nil, nil
 	}
-	document, err := readOne(config)
+	document, err := configfile.Document(config)
 	if err != nil {
 		return nil, err
 	}
-	var meta configMeta
+	var meta configfile.Meta
 	// What can't be read leniently is told that it must be one of the kinds.
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(document, &meta)
+	_ = configfile.Lenient(document, &meta)
 	if !slices.Contains(configKinds, meta) {
 		var kinds []string
 		for _, k := range configKinds {
@@ -60,12 +49,8 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 		return nil, fmt.Errorf("apiVersion %q, kind %q: must be kind %s", meta.APIVersion, meta.Kind, strings.Join(kinds, ", or "))
 	}
 	var content configuration
-	strict, err := kjson.UnmarshalStrict(document, &content)
-	if err == nil {
-		err = utilerrors.NewAggregate(strict)
-	}
-	if err != nil {
-		return nil, explain(err)
+	if err := configfile.Strict(document, &content); err != nil {
+		return nil, err
 	}
 	var all field.ErrorList
 	for i := range content.LimitedResources {
@@ -75,47 +60,6 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 		return nil, all.ToAggregate()
 	}
 	return content.LimitedResources, nil
-}
-
-// readOne returns the one YAML or JSON document there must be, in JSON; null if there is none.
-func readOne(config io.Reader) ([]byte, error) {
-	document := []byte("null")
-	for reader := utilyaml.NewYAMLReader(bufio.NewReader(config)); ; {
-		data, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return document, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		next, err := yaml.YAMLToJSONStrict(data)
-		if err != nil {
-			return nil, err
-		}
-		if string(next) == "null" {
-			continue
-		}
-		if string(document) != "null" {
-			return nil, errors.New("more than one YAML document: must be one")
-		}
-		document = next
-	}
-}
-
-// explain puts an error about a value's type into the words of who wrote the value.
-func explain(err error) error {
-	var mismatch *json.UnmarshalTypeError
-	if !errors.As(err, &mismatch) {
-		return err
-	}
-	must := "a string"
-	switch mismatch.Type.Kind() {
-	case reflect.Slice:
-		must = "a list"
-	case reflect.Struct:
-		must = "an object"
-	}
-	return fmt.Errorf("%s: is of type %s, must be %s", mismatch.Field, mismatch.Value, must)
 }
 
 // validate checks what upstream does, and the scopes as the API checks a scopeSelector.

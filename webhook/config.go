@@ -1,17 +1,14 @@
 package webhook
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/configfile"
 )
 
 // Config is the configuration of either plugin.
@@ -23,17 +20,12 @@ type Config struct {
 	StaticManifestsDir string
 }
 
-type configMeta struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-}
-
 // configKinds are the kinds and versions of the plugins' configuration. They don't differ in their fields.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second one is that of older releases.
-var configKinds = []configMeta{
-	{"apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration"},
-	{"apiserver.config.k8s.io/v1alpha1", "WebhookAdmission"},
+var configKinds = []configfile.Meta{
+	{APIVersion: "apiserver.config.k8s.io/v1", Kind: "WebhookAdmissionConfiguration"},
+	{APIVersion: "apiserver.config.k8s.io/v1alpha1", Kind: "WebhookAdmission"},
 }
 
 // LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1, or a
@@ -42,35 +34,24 @@ func LoadConfig(config io.Reader) (Config, error) {
 	if config == nil {
 		return Config{}, nil
 	}
-	data, err := io.ReadAll(config)
+	document, err := configfile.Document(config)
 	if err != nil {
 		return Config{}, err
 	}
-	document, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return Config{}, err
-	}
-	var meta configMeta
+	var meta configfile.Meta
 	// What can't be read leniently is told that it must be one of the kinds.
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(document, &meta)
+	_ = configfile.Lenient(document, &meta)
 	if !slices.Contains(configKinds, meta) {
 		return Config{}, fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s",
 			meta.APIVersion, meta.Kind, configKinds[0].Kind, configKinds[0].APIVersion)
 	}
 	var content struct {
-		configMeta
+		configfile.Meta
 		KubeConfigFile     string `json:"kubeConfigFile"`
 		StaticManifestsDir string `json:"staticManifestsDir"`
 	}
-	strict, err := kjson.UnmarshalStrict(document, &content)
-	var mismatch *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &mismatch):
-		return Config{}, fmt.Errorf("%s: is of type %s, must be a string", mismatch.Field, mismatch.Value)
-	case err != nil:
+	if err := configfile.Strict(document, &content); err != nil {
 		return Config{}, err
-	case len(strict) > 0:
-		return Config{}, utilerrors.NewAggregate(strict)
 	}
 	if file := content.KubeConfigFile; file != "" && !filepath.IsAbs(file) {
 		return Config{}, field.Invalid(field.NewPath("kubeConfigFile"), file, "must be an absolute file path")

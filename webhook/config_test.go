@@ -30,6 +30,7 @@ func TestLoadConfig(t *testing.T) {
 		"no YAML":            {"\t", Config{}, "yaml: found character that cannot start any token"},
 		"an unknown field":   {v1 + "kubeconfigFile: /a\n", Config{}, `unknown field "kubeconfigFile"`},
 		"a field twice":      {v1 + "kubeConfigFile: /a\nkubeConfigFile: /b\n", Config{}, `yaml: unmarshal errors:` + "\n" + `  line 4: key "kubeConfigFile" already set in map`},
+		"two documents":      {v1 + "---\n" + v1 + "kubeConfigFile: /a\n", Config{}, `more than one YAML document: must be one`},
 		"of another type":    {v1 + "kubeConfigFile: [/a]\n", Config{}, `kubeConfigFile: is of type array, must be a string`},
 		"no absolute path":   {v1 + "kubeConfigFile: a\n", Config{}, `kubeConfigFile: Invalid value: "a": must be an absolute file path`},
 		"something, no text": {"[]", Config{}, `apiVersion "", kind ""` + must},

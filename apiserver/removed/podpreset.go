@@ -52,9 +52,16 @@ func (podPresetStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Ob
 	}
 }
 
+// maxPresetName is the longest name that a new preset may have: pods get an annotation for each preset, podpreset-<name>, and that part of an
+// annotation's key has 63 characters at most.
+const maxPresetName = 63 - len("podpreset-")
+
 func (podPresetStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	preset := obj.(*settingsv1alpha1.PodPreset)
 	all := corevalidation.ValidateObjectMeta(&preset.ObjectMeta, true, apimachineryvalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if len(preset.Name) > maxPresetName {
+		all = append(all, field.TooLong(field.NewPath("metadata", "name"), preset.Name, maxPresetName))
+	}
 	return append(all, validatePodPresetSpec(&preset.Spec, field.NewPath("spec"))...)
 }
 

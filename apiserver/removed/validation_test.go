@@ -1,6 +1,7 @@
 package removed
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,14 @@ func TestValidatePodPreset(t *testing.T) {
 			check(t, podPresetStrategy{}.Validate(t.Context(), preset), test.want)
 			preset.ResourceVersion = "1"
 			check(t, podPresetStrategy{}.ValidateUpdate(t.Context(), preset, preset), test.want)
+		})
+	}
+	for length, want := range map[int][]string{53: nil, 54: {"metadata.name: Too long: may not be more than 53 bytes"}} {
+		t.Run(fmt.Sprintf("a name of %d characters", length), func(t *testing.T) {
+			preset := decodePreset(t, "metadata: {name: "+strings.Repeat("n", length)+", namespace: ns}\nspec: {env: [{name: A}]}")
+			check(t, podPresetStrategy{}.Validate(t.Context(), preset), want)
+			preset.ResourceVersion = "1" // what is stored already can be changed
+			check(t, podPresetStrategy{}.ValidateUpdate(t.Context(), preset, preset), nil)
 		})
 	}
 	t.Run("namespace", func(t *testing.T) {

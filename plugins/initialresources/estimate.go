@@ -30,7 +30,12 @@ const (
 
 	// parallel bounds the queries that one pod causes at a time.
 	parallel = 4
+	// maxQuestions bounds the questions of one pod. Those of its other containers are for the next pod with such images.
+	maxQuestions = 64
 )
+
+// errCutShort is that a query hadn't taken long when the time of the pod, or its author's patience, was over: it says nothing about Prometheus.
+var errCutShort = errors.New("no time left")
 
 // estimator asks Prometheus and remembers what it said.
 type estimator struct {
@@ -74,6 +79,10 @@ func (e *estimator) estimates(ctx context.Context, namespace string, lacking []l
 		if unknown == nil {
 			unknown = map[question][]int{}
 		}
+		if len(unknown) == maxQuestions && unknown[q] == nil {
+			answers[i] = estimate{result: resultFailed}
+			continue
+		}
 		unknown[q] = append(unknown[q], i)
 	}
 	if len(unknown) > 0 {
@@ -91,6 +100,9 @@ func (e *estimator) estimates(ctx context.Context, namespace string, lacking []l
 			})
 		}
 		_ = group.Wait() // no answer is an error
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			klog.ErrorS(ctx.Err(), "Resources of a pod's containers can't all be estimated in time", "namespace", namespace, "questions", len(unknown))
+		}
 	}
 
 	quantities := make([]*resource.Quantity, len(lacking))
@@ -115,7 +127,7 @@ func (e *estimator) estimate(ctx context.Context, q question) estimate {
 	switch {
 	case err == nil || errors.As(err, &wrong):
 		e.answers.Add(q, answer, answerMemory)
-	case errors.Is(err, context.Canceled): // the pod's author has gone, and Prometheus may be fine
+	case errors.Is(err, errCutShort):
 		return answer
 	default:
 		e.pausedUntil.Store(time.Now().Add(pause).UnixNano())
@@ -141,7 +153,11 @@ func (e *estimator) ask(ctx context.Context, q question, image image) (estimate,
 	attempts = append(attempts, attempt{image.any, widest})
 	for _, a := range attempts {
 		for _, window := range e.windows {
+			start := time.Now()
 			value, found, err := e.prometheus.query(ctx, e.query(q.resource, a.image, a.namespaces, window))
+			if err != nil && ctx.Err() != nil && time.Since(start) < e.timeout/2 {
+				err = errCutShort
+			}
 			if err != nil {
 				return estimate{result: resultFailed}, err
 			}

@@ -197,23 +197,71 @@ func TestSourceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A client that goes away says nothing about Prometheus.
-func TestClientGoesAway(t *testing.T) {
-	s := &source{}
-	ctx, cancel := context.WithCancel(t.Context())
-	s.answer = func(ctx context.Context, _ string) (int, string, error) {
-		cancel()
-		<-ctx.Done()
-		return 0, "", ctx.Err()
+// What a pod or its author does says nothing about Prometheus: nobody can switch the estimates of others off.
+func TestNoFaultOfTheSource(t *testing.T) {
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprint("image-", i))
 	}
+	// slow answers every query, after so long.
+	slow := func(takes time.Duration) func(context.Context, string) (int, string, error) {
+		return func(ctx context.Context, query string) (int, string, error) {
+			select {
+			case <-time.After(takes):
+				return always("", "").answer(ctx, query)
+			case <-ctx.Done():
+				return 0, "", ctx.Err()
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		images   []string
+		answer   func(context.Context, string) (int, string, error)
+		patience time.Duration // the request's timeout
+		goes     bool          // the client, after a second
+	}{
+		"a client that goes away":   {[]string{"a"}, slow(time.Hour), time.Hour, true},
+		"a request of little time":  {[]string{"a"}, slow(time.Second), 500 * time.Millisecond, false},
+		"a pod with many questions": {many, slow(700 * time.Millisecond), time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &source{answer: test.answer}
+				p := built(t, s, nowhere+"timeout: 3s")
+				ctx, cancel := context.WithTimeout(t.Context(), test.patience)
+				defer cancel()
+				if test.goes {
+					time.AfterFunc(time.Second, cancel)
+				}
+				a := admission.NewAttributesRecord(pod(test.images...), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
+				if err := p.Interface.(admission.MutationInterface).Admit(ctx, a, nil); err != nil {
+					t.Error(err)
+				}
+				s.answer = always("1", "1").answer
+				if !p.Admit(t, chaintest.Create(pod("b"))).Admitted(t).Changed {
+					t.Error("no estimate for the next pod")
+				}
+			})
+		})
+	}
+}
+
+func TestQuestionsOfOnePodAreBounded(t *testing.T) {
+	var images []string
+	for i := range 40 {
+		images = append(images, fmt.Sprint("image-", i))
+	}
+	s := always("1", "1")
 	p := built(t, s, nowhere)
-	a := admission.NewAttributesRecord(pod("a"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+	a := admission.NewAttributesRecord(pod(append(images, images...)...), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
-	if err := p.Interface.(admission.MutationInterface).Admit(ctx, a, nil); err != nil {
-		t.Error(err)
-	}
-	s.answer = always("1", "1").answer
-	if !p.Admit(t, chaintest.Create(pod("a"))).Admitted(t).Changed {
-		t.Error("no estimate for the next client")
+	for _, want := range []int{64, 2*40 - 64, 0} {
+		if err := p.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil {
+			t.Error(err)
+		}
+		if n := s.asked(); n != want {
+			t.Errorf("%d queries, want %d", n, want)
+		}
 	}
 }

@@ -24,8 +24,8 @@
 //
 // A pod without an estimate is as good as one that was never looked at, so no failure is a refusal: the pod is admitted unchanged, and the
 // metric gatehouse_initial_resources_estimates_total counts it. All questions of one pod together get the configured timeout. Answers are
-// remembered for ten minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached it is left
-// alone for ten seconds, so that a dead one doesn't hold up every pod.
+// remembered for ten minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached, or a query that had half of that time got no answer, it is left alone for ten seconds, so that a dead one doesn't hold up every pod. A request with less time than that, or a pod with too many
+// questions, is not Prometheus' fault.
 package initialresources
 
 import (
@@ -116,7 +116,7 @@ func lacking(spec *corev1.PodSpec) []lack {
 	look := func(containers []corev1.Container, kind string) {
 		for i := range containers {
 			for _, r := range estimated {
-				if !says(&containers[i].Resources, r) && !says(spec.Resources, r) {
+				if !podspec.Says(&containers[i].Resources, r) && !podspec.Says(spec.Resources, r) {
 					all = append(all, lack{&containers[i], kind, r})
 				}
 			}
@@ -125,16 +125,6 @@ func lacking(spec *corev1.PodSpec) []lack {
 	look(spec.InitContainers, "init container")
 	look(spec.Containers, "container")
 	return all
-}
-
-// says tells whether there is a request or limit for the resource, be it 0.
-func says(resources *corev1.ResourceRequirements, name corev1.ResourceName) bool {
-	if resources == nil {
-		return false
-	}
-	_, requested := resources.Requests[name]
-	_, limited := resources.Limits[name]
-	return requested || limited
 }
 
 // set writes down the estimates, each of the lack at its index; nil is none. again tells that the plugin runs on this pod

@@ -30,7 +30,6 @@ package limitranger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -63,11 +62,8 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
-		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
+		if err := ready.Needs(name, env); err != nil {
+			return nil, err
 		}
 		informer := env.Informers.Core().V1().LimitRanges()
 		return &plugin{

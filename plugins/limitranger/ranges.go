@@ -37,7 +37,7 @@ type ranges struct {
 	none  *cache.LRUExpireCache
 	lists singleflight.Group
 
-	// created holds, by namespace, the names of LimitRanges whose creation passed here.
+	// created holds, by namespace, the creations of LimitRanges, a []creation.
 	created *cache.LRUExpireCache
 	// noticing guards what is read from created to be written back.
 	noticing sync.Mutex
@@ -106,23 +106,30 @@ func inOrder(found []*corev1.LimitRange) []*corev1.LimitRange {
 	return found
 }
 
+// A creation is one of a LimitRange that passed here. It may still fail, and then the cache never shows it.
+type creation struct {
+	name  string
+	until time.Time // when it needs no longer be remembered
+}
+
 // notice remembers that a LimitRange is being created.
 func (r *ranges) notice(namespace, name string) {
 	r.noticing.Lock()
 	defer r.noticing.Unlock()
-	r.created.Add(namespace, append(r.missing(namespace), name), liveMemory)
+	others := slices.DeleteFunc(r.missing(namespace), func(c creation) bool { return c.name == name })
+	r.created.Add(namespace, append(others, creation{name, time.Now().Add(liveMemory)}), liveMemory)
 }
 
-// missing is the names of LimitRanges that were created here and that the cache doesn't show yet.
-func (r *ranges) missing(namespace string) []string {
+// missing is what was created here a moment ago and the cache doesn't show yet.
+func (r *ranges) missing(namespace string) []creation {
 	created, ok := r.created.Get(namespace)
 	if !ok {
 		return nil
 	}
-	var missing []string
-	for _, name := range created.([]string) {
-		if _, err := r.cache.LimitRanges(namespace).Get(name); apierrors.IsNotFound(err) {
-			missing = append(missing, name)
+	var missing []creation
+	for _, c := range created.([]creation) {
+		if _, err := r.cache.LimitRanges(namespace).Get(c.name); apierrors.IsNotFound(err) && time.Now().Before(c.until) {
+			missing = append(missing, c)
 		}
 	}
 	return missing

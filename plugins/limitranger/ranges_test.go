@@ -207,6 +207,25 @@ func TestTheCacheIsBelievedOnceItHasCaughtUp(t *testing.T) {
 	})
 }
 
+// Creations that come to nothing are forgotten one by one, however many more there are: each would cost every pod a live list.
+func TestACreationThatFailsIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newPlugin(t)
+		plugin.Validate(t, chaintest.Create(limitRange("failed", strict))).Admitted(t)
+		time.Sleep(liveMemory * 2 / 3)
+		later := limitRange("later", strict)
+		plugin.Validate(t, chaintest.Create(later)).Admitted(t)
+		if err := plugin.Client.Tracker().Add(later); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(liveMemory / 2)
+		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		if n := lists(plugin); n != 0 {
+			t.Errorf("%d lists", n)
+		}
+	})
+}
+
 // Upstream holds on to what a live list found for 30 seconds, even if it has gone.
 func TestWhatHasGoneNoLongerApplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,6 +47,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/plugins/internal/ready"
 )
 
 const (
@@ -90,11 +91,10 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	if err := pluginconfig.None(name, config); err != nil {
 		return nil, err
 	}
+	if err := ready.Needs(name, env); err != nil {
+		return nil, err
+	}
 	switch {
-	case env.Client == nil:
-		return nil, errors.New(name + " needs a client")
-	case env.Informers == nil:
-		return nil, errors.New(name + " needs informers")
 	case env.Authorizer == nil:
 		return nil, errors.New(name + " needs an authorizer")
 	case env.Features == nil:

@@ -47,6 +47,8 @@ var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
 	Phases:  chain.Validating,
+	// It looks at the metadata of everything that is written, which needs no conversion.
+	Internal: true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -230,6 +231,38 @@ func TestWhoMayEverythingNeedsNoMapping(t *testing.T) {
 func TestTheAuthorizersReasonIsTold(t *testing.T) {
 	r := &rights{denied: []string{"delete pods"}, reason: "RBAC says no", err: errors.New("role r not found")}
 	newPlugin(t, r, mapper()).Validate(t, chaintest.Update(pod("Pod/a"), pod())).Refused(t, 403, noDelete+", RBAC says no, role r not found")
+}
+
+// Objects are not converted for the plugin: it takes metadata wherever it is.
+func TestMetadataOfAnyObject(t *testing.T) {
+	if !Descriptor.Internal {
+		t.Error("every object that is written is converted")
+	}
+	custom := func(owners ...string) runtime.Object {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
+		object.SetNamespace("ns")
+		object.SetName("p")
+		object.SetOwnerReferences(refs(owners...))
+		return object
+	}
+	partial := func(owners ...string) runtime.Object {
+		return &metav1.PartialObjectMetadata{ObjectMeta: pod(owners...).ObjectMeta}
+	}
+	for name, object := range map[string]func(...string) runtime.Object{"custom": custom, "partial": partial} {
+		t.Run(name, func(t *testing.T) {
+			plugin := newPlugin(t, &rights{denied: []string{everything, "delete pods", "update replicationcontrollers/finalizers"}}, mapper())
+			update := func(after, before runtime.Object) chaintest.Result {
+				request := chaintest.Update(pod(), pod())
+				request.Object, request.OldObject = after, before
+				return plugin.Validate(t, request)
+			}
+			update(object("Pod/a"), object("Pod/a")).Admitted(t)
+			update(object("Pod/a"), object()).Refused(t, 403, noDelete)
+			create := chaintest.Create(pod())
+			create.Object = object("ReplicationController/a!")
+			plugin.Validate(t, create).Refused(t, 403, noBlock+`replicationcontrollers/finalizers "a"`)
+		})
+	}
 }
 
 func TestWhatHasNoReferencesIsLeftAlone(t *testing.T) {

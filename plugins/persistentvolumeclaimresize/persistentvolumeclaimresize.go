@@ -52,11 +52,8 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
-		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
+		if err := ready.Needs(name, env); err != nil {
+			return nil, err
 		}
 		informer := env.Informers.Storage().V1().StorageClasses()
 		return &plugin{

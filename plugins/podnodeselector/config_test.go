@@ -38,6 +38,7 @@ func TestWrongConfiguration(t *testing.T) {
 		"with a kind":         {"kind: Configuration", `unknown field "kind"`},
 		"a list":              {"podNodeSelectorPluginConfig: []", "podNodeSelectorPluginConfig: is of type array, must be an object"},
 		"no text":             {head + "ns: [a]", `podNodeSelectorPluginConfig[ns]: Invalid value: ["a"]: must be a string`},
+		"two documents":       {head + "ns: a=1\n---\n" + head + "other: b=1", "more than one YAML document: must be one"},
 		"twice":               {head + "ns: a=1\n  ns: a=2", "yaml: unmarshal errors:\n  line 3: key \"ns\" already set in map"},
 		"a default that is a": {head + "clusterDefaultNodeSelector: a", `podNodeSelectorPluginConfig[clusterDefaultNodeSelector]: Invalid value: "a": invalid selector: [a]`},
 		"misspelt default": {head + "clusterDefaultNodeselector: a=b", `podNodeSelectorPluginConfig[clusterDefaultNodeselector]: Invalid value: "clusterDefaultNodeselector": ` +

@@ -20,7 +20,9 @@ package podpreset
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -164,13 +166,37 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		annotations = map[string]string{}
 	}
 	for _, one := range selected {
-		annotations[presetAnnotationPrefix+one.Name] = one.ResourceVersion
+		annotations[annotationOf(one.Name)] = one.ResourceVersion
 	}
 	pod.Annotations = annotations
 	return nil
 }
 
-// report says in an event why a pod has got nothing. The pod doesn't exist yet, so its name is all that tells which it is.
+// annotationOf is the annotation that names a preset. Of a key only so much may come after the slash; a longer name, which no new preset can have,
+// is cut and told apart by its hash, as the pods it selects would be invalid otherwise.
+func annotationOf(preset string) string {
+	if most := 63 - len("podpreset-"); len(preset) > most {
+		hash := fmt.Sprintf("-%.4x", sha256.Sum256([]byte(preset)))
+		preset = preset[:most-len(hash)] + hash
+	}
+	return presetAnnotationPrefix + preset
+}
+
+// given tells whether the plugin ran on the pod before, in this request, and gave it something: webhooks have changed it since.
+func given(a admission.Attributes, pod *corev1.Pod) bool {
+	again := a.GetReinvocationContext()
+	if again == nil || !again.IsReinvoke() {
+		return false
+	}
+	for key := range pod.Annotations {
+		if strings.HasPrefix(key, presetAnnotationPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// report says in an event why a pod has got nothing, or nothing more. The pod doesn't exist yet, so its name is all that tells which it is.
 func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []preset, conflicts []string) {
 	var names []string
 	for _, one := range selected {
@@ -180,7 +206,11 @@ func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []pres
 	if of == "" {
 		of = pod.GenerateName
 	}
-	message := "Conflict on pod " + of + ", which is created without anything of the pod presets " + strings.Join(names, ", ") + ": " + strings.Join(conflicts, "; ")
+	which := "is created without anything of"
+	if given(a, pod) {
+		which = "keeps what it has got already, without anything more of"
+	}
+	message := "Conflict on pod " + of + ", which " + which + " the pod presets " + strings.Join(names, ", ") + ": " + strings.Join(conflicts, "; ")
 	klog.V(2).InfoS("Conflict of pod presets", "plugin", name, "pod", klog.KRef(a.GetNamespace(), of), "conflict", message)
 	if a.IsDryRun() {
 		return

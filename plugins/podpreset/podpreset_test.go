@@ -9,9 +9,11 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/yaml"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
@@ -184,6 +186,55 @@ func TestConflicts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A webhook changes the pod, and the chain runs the plugin once more: what was given before isn't taken back.
+func TestConflictInASecondRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		again bool
+		want  string
+	}{
+		"after the plugin gave something": {true, "Conflict on pod p, which keeps what it has got already, without anything more of the pod presets a: "},
+		"with an annotation of a client":  {false, "Conflict on pod p, which is created without anything of the pod presets a: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				plugin := newPlugin(t, newPreset(t, "a", "1", web+`env: [{name: A, value: "1"}, {name: B, value: "1"}]}`))
+				pod := plugin.Admit(t, chaintest.Create(newPod(t, `{containers: [{name: c}]}`))).Admitted(t).Object.(*corev1.Pod)
+				pod.Spec.Containers[0].Env[1].Value = "2"
+				before := pod.DeepCopy()
+				a := admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
+				if test.again {
+					a.GetReinvocationContext().SetIsReinvoke()
+				}
+				if err := plugin.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil || !reflect.DeepEqual(pod, before) {
+					t.Errorf("%v, the pod becomes\n%s", err, asYAML(t, pod))
+				}
+				synctest.Wait()
+				events, err := plugin.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(events.Items) != 1 || !strings.HasPrefix(events.Items[0].Message, test.want) {
+					t.Errorf("got %v, %v", events.Items, err)
+				}
+			})
+		})
+	}
+}
+
+// Presets with such names may be stored, by an older server.
+func TestLongNames(t *testing.T) {
+	first := strings.Repeat("n", 53)
+	var presets []*settingsv1alpha1.PodPreset
+	for _, name := range []string{first, first + "a", first + "b", strings.Repeat("n", 253)} {
+		presets = append(presets, newPreset(t, name, "1", web+`env: [{name: A}]}`))
+	}
+	pod := newPlugin(t, presets...).Admit(t, chaintest.Create(newPod(t, `{containers: [{name: c}]}`))).Admitted(t).Object.(*corev1.Pod)
+	if len(pod.Annotations) != len(presets) || pod.Annotations["podpreset.admission.kubernetes.io/podpreset-"+first] == "" {
+		t.Errorf("got %v", pod.Annotations)
+	}
+	if errs := apivalidation.ValidateAnnotations(pod.Annotations, nil); len(errs) > 0 {
+		t.Error(errs)
 	}
 }
 

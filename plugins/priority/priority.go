@@ -19,7 +19,6 @@ package priority
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -57,11 +56,8 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
-		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
+		if err := ready.Needs(name, env); err != nil {
+			return nil, err
 		}
 		informer := env.Informers.Scheduling().V1().PriorityClasses()
 		return &plugin{

@@ -23,16 +23,15 @@ package resourcedefaults
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/podspec"
 )
 
 const name = "ResourceDefaults"
@@ -71,15 +70,15 @@ func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
-	pod, ok := a.GetObject().(*corev1.Pod)
-	if !ok {
-		return unexpected(a.GetObject())
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
 	}
 	for _, missing := range p.missing(pod) {
 		if a.GetOperation() == admission.Update {
-			stored, ok := a.GetOldObject().(*corev1.Pod)
-			if !ok {
-				return unexpected(a.GetOldObject())
+			stored, err := podspec.Pod(name, a.GetOldObject())
+			if err != nil {
+				return err
 			}
 			if !missing.from(stored) {
 				continue
@@ -88,10 +87,6 @@ func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 		missing.set()
 	}
 	return nil
-}
-
-func unexpected(object any) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for pods is a %T", name, object))
 }
 
 // missing is a resource of which a container says nothing.
@@ -104,28 +99,21 @@ type missing struct {
 func (p *plugin) missing(pod *corev1.Pod) []missing {
 	var all []missing
 	for _, d := range p.defaults {
-		if pod.Spec.Resources != nil && says(*pod.Spec.Resources, d.name) {
+		if podspec.Says(pod.Spec.Resources, d.name) {
 			continue
 		}
 		for i := range pod.Spec.Containers {
-			if c := &pod.Spec.Containers[i]; !says(c.Resources, d.name) {
+			if c := &pod.Spec.Containers[i]; !podspec.Says(&c.Resources, d.name) {
 				all = append(all, missing{d, c, false})
 			}
 		}
 		for i := range pod.Spec.InitContainers {
-			if c := &pod.Spec.InitContainers[i]; !says(c.Resources, d.name) {
+			if c := &pod.Spec.InitContainers[i]; !podspec.Says(&c.Resources, d.name) {
 				all = append(all, missing{d, c, true})
 			}
 		}
 	}
 	return all
-}
-
-// says tells whether there is a request or limit for the resource, be it 0.
-func says(resources corev1.ResourceRequirements, name corev1.ResourceName) bool {
-	_, requested := resources.Requests[name]
-	_, limited := resources.Limits[name]
-	return requested || limited
 }
 
 // from tells whether the container of the stored pod has the default.

@@ -160,6 +160,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"unknown field":   {head + "disk: 1Gi", `unknown field "disk"`},
 		"wrong case":      {head + "CPU: 1", `unknown field "CPU"`},
 		"repeated field":  {head + "cpu: 1\ncpu: 2", "yaml: unmarshal errors:\n  line 4: key \"cpu\" already set in map"},
+		"two documents":   {head + "cpu: 1\n---\n" + head, "more than one YAML document: must be one"},
 		"unparsable":      {head + "memory: lots", `memory: Invalid value: "lots": ` + quantity},
 		"not a quantity":  {head + "cpu: [1]", `cpu: Invalid value: "[1]": ` + quantity},
 		"negative":        {head + "memory: -1Gi", `memory: Invalid value: "-1Gi": must be greater than zero`},

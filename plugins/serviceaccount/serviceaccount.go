@@ -24,7 +24,6 @@ package serviceaccount
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -67,11 +66,8 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		if env.Client == nil {
-			return nil, errors.New(name + " needs a client")
-		}
-		if env.Informers == nil {
-			return nil, errors.New(name + " needs informers")
+		if err := ready.Needs(name, env); err != nil {
+			return nil, err
 		}
 		informer := env.Informers.Core().V1().ServiceAccounts()
 		return &plugin{

@@ -4,7 +4,6 @@ package namespaces
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,11 +28,8 @@ type Namespaces struct {
 
 // New is for a plugin's New. The error names the plugin and what env lacks.
 func New(plugin string, env *chain.Env) (*Namespaces, error) {
-	if env.Client == nil {
-		return nil, errors.New(plugin + " needs a client")
-	}
-	if env.Informers == nil {
-		return nil, errors.New(plugin + " needs informers")
+	if err := ready.Needs(plugin, env); err != nil {
+		return nil, err
 	}
 	informer := env.Informers.Core().V1().Namespaces()
 	return &Namespaces{ready.After(informer.Informer()), informer.Lister(), env.Client}, nil

@@ -56,6 +56,7 @@ func TestWhatIsNoSuchObject(t *testing.T) {
 		"wrong case":      {head + "Name: n", `unknown field "Name"`},
 		"repeated field":  {head + "name: a\nname: b", "yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"},
 		"in JSON":         {`{"kind": "Example", "kind": "Example"}`, "yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map"},
+		"two documents":   {head + "---\n" + head, "more than one YAML document: must be one"},
 		"not YAML":        {"{", "yaml: line 1: did not find expected node content"},
 		"not an object":   {"hello", "is of type string, must be an object"},
 		"not a kind":      {"kind: [1]", "kind: is of type array, must be a string"},
@@ -94,6 +95,7 @@ func TestFields(t *testing.T) {
 		"unknown field": {strings.NewReader("kind: Example"), false, "default", `the configuration of Plugin: unknown field "kind"`},
 		"another type":  {strings.NewReader("name: [n]"), false, "default", "the configuration of Plugin: name: is of type array, must be a string"},
 		"not an object": {strings.NewReader("- name"), false, "default", "the configuration of Plugin: is of type array, must be an object"},
+		"two documents": {strings.NewReader("name: a\n---\nname: b"), false, "default", "the configuration of Plugin: more than one YAML document: must be one"},
 		"not YAML":      {strings.NewReader("{"), false, "default", "the configuration of Plugin: yaml: line 1: did not find expected node content"},
 		"unreadable":    {iotest.ErrReader(errors.New("disk gone")), false, "default", "reading the configuration of Plugin: disk gone"},
 	} {

@@ -103,3 +103,21 @@ func TestPod(t *testing.T) {
 		}
 	}
 }
+
+func TestSays(t *testing.T) {
+	zero := corev1.ResourceList{corev1.ResourceCPU: {}}
+	for name, test := range map[string]struct {
+		resources *corev1.ResourceRequirements
+		want      bool
+	}{
+		"nil":              {nil, false},
+		"empty":            {&corev1.ResourceRequirements{}, false},
+		"a request":        {&corev1.ResourceRequirements{Requests: zero}, true},
+		"a limit":          {&corev1.ResourceRequirements{Limits: zero}, true},
+		"another resource": {&corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: {}}}, false},
+	} {
+		if got := Says(test.resources, corev1.ResourceCPU); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

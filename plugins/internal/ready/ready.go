@@ -12,10 +12,23 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/tools/cache"
+
+	"gatehouse.dev/chain"
 )
 
 // limit is how long a request waits. Upstream has the same: timeToWaitForReady in k8s.io/apiserver/pkg/admission/handler.go.
 const limit = 10 * time.Second
+
+// Needs is for the New of a plugin that reads from a cache, and live what that may not show yet. The error names the plugin and what env lacks.
+func Needs(plugin string, env *chain.Env) error {
+	if env.Client == nil {
+		return errors.New(plugin + " needs a client")
+	}
+	if env.Informers == nil {
+		return errors.New(plugin + " needs informers")
+	}
+	return nil
+}
 
 // A Gate is closed until caches have synced.
 type Gate struct {
