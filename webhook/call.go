@@ -35,8 +35,9 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryR
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),
 			errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"))
 	}
-	if h.clientErr != nil {
-		return nil, callError(h, apierrors.NewInternalError(h.clientErr), fmt.Errorf("could not get REST client: %w", h.clientErr))
+	client, err := h.getClient()
+	if err != nil {
+		return nil, callError(h, apierrors.NewInternalError(err), fmt.Errorf("could not get REST client: %w", err))
 	}
 	if h.timeout > 0 {
 		var cancel context.CancelFunc
@@ -46,7 +47,7 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryR
 	uid := uuid.NewUUID()
 	body := request.Review(h.reviewVersion, uid)
 	var answer []byte
-	e.track(ctx, func() { answer, err = h.client.Post(ctx, body, timeLeft(ctx)) })
+	e.track(ctx, func() { answer, err = client.Post(ctx, body, timeLeft(ctx)) })
 	if err != nil {
 		var status *apierrors.StatusError
 		if !errors.As(err, &status) {

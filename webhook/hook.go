@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -13,7 +14,7 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// hook is one webhook of a configuration, ready to be matched and called. It never changes.
+// hook is one webhook of a configuration, ready to be matched and called. But for its client, which may come late, it never changes.
 type hook struct {
 	// spec is what it was compiled from. A validating webhook is one that is never reinvoked.
 	spec admissionregistrationv1.MutatingWebhook
@@ -33,9 +34,9 @@ type hook struct {
 	selectorErr error
 	conditions  *expression.Conditions
 
-	client *backend.Client
-	// clientErr is why there is no client.
-	clientErr error
+	// client is nil where it couldn't be made when the hook was compiled, until a call can make it; connect makes it.
+	client  atomic.Pointer[backend.Client]
+	connect func() (*backend.Client, error)
 	// timeout bounds a call; 0 doesn't.
 	timeout time.Duration
 	// reviewVersion is that of the AdmissionReviews it is sent; empty where it accepts none that we speak.
@@ -73,12 +74,27 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	}
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
-	h.client, h.clientErr = c.backends.Client(spec.ClientConfig)
+	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
+	_, _ = h.getClient() // a call will say what is wrong
 	if spec.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*spec.TimeoutSeconds) * time.Second
 	}
 	h.reviewVersion = review.Version(spec.AdmissionReviewVersions)
 	return h
+}
+
+// getClient returns what calls the webhook. Where that could not be made it is tried again at each call: a file with
+// credentials may be there late, or be in the midst of a change.
+func (h *hook) getClient() (*backend.Client, error) {
+	if client := h.client.Load(); client != nil {
+		return client, nil
+	}
+	client, err := h.connect()
+	if err != nil {
+		return nil, err
+	}
+	h.client.Store(client)
+	return client, nil
 }
 
 // is tells whether an optional field has the value.

@@ -120,8 +120,8 @@ func (s *source[T]) refresh(configurations []T) {
 	}
 	clients := make([]*backend.Client, 0, len(hooks))
 	for _, h := range hooks {
-		if h.client != nil {
-			clients = append(clients, h.client)
+		if client := h.client.Load(); client != nil {
+			clients = append(clients, client)
 		}
 	}
 	s.current.Store(newSnapshot(hooks))
