@@ -253,6 +253,39 @@ func TestHangingHandshake(t *testing.T) {
 	})
 }
 
+// A backend that was out of reach answers at once when it is back: calls don't wait for what was begun before, though
+// there was always somebody who did.
+func TestBackendThatIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		client := m.client(t, "/", "")
+		var out atomic.Bool
+		client.wire.dialTCP = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if out.Load() {
+				<-ctx.Done() // as packets that get lost
+				return nil, ctx.Err()
+			}
+			return m.dial(ctx, network, address)
+		}
+		out.Store(true)
+		var calls sync.WaitGroup
+		for range 32 {
+			calls.Go(func() { _, _ = client.Post(context.Background(), []byte("{}"), 10*time.Second) })
+			time.Sleep(500 * time.Millisecond)
+		}
+		out.Store(false)
+		time.Sleep(freshDial)
+		if _, err := client.Post(context.Background(), []byte("{}"), time.Second); err != nil {
+			t.Error(err)
+		}
+		calls.Wait()
+		mustPost(t, client)
+		if m.count() != 1 {
+			t.Errorf("%d handshakes", m.count())
+		}
+	})
+}
+
 // What a backend speaks is asked again after a while.
 func TestProtocolIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

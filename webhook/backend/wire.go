@@ -20,7 +20,10 @@ import (
 const (
 	dialTimeout      = 30 * time.Second
 	handshakeTimeout = 10 * time.Second
-	idleTimeout      = 90 * time.Second
+	// freshDial is how old a dial may be for another call to wait for it. What was sent into the void when a backend was out of reach
+	// isn't answered once it is back; a new dial is.
+	freshDial   = 2 * time.Second
+	idleTimeout = 90 * time.Second
 
 	// idleHTTP1 is how many unused HTTP/1.1 connections to one backend are kept: as many as a server has writes in flight by default
 	// (--max-mutating-requests-inflight).
