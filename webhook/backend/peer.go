@@ -110,6 +110,7 @@ func (w *wire) startDial(p *peer, address string) *dial {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &dial{began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	p.dial = d
+	closes := w.closes
 	go func() {
 		defer cancel()
 		c, err := w.connect(ctx, address)
@@ -119,6 +120,9 @@ func (w *wire) startDial(p *peer, address string) *dial {
 			p.dial = nil
 		}
 		switch {
+		case err == nil && w.closes != closes:
+			// It is one of those that were closed meanwhile; who waits for it makes another.
+			go func() { _ = c.Close() }()
 		case err == nil:
 			p := w.peer(address) // it may be another one by now
 			p.conns = append(p.conns, c)

@@ -33,6 +33,7 @@ type memory struct {
 	closed    chan struct{}
 	lost      atomic.Bool // what is sent gets lost
 	http1     atomic.Bool
+	hesitates atomic.Int64 // for how long it looks at who a client is
 
 	mu         sync.Mutex
 	handshakes []string // the names of the clients
@@ -54,6 +55,7 @@ func newMemory(t *testing.T) *memory {
 			if len(state.PeerCertificates) > 0 {
 				name = state.PeerCertificates[0].Subject.CommonName
 			}
+			time.Sleep(time.Duration(m.hesitates.Load()))
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.handshakes = append(m.handshakes, name)
@@ -388,4 +390,42 @@ func TestClientCertificateRotated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection that was being made with the old certificate while the new one was noticed is not used.
+func TestClientCertificateRotatedInHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		dir := t.TempDir()
+		rotate := func(user string) {
+			cert, key := m.authority.Client(user)
+			put(t, filepath.Join(dir, "crt"), string(cert))
+			put(t, filepath.Join(dir, "key"), string(key))
+		}
+		rotate("first")
+		client := m.client(t, "/", "{client-certificate: "+dir+"/crt, client-key: "+dir+"/key}")
+		m.hesitates.Store(int64(3 * time.Second))
+		time.Sleep(certificateInterval - time.Second)
+		var calls sync.WaitGroup
+		call := func() {
+			if _, err := client.Post(context.Background(), []byte("{}"), maxTimeout); err != nil {
+				t.Error(err)
+			}
+		}
+		calls.Go(call)
+		synctest.Wait()
+		rotate("second")
+		time.Sleep(2 * time.Second)
+		calls.Go(call)
+		calls.Wait()
+		mustPost(t, client)
+		for _, r := range m.requests {
+			if name := r.TLS.PeerCertificates[0].Subject.CommonName; name != "second" {
+				t.Errorf("called as %s", name)
+			}
+		}
+		if got := strings.Join(m.handshakes, " "); got != "first second" {
+			t.Errorf("handshakes by %s", got)
+		}
+	})
 }

@@ -84,8 +84,9 @@ type wire struct {
 	shown     atomic.Pointer[tls.Certificate]
 	nextCheck atomic.Int64
 
-	mu    sync.Mutex
-	peers map[string]*peer // by address
+	mu     sync.Mutex
+	peers  map[string]*peer // by address
+	closes int              // how often the connections were closed
 }
 
 func newWire(id identity, config *transport.Config, via *url.URL) (*wire, error) {
@@ -204,6 +205,7 @@ func (w *wire) close() {
 	w.mu.Lock()
 	peers := w.peers
 	w.peers = map[string]*peer{}
+	w.closes++
 	w.mu.Unlock()
 	for _, p := range peers {
 		for _, c := range p.conns {
