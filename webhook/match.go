@@ -82,6 +82,10 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate) (bool, error
 	start := time.Now()
 	verdict := c.conditions.Match(ctx, variables)
 	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, time.Since(start), c.name, "webhook", r.phase, operation)
+	if verdict.Err != nil && ctx.Err() != nil {
+		// That says nothing about the webhook, which isn't to be skipped for it.
+		return false, outOfTime()
+	}
 	for range verdict.Errors {
 		admissionmetrics.Metrics.ObserveMatchConditionEvalError(ctx, c.name, "webhook", r.phase, operation)
 	}

@@ -132,6 +132,30 @@ func TestNamespaceIsReadLive(t *testing.T) {
 	}
 }
 
+// A request whose time is over, or whose client is gone, is told so, and neither blames a condition nor passes by the webhook.
+func TestConditionsOutOfTime(t *testing.T) {
+	backend := webhooktest.New(t, webhooktest.Allow())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
+		w := aWebhook("m-late-"+string(policy), backend.ClientConfig("/"), when("object.metadata.name == 'p'"))
+		w.FailurePolicy = &policy
+		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
+		<-p.Mutating.synced
+		<-p.Validating.synced
+		const want = "Timeout: request did not complete within requested timeout"
+		wantRefusal(t, p.Mutating.Admit(ctx, newAttributes(create, newPod(), nil), interfaces), 504, want)
+		wantRefusal(t, p.Validating.Validate(ctx, newAttributes(create, newPod(), nil), interfaces), 504, want)
+		wantMetrics(t, w.Name,
+			"match_condition_evaluation_seconds kind=webhook,operation=CREATE,type=admit 1",
+			"match_condition_evaluation_seconds kind=webhook,operation=CREATE,type=validating 1",
+		)
+	}
+	if backend.Calls() != 0 {
+		t.Errorf("the webhook was called %d times", backend.Calls())
+	}
+}
+
 // Before the caches have synced requests wait; a request that goes does not.
 func TestNotReady(t *testing.T) {
 	e := &engine{synced: make(chan struct{})}
