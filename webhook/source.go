@@ -91,6 +91,8 @@ func (s *source[T]) run(cached, done <-chan struct{}) {
 		case <-s.changed:
 			s.refreshFromAPI()
 		case <-done:
+			// Another server may go on in this process.
+			s.compiler.backends.Retain(nil)
 			return
 		}
 	}
