@@ -39,18 +39,13 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryR
 	if err != nil {
 		return nil, callError(h, apierrors.NewInternalError(err), fmt.Errorf("could not get REST client: %w", err))
 	}
-	if h.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, h.timeout)
-		defer cancel()
-	}
 	uid := uuid.NewUUID()
 	body := request.Review(h.reviewVersion, uid)
 	var answer []byte
-	e.track(ctx, func() { answer, err = client.Post(ctx, body, timeLeft(ctx)) })
+	e.track(ctx, func() { answer, err = client.Post(ctx, body, h.timeout) })
 	if err != nil {
-		var status *apierrors.StatusError
-		if !errors.As(err, &status) {
+		status, ok := err.(*apierrors.StatusError) // a wrapped one is a cause, and nothing that the webhook answered
+		if !ok {
 			status = apierrors.NewServiceUnavailable("error calling webhook")
 		}
 		return nil, callError(h, status, fmt.Errorf("failed to call webhook: %w", err))
@@ -60,15 +55,6 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryR
 		return nil, callError(h, apierrors.NewServiceUnavailable("error validating webhook response"), err)
 	}
 	return response, nil
-}
-
-// timeLeft is what a webhook is told it may take: what is left until the deadline, in whole seconds. 0 without a deadline.
-func timeLeft(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
-	}
-	return (time.Until(deadline) + time.Second - 1).Truncate(time.Second)
 }
 
 // callError is a failure to call a webhook; status has the code that metrics count it under.
