@@ -28,11 +28,9 @@ type hook struct {
 
 	// equivalent says that it wants requests for other versions of its resources, too.
 	equivalent        bool
-	namespaceSelector labels.Selector
-	objectSelector    labels.Selector
-	// selectorErr is why a selector can't be parsed, which API validation doesn't let happen.
-	selectorErr error
-	conditions  *expression.Conditions
+	namespaceSelector selector
+	objectSelector    selector
+	conditions        *expression.Conditions
 
 	// client is nil where it couldn't be made when the hook was compiled, until a call can make it; connect makes it.
 	client  atomic.Pointer[backend.Client]
@@ -65,13 +63,8 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) || is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
 	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
 
-	var err error
-	if h.namespaceSelector, err = metav1.LabelSelectorAsSelector(spec.NamespaceSelector); err != nil {
-		h.selectorErr = fmt.Errorf("webhook %q: namespaceSelector: %w", spec.Name, err)
-	}
-	if h.objectSelector, err = metav1.LabelSelectorAsSelector(spec.ObjectSelector); err != nil && h.selectorErr == nil {
-		h.selectorErr = fmt.Errorf("webhook %q: objectSelector: %w", spec.Name, err)
-	}
+	h.namespaceSelector = newSelector(spec.Name, "namespaceSelector", spec.NamespaceSelector)
+	h.objectSelector = newSelector(spec.Name, "objectSelector", spec.ObjectSelector)
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
 	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
@@ -81,6 +74,20 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	}
 	h.reviewVersion = review.Version(spec.AdmissionReviewVersions)
 	return h
+}
+
+// selector is a parsed selector, or why it can't be parsed, which API validation doesn't let happen.
+type selector struct {
+	labels.Selector
+	err error
+}
+
+func newSelector(webhook, field string, s *metav1.LabelSelector) selector {
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		err = fmt.Errorf("webhook %q: %s: %w", webhook, field, err)
+	}
+	return selector{parsed, err}
 }
 
 // getClient returns what calls the webhook. Where that could not be made it is tried again at each call: a file with
