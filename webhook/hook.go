@@ -106,29 +106,3 @@ func (h *hook) getClient() (*backend.Client, error) {
 
 // is tells whether an optional field has the value.
 func is[T comparable](field *T, value T) bool { return field != nil && *field == value }
-
-// mutatingWebhooks are the webhooks of a configuration.
-func mutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
-	return c.Webhooks
-}
-
-// validatingWebhooks are the webhooks of a configuration, as mutating webhooks: the type has one field more.
-func validatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
-	webhooks := make([]admissionregistrationv1.MutatingWebhook, len(c.Webhooks))
-	for i, w := range c.Webhooks {
-		webhooks[i] = admissionregistrationv1.MutatingWebhook{
-			Name:                    w.Name,
-			ClientConfig:            w.ClientConfig,
-			Rules:                   w.Rules,
-			FailurePolicy:           w.FailurePolicy,
-			MatchPolicy:             w.MatchPolicy,
-			NamespaceSelector:       w.NamespaceSelector,
-			ObjectSelector:          w.ObjectSelector,
-			SideEffects:             w.SideEffects,
-			TimeoutSeconds:          w.TimeoutSeconds,
-			AdmissionReviewVersions: w.AdmissionReviewVersions,
-			MatchConditions:         w.MatchConditions,
-		}
-	}
-	return webhooks
-}

@@ -26,7 +26,7 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().MutatingWebhookConfigurations()
-	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List, mutatingWebhooks)
+	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}

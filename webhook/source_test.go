@@ -19,7 +19,7 @@ import (
 )
 
 func newTestSource(t testing.TB) *source[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return newSource(testCompiler(t), nil, nil, mutatingWebhooks)
+	return newSource[*admissionregistrationv1.MutatingWebhookConfiguration](testCompiler(t), nil, nil)
 }
 
 func uids(s *snapshot) []string {

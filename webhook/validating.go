@@ -23,7 +23,7 @@ func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().ValidatingWebhookConfigurations()
-	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List, validatingWebhooks)
+	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}
