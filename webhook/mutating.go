@@ -103,7 +103,7 @@ func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int
 	if err != nil {
 		return false, r.conversionError(c, err)
 	}
-	response, err := m.ask(ctx, c.hook, encoded, r.IsDryRun())
+	response, err := m.ask(ctx, c.hook, encoded, r)
 	if err != nil {
 		return false, err
 	}
