@@ -152,7 +152,7 @@ func (m *memory) client(t *testing.T, path, user string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.wire.dialTCP, client.wire.http1.DialContext = m.dial, m.dial
+	client.wire.dialTCP, client.wire.http1.Load().DialContext = m.dial, m.dial
 	return client
 }
 
@@ -360,6 +360,7 @@ func TestClientCertificateRotated(t *testing.T) {
 					t.Fatal("not on the same connections")
 				}
 				mustPost(t, client)
+				time.Sleep(certificateInterval - 10*time.Second)
 				answered := make(chan error)
 				go func() {
 					_, err := slow.Post(context.Background(), []byte("{}"), maxTimeout)
@@ -367,8 +368,8 @@ func TestClientCertificateRotated(t *testing.T) {
 				}()
 				synctest.Wait()
 				rotate("second")
-				for range 3 {
-					time.Sleep(certificateInterval / 2)
+				for range 3 { // in the midst of the slow call, and after it
+					time.Sleep(certificateInterval / 4)
 					mustPost(t, client)
 				}
 				if err := <-answered; err != nil {
@@ -376,6 +377,13 @@ func TestClientCertificateRotated(t *testing.T) {
 				}
 				if last := m.handshakes[len(m.handshakes)-1]; last != "second" {
 					t.Errorf("handshakes by %v", m.handshakes)
+				}
+				var names []string
+				for _, r := range m.requests {
+					names = append(names, r.TLS.PeerCertificates[0].Subject.CommonName)
+				}
+				if got := strings.Join(names, " "); got != "first first second second second" {
+					t.Errorf("called as %s", got)
 				}
 				// Files that can't be read leave what works.
 				put(t, filepath.Join(dir, "crt"), "")
