@@ -18,7 +18,7 @@ import (
 // plugin wants beyond k8s.io/apiserver/pkg/admission/initializer it is not given, and its
 // ValidateInitialization will say so.
 func Adopt(d Descriptor, register func(*admission.Plugins)) Descriptor {
-	d.Internal = true
+	d.Internal, d.validated = true, true
 	d.New = func(config io.Reader, env *Env) (admission.Interface, error) {
 		plugins := admission.NewPlugins()
 		register(plugins)

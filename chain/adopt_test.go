@@ -27,6 +27,8 @@ type upstream struct {
 	config  string
 	env     Env
 	version compatibility.EffectiveVersion
+	// validations is how often it was validated: upstream's plugins for policies start their goroutines then.
+	validations int
 }
 
 var (
@@ -53,6 +55,7 @@ func (u *upstream) InspectEffectiveVersion(v compatibility.EffectiveVersion) { u
 func (u *upstream) SetDrainedNotification(done <-chan struct{})              { u.env.Done = done }
 
 func (u *upstream) ValidateInitialization() error {
+	u.validations++
 	if u.env.Client == nil {
 		return errors.New("missing client")
 	}
@@ -101,6 +104,9 @@ func TestAdopt(t *testing.T) {
 	}
 	if built.version == nil || built.version.BinaryVersion().Major() != 1 {
 		t.Errorf("the plugin was given the version %v", built.version)
+	}
+	if built.validations != 1 {
+		t.Errorf("the plugin was validated %d times", built.validations)
 	}
 	pod, o := newPod(), newInterfaces()
 	if err := c.Admit(context.Background(), create(pod), o); err != nil {

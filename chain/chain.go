@@ -89,7 +89,7 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 	if plugin == nil {
 		return fmt.Errorf("New returned no plugin")
 	}
-	if v, ok := plugin.(admission.InitializationValidator); ok {
+	if v, ok := plugin.(admission.InitializationValidator); ok && !d.validated {
 		if err := v.ValidateInitialization(); err != nil {
 			return err
 		}

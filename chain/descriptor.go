@@ -48,6 +48,9 @@ type Descriptor struct {
 	// New builds the plugin. config is the plugin's section of the admission control
 	// configuration file, nil where there is none. env is valid for as long as the plugin is.
 	New func(config io.Reader, env *Env) (admission.Interface, error)
+
+	// validated says that New calls the plugin's ValidateInitialization; some plugins begin to work in that, and must not do so twice.
+	validated bool
 }
 
 // Phases is a set of the two phases of admission.

@@ -53,8 +53,8 @@ type variable struct {
 // The objects are in the version that the expressions are to see, typed or unstructured, with apiVersion and kind set, and
 // nil where there is none: object for a delete, oldObject for a create. They must not change for as long as the Variables are in use.
 //
-// request is called once at most, and returns the request as it is sent to the webhook; its uid, object and oldObject are not
-// shown. Upstream shows the resource of the API request in request.resource, and not the one that the webhook matched.
+// request is called once at most, and returns the request as it is sent to the webhook, but for its resource, which is that of the API
+// request in upstream's conditions, and not the one that the webhook matched. Its uid, object and oldObject are not shown.
 //
 // user is who authorizer checks are made for. authorizer may be nil; expressions that read it are in error then.
 func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.AdmissionRequest, user user.Info, authorizer authorizer.Authorizer) *Variables {

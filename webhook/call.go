@@ -7,12 +7,15 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/component-base/tracing"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/webhook/review"
@@ -20,7 +23,7 @@ import (
 
 // ask sends a webhook the request and returns what it answers. An error of type *webhookutil.ErrCallingWebhook is for the webhook's
 // failurePolicy, any other refuses the request. Several webhooks may be asked concurrently.
-func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryRun bool) (_ *review.Response, err error) {
+func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a admission.Attributes) (_ *review.Response, err error) {
 	defer func() {
 		// Validating webhooks are asked in goroutines, where a panic would end the process.
 		if cause := recover(); cause != nil {
@@ -28,32 +31,31 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryR
 			err = callError(h, apierrors.NewInternalError(errors.New("panic")), errors.New("calling it panicked"))
 		}
 	}()
-	if dryRun && !h.noSideEffects {
+	if a.IsDryRun() && !h.noSideEffects {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
 	}
 	if h.reviewVersion == "" {
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),
 			errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"))
 	}
-	if h.clientErr != nil {
-		return nil, callError(h, apierrors.NewInternalError(h.clientErr), fmt.Errorf("could not get REST client: %w", h.clientErr))
-	}
-	if h.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, h.timeout)
-		defer cancel()
+	client, err := h.getClient()
+	if err != nil {
+		return nil, callError(h, apierrors.NewInternalError(err), fmt.Errorf("could not get REST client: %w", err))
 	}
 	uid := uuid.NewUUID()
+	ctx, span := e.span(ctx, h, a, uid)
+	defer span.End(500 * time.Millisecond)
 	body := request.Review(h.reviewVersion, uid)
 	var answer []byte
-	e.track(ctx, func() { answer, err = h.client.Post(ctx, body, timeLeft(ctx)) })
+	e.track(ctx, func() { answer, err = client.Post(ctx, body, h.timeout) })
 	if err != nil {
-		var status *apierrors.StatusError
-		if !errors.As(err, &status) {
+		status, ok := err.(*apierrors.StatusError) // a wrapped one is a cause, and nothing that the webhook answered
+		if !ok {
 			status = apierrors.NewServiceUnavailable("error calling webhook")
 		}
 		return nil, callError(h, status, fmt.Errorf("failed to call webhook: %w", err))
 	}
+	span.AddEvent("Request completed")
 	response, err := review.Decode(answer, h.reviewVersion, uid, e.mutating)
 	if err != nil {
 		return nil, callError(h, apierrors.NewServiceUnavailable("error validating webhook response"), err)
@@ -61,13 +63,21 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, dryR
 	return response, nil
 }
 
-// timeLeft is what a webhook is told it may take: what is left until the deadline, in whole seconds. 0 without a deadline.
-func timeLeft(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
+// span begins the part of the request's trace that a call is.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid types.UID) (context.Context, *tracing.Span) {
+	name := "Call validating webhook"
+	if e.mutating {
+		name = "Call mutating webhook"
 	}
-	return (time.Until(deadline) + time.Second - 1).Truncate(time.Second)
+	return tracing.Start(ctx, name,
+		attribute.String("configuration", h.configuration),
+		attribute.String("webhook", h.name),
+		attribute.Stringer("resource", a.GetResource()),
+		attribute.String("subresource", a.GetSubresource()),
+		attribute.String("operation", string(a.GetOperation())),
+		attribute.String("UID", string(uid)))
 }
 
 // callError is a failure to call a webhook; status has the code that metrics count it under.

@@ -105,13 +105,13 @@ func widgetInterfaces(t testing.TB) admission.ObjectInterfaces {
 	}
 }
 
-// A webhook that asks for v2 is asked about v2, its patch is applied to v2, and the server's object stays what the request was about.
+// A webhook that asks for v2 is asked about v2 (its conditions see the resource of the request, as upstream's do), its patch is applied to v2, and the server's object stays what the request was about.
 func TestConvertedRequest(t *testing.T) {
 	b := newAnswering(t, func(*admissionRequest) *admissionResponse {
 		return patchResponse(`[{"op":"replace","path":"/length","value":"12mm"},{"op":"remove","path":"/color"}]`)
 	})
 	after := newAnswering(t, allowed)
-	conditional := when(`object.length == "12mm" && object.color == "gray" && oldObject.length == "5mm" && request.kind.version == "v2" && request.requestKind.version == "v1"`)
+	conditional := when(`object.length == "12mm" && object.color == "gray" && oldObject.length == "5mm" && request.kind.version == "v2" && request.requestKind.version == "v1" && request.resource.version == "v1"`)
 	p := newPlugins(t, nil,
 		mutatingConfiguration("c",
 			aWebhook("1", b.ClientConfig("/"), equivalent, rules(aRule("*", "example.com", "v2", "widgets"))),

@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -43,7 +42,7 @@ type engine struct {
 
 // newEngine builds an engine. informer and list are of the configurations of type T.
 func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, informer cache.SharedIndexInformer,
-	list func(labels.Selector) ([]T, error), webhooks func(T) []admissionregistrationv1.MutatingWebhook) (*engine, error) {
+	list func(labels.Selector) ([]T, error)) (*engine, error) {
 	settings, err := LoadConfig(config)
 	if err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 			return nil, err
 		}
 	}
-	source := newSource(&compiler{expression.NewCompiler(), backends}, list, manifests, webhooks)
+	source := newSource(&compiler{expression.NewCompiler(), backends}, list, manifests)
 	if err := source.watch(informer, env.Done); err != nil {
 		return nil, err
 	}

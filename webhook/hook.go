@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -13,7 +14,7 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// hook is one webhook of a configuration, ready to be matched and called. It never changes.
+// hook is one webhook of a configuration, ready to be matched and called. But for its client, which may come late, it never changes.
 type hook struct {
 	// spec is what it was compiled from. A validating webhook is one that is never reinvoked.
 	spec admissionregistrationv1.MutatingWebhook
@@ -27,15 +28,13 @@ type hook struct {
 
 	// equivalent says that it wants requests for other versions of its resources, too.
 	equivalent        bool
-	namespaceSelector labels.Selector
-	objectSelector    labels.Selector
-	// selectorErr is why a selector can't be parsed, which API validation doesn't let happen.
-	selectorErr error
-	conditions  *expression.Conditions
+	namespaceSelector selector
+	objectSelector    selector
+	conditions        *expression.Conditions
 
-	client *backend.Client
-	// clientErr is why there is no client.
-	clientErr error
+	// client is nil where it couldn't be made when the hook was compiled, until a call can make it; connect makes it.
+	client  atomic.Pointer[backend.Client]
+	connect func() (*backend.Client, error)
 	// timeout bounds a call; 0 doesn't.
 	timeout time.Duration
 	// reviewVersion is that of the AdmissionReviews it is sent; empty where it accepts none that we speak.
@@ -64,16 +63,12 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) || is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
 	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
 
-	var err error
-	if h.namespaceSelector, err = metav1.LabelSelectorAsSelector(spec.NamespaceSelector); err != nil {
-		h.selectorErr = fmt.Errorf("webhook %q: namespaceSelector: %w", spec.Name, err)
-	}
-	if h.objectSelector, err = metav1.LabelSelectorAsSelector(spec.ObjectSelector); err != nil && h.selectorErr == nil {
-		h.selectorErr = fmt.Errorf("webhook %q: objectSelector: %w", spec.Name, err)
-	}
+	h.namespaceSelector = newSelector(spec.Name, "namespaceSelector", spec.NamespaceSelector)
+	h.objectSelector = newSelector(spec.Name, "objectSelector", spec.ObjectSelector)
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
-	h.client, h.clientErr = c.backends.Client(spec.ClientConfig)
+	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
+	_, _ = h.getClient() // a call will say what is wrong
 	if spec.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*spec.TimeoutSeconds) * time.Second
 	}
@@ -81,31 +76,33 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	return h
 }
 
+// selector is a parsed selector, or why it can't be parsed, which API validation doesn't let happen.
+type selector struct {
+	labels.Selector
+	err error
+}
+
+func newSelector(webhook, field string, s *metav1.LabelSelector) selector {
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		err = fmt.Errorf("webhook %q: %s: %w", webhook, field, err)
+	}
+	return selector{parsed, err}
+}
+
+// getClient returns what calls the webhook. Where that could not be made it is tried again at each call: a file with
+// credentials may be there late, or be in the midst of a change.
+func (h *hook) getClient() (*backend.Client, error) {
+	if client := h.client.Load(); client != nil {
+		return client, nil
+	}
+	client, err := h.connect()
+	if err != nil {
+		return nil, err
+	}
+	h.client.Store(client)
+	return client, nil
+}
+
 // is tells whether an optional field has the value.
 func is[T comparable](field *T, value T) bool { return field != nil && *field == value }
-
-// mutatingWebhooks are the webhooks of a configuration.
-func mutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
-	return c.Webhooks
-}
-
-// validatingWebhooks are the webhooks of a configuration, as mutating webhooks: the type has one field more.
-func validatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
-	webhooks := make([]admissionregistrationv1.MutatingWebhook, len(c.Webhooks))
-	for i, w := range c.Webhooks {
-		webhooks[i] = admissionregistrationv1.MutatingWebhook{
-			Name:                    w.Name,
-			ClientConfig:            w.ClientConfig,
-			Rules:                   w.Rules,
-			FailurePolicy:           w.FailurePolicy,
-			MatchPolicy:             w.MatchPolicy,
-			NamespaceSelector:       w.NamespaceSelector,
-			ObjectSelector:          w.ObjectSelector,
-			SideEffects:             w.SideEffects,
-			TimeoutSeconds:          w.TimeoutSeconds,
-			AdmissionReviewVersions: w.AdmissionReviewVersions,
-			MatchConditions:         w.MatchConditions,
-		}
-	}
-	return webhooks
-}

@@ -17,19 +17,20 @@ import (
 //
 // Source: ShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go.
 func (r *request) match(ctx context.Context, c *candidate) (bool, error) {
-	if c.selectorErr != nil {
-		return false, apierrors.NewInternalError(c.selectorErr)
-	}
-	inNamespace, err := r.namespaceSelected(ctx, c)
-	if err == nil && !inNamespace {
-		return false, nil
-	}
 	// A webhook that isn't concerned must not fail the request, not even when nobody knows the namespace.
-	if !r.objectSelected(c.objectSelector) {
+	inNamespace, namespaceErr := r.namespaceSelected(ctx, c)
+	if namespaceErr == nil && !inNamespace {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
+	selected, objectErr := r.objectSelected(c.objectSelector)
+	if objectErr == nil && !selected {
+		return false, nil
+	}
+	if namespaceErr != nil {
+		return false, namespaceErr
+	}
+	if objectErr != nil {
+		return false, objectErr
 	}
 	if c.kind.Empty() && c.converted {
 		return false, apierrors.NewInternalError(fmt.Errorf("webhook %q: unable to convert to %v: unknown kind", c.name, c.resource))
@@ -43,7 +44,13 @@ func (r *request) match(ctx context.Context, c *candidate) (bool, error) {
 // namespaceSelected tells whether the webhook's namespaceSelector selects the request's namespace. What has none is selected always,
 // but a Namespace is selected by its own labels.
 func (r *request) namespaceSelected(ctx context.Context, c *candidate) (bool, error) {
-	if c.namespaceSelector.Empty() || r.GetNamespace() == "" && r.GetResource().Resource != namespaces.Resource {
+	if r.GetNamespace() == "" && r.GetResource().Resource != namespaces.Resource {
+		return true, nil
+	}
+	if c.namespaceSelector.err != nil {
+		return false, apierrors.NewInternalError(c.namespaceSelector.err)
+	}
+	if c.namespaceSelector.Empty() {
 		return true, nil
 	}
 	namespace, err := r.namespaceLabels(ctx)
@@ -58,16 +65,19 @@ func (r *request) namespaceSelected(ctx context.Context, c *candidate) (bool, er
 
 // objectSelected tells whether the selector, where there is one, selects the object or the old object. One that is missing or can't have
 // labels is not selected.
-func (r *request) objectSelected(selector labels.Selector) bool {
-	return selector.Empty() || selects(selector, r.GetObject()) || selects(selector, r.GetOldObject())
+func (r *request) objectSelected(s selector) (bool, error) {
+	if s.err != nil {
+		return false, apierrors.NewInternalError(s.err)
+	}
+	return s.Empty() || selects(s, r.GetObject()) || selects(s, r.GetOldObject()), nil
 }
 
-func selects(selector labels.Selector, object runtime.Object) bool {
+func selects(s selector, object runtime.Object) bool {
 	if object == nil {
 		return false
 	}
 	accessor, err := meta.Accessor(object)
-	return err == nil && selector.Matches(labels.Set(accessor.GetLabels()))
+	return err == nil && s.Matches(labels.Set(accessor.GetLabels()))
 }
 
 // conditionsHold evaluates the webhook's match conditions. Where they can't be, failurePolicy Ignore skips the webhook.
@@ -82,6 +92,10 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate) (bool, error
 	start := time.Now()
 	verdict := c.conditions.Match(ctx, variables)
 	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, time.Since(start), c.name, "webhook", r.phase, operation)
+	if verdict.Err != nil && ctx.Err() != nil {
+		// That says nothing about the webhook, which isn't to be skipped for it.
+		return false, outOfTime()
+	}
 	for range verdict.Errors {
 		admissionmetrics.Metrics.ObserveMatchConditionEvalError(ctx, c.name, "webhook", r.phase, operation)
 	}

@@ -50,29 +50,35 @@ func TestMatch(t *testing.T) {
 		called     bool
 		err        string
 	}{
-		"nothing selected":                      {nil, newAttributes(create, newPod(), nil), true, ""},
-		"namespace":                             {[]change{namespaceSelector(a)}, newAttributes(create, newPod(), nil), true, ""},
-		"another namespace":                     {[]change{namespaceSelector(b)}, newAttributes(create, newPod(), nil), false, ""},
-		"a node has none":                       {[]change{namespaceSelector(b)}, newAttributes(create, node, nil, asNode, in("")), true, ""},
-		"a namespace, created":                  {[]change{namespaceSelector(b)}, newAttributes(create, aNamespace(b), nil, asNamespace), true, ""},
-		"a namespace, created otherwise":        {[]change{namespaceSelector(a)}, newAttributes(create, aNamespace(b), nil, asNamespace), false, ""},
-		"a namespace, updated":                  {[]change{namespaceSelector(b)}, newAttributes(update, aNamespace(b), aNamespace(a), asNamespace), true, ""},
-		"a namespace, deleted":                  {[]change{namespaceSelector(a)}, newAttributes(remove, nil, aNamespace(b), asNamespace), true, ""},
-		"a namespace's status":                  {[]change{namespaceSelector(a)}, newAttributes(update, aNamespace(b), aNamespace(b), asNamespace, func(o *requestOptions) { o.subresource = "status" }), true, ""},
-		"a namespace that doesn't exist":        {[]change{namespaceSelector(a)}, newAttributes(create, newPod(), nil, in("nowhere")), false, `namespaces "nowhere" not found`},
-		"… which nobody wants to know":          {nil, newAttributes(create, newPod(), nil, in("nowhere")), true, ""},
-		"… for an object that isn't selected":   {[]change{namespaceSelector(a), objectSelector(other)}, newAttributes(create, newPod(), nil, in("nowhere")), false, ""},
-		"object":                                {[]change{objectSelector(web)}, newAttributes(create, newPod(), nil), true, ""},
-		"another object":                        {[]change{objectSelector(other)}, newAttributes(create, newPod(), nil), false, ""},
-		"old object":                            {[]change{objectSelector(other)}, newAttributes(update, newPod(), otherPod), true, ""},
-		"new object":                            {[]change{objectSelector(web)}, newAttributes(update, newPod(), otherPod), true, ""},
-		"deleted object":                        {[]change{objectSelector(web)}, newAttributes(remove, nil, newPod()), true, ""},
-		"what has no labels":                    {[]change{objectSelector(web)}, newAttributes(admission.Connect, &corev1.PodExecOptions{}, nil, asExec), false, ""},
-		"… not even without labels asked for":   {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.ObjectSelector = lacks("app") }}, newAttributes(admission.Connect, &corev1.PodExecOptions{}, nil, asExec), false, ""},
-		"both":                                  {[]change{namespaceSelector(a), objectSelector(web)}, newAttributes(create, newPod(), nil), true, ""},
-		"one of both":                           {[]change{namespaceSelector(a), objectSelector(other)}, newAttributes(create, newPod(), nil), false, ""},
-		"a selector that isn't one":             {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.NamespaceSelector = broken }}, newAttributes(create, newPod(), nil), false, `Internal error occurred: webhook "w.example.com": namespaceSelector: "Has" is not a valid label selector operator`},
-		"an object selector that isn't one":     {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.ObjectSelector = broken }}, newAttributes(create, newPod(), nil), false, `Internal error occurred: webhook "w.example.com": objectSelector: "Has" is not a valid label selector operator`},
+		"nothing selected":                     {nil, newAttributes(create, newPod(), nil), true, ""},
+		"namespace":                            {[]change{namespaceSelector(a)}, newAttributes(create, newPod(), nil), true, ""},
+		"another namespace":                    {[]change{namespaceSelector(b)}, newAttributes(create, newPod(), nil), false, ""},
+		"a node has none":                      {[]change{namespaceSelector(b)}, newAttributes(create, node, nil, asNode, in("")), true, ""},
+		"a namespace, created":                 {[]change{namespaceSelector(b)}, newAttributes(create, aNamespace(b), nil, asNamespace), true, ""},
+		"a namespace, created otherwise":       {[]change{namespaceSelector(a)}, newAttributes(create, aNamespace(b), nil, asNamespace), false, ""},
+		"a namespace, updated":                 {[]change{namespaceSelector(b)}, newAttributes(update, aNamespace(b), aNamespace(a), asNamespace), true, ""},
+		"a namespace, deleted":                 {[]change{namespaceSelector(a)}, newAttributes(remove, nil, aNamespace(b), asNamespace), true, ""},
+		"a namespace's status":                 {[]change{namespaceSelector(a)}, newAttributes(update, aNamespace(b), aNamespace(b), asNamespace, func(o *requestOptions) { o.subresource = "status" }), true, ""},
+		"a namespace that doesn't exist":       {[]change{namespaceSelector(a)}, newAttributes(create, newPod(), nil, in("nowhere")), false, `namespaces "nowhere" not found`},
+		"… which nobody wants to know":         {nil, newAttributes(create, newPod(), nil, in("nowhere")), true, ""},
+		"… for an object that isn't selected":  {[]change{namespaceSelector(a), objectSelector(other)}, newAttributes(create, newPod(), nil, in("nowhere")), false, ""},
+		"object":                               {[]change{objectSelector(web)}, newAttributes(create, newPod(), nil), true, ""},
+		"another object":                       {[]change{objectSelector(other)}, newAttributes(create, newPod(), nil), false, ""},
+		"old object":                           {[]change{objectSelector(other)}, newAttributes(update, newPod(), otherPod), true, ""},
+		"new object":                           {[]change{objectSelector(web)}, newAttributes(update, newPod(), otherPod), true, ""},
+		"deleted object":                       {[]change{objectSelector(web)}, newAttributes(remove, nil, newPod()), true, ""},
+		"what has no labels":                   {[]change{objectSelector(web)}, newAttributes(admission.Connect, &corev1.PodExecOptions{}, nil, asExec), false, ""},
+		"… not even without labels asked for":  {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.ObjectSelector = lacks("app") }}, newAttributes(admission.Connect, &corev1.PodExecOptions{}, nil, asExec), false, ""},
+		"both":                                 {[]change{namespaceSelector(a), objectSelector(web)}, newAttributes(create, newPod(), nil), true, ""},
+		"one of both":                          {[]change{namespaceSelector(a), objectSelector(other)}, newAttributes(create, newPod(), nil), false, ""},
+		"a selector that isn't one":            {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.NamespaceSelector = broken }}, newAttributes(create, newPod(), nil), false, `Internal error occurred: webhook "w.example.com": namespaceSelector: "Has" is not a valid label selector operator`},
+		"… for what has no namespace":          {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.NamespaceSelector = broken }}, newAttributes(create, node, nil, asNode, in("")), true, ""},
+		"… while the object isn't selected":    {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.NamespaceSelector = broken }, objectSelector(other)}, newAttributes(create, newPod(), nil), false, ""},
+		"an object selector that isn't one":    {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.ObjectSelector = broken }}, newAttributes(create, newPod(), nil), false, `Internal error occurred: webhook "w.example.com": objectSelector: "Has" is not a valid label selector operator`},
+		"… while the namespace isn't selected": {[]change{func(w *admissionregistrationv1.MutatingWebhook) { w.ObjectSelector = broken }, namespaceSelector(b)}, newAttributes(create, newPod(), nil), false, ""},
+		"two that aren't": {[]change{func(w *admissionregistrationv1.MutatingWebhook) {
+			w.NamespaceSelector, w.ObjectSelector = broken, broken
+		}}, newAttributes(create, newPod(), nil), false, `Internal error occurred: webhook "w.example.com": namespaceSelector: "Has" is not a valid label selector operator`},
 		"condition":                             {[]change{when(`object.metadata.name == "p"`, `request.userInfo.username == "alice"`)}, newAttributes(create, newPod(), nil), true, ""},
 		"a false condition":                     {[]change{when(`true`, `object.metadata.name == "q"`)}, newAttributes(create, newPod(), nil), false, ""},
 		"old object, in a condition":            {[]change{when(`oldObject.metadata.labels.app == "other" && object == null`)}, newAttributes(remove, nil, otherPod), true, ""},
@@ -129,6 +135,30 @@ func TestNamespaceIsReadLive(t *testing.T) {
 	wantError(t, err, `Internal error occurred: webhook "1.example.com": namespaceSelector: etcd is on holiday`)
 	if !apierrors.IsInternalError(err) {
 		t.Errorf("the error is a %v", apierrors.ReasonForError(err))
+	}
+}
+
+// A request whose time is over, or whose client is gone, is told so, and neither blames a condition nor passes by the webhook.
+func TestConditionsOutOfTime(t *testing.T) {
+	backend := webhooktest.New(t, webhooktest.Allow())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
+		w := aWebhook("m-late-"+string(policy), backend.ClientConfig("/"), when("object.metadata.name == 'p'"))
+		w.FailurePolicy = &policy
+		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
+		<-p.Mutating.synced
+		<-p.Validating.synced
+		const want = "Timeout: request did not complete within requested timeout"
+		wantRefusal(t, p.Mutating.Admit(ctx, newAttributes(create, newPod(), nil), interfaces), 504, want)
+		wantRefusal(t, p.Validating.Validate(ctx, newAttributes(create, newPod(), nil), interfaces), 504, want)
+		wantMetrics(t, w.Name,
+			"match_condition_evaluation_seconds kind=webhook,operation=CREATE,type=admit 1",
+			"match_condition_evaluation_seconds kind=webhook,operation=CREATE,type=validating 1",
+		)
+	}
+	if backend.Calls() != 0 {
+		t.Errorf("the webhook was called %d times", backend.Calls())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"gatehouse.dev/webhook/webhooktest"
@@ -86,6 +87,16 @@ func TestMetrics(t *testing.T) {
 		"webhook_rejection_count error_type=calling_webhook_error,operation=CREATE,rejection_code=503,type=admit 1",
 		"webhook_request_total code=503,operation=CREATE,rejected=false,type=validating 1",
 		"webhook_request_total code=503,operation=CREATE,rejected=true,type=admit 1",
+	)
+
+	// A Service that isn't found is no 404 of the webhook.
+	w = aWebhook("m-nowhere", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "svc"}})
+	p = newPlugins(t, nil, validatingConfiguration("c", w))
+	p.validate(t, newAttributes(create, newPod(), nil))
+	wantMetrics(t, "m-nowhere",
+		"webhook_admission_duration_seconds operation=CREATE,rejected=true,type=validating 1",
+		"webhook_rejection_count error_type=calling_webhook_error,operation=CREATE,rejection_code=503,type=validating 1",
+		"webhook_request_total code=503,operation=CREATE,rejected=true,type=validating 1",
 	)
 
 	w = aWebhook("m-conditions", allowing.ClientConfig("/"), when("object.nothing == 1", "false"))

@@ -26,7 +26,7 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().MutatingWebhookConfigurations()
-	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List, mutatingWebhooks)
+	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int
 	if err != nil {
 		return false, r.conversionError(c, err)
 	}
-	response, err := m.ask(ctx, c.hook, encoded, r.IsDryRun())
+	response, err := m.ask(ctx, c.hook, encoded, r)
 	if err != nil {
 		return false, err
 	}

@@ -2,7 +2,10 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -269,6 +272,30 @@ func TestUncallable(t *testing.T) {
 		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
 		wantRefusal(t, p.admit(t, newAttributes(create, newPod(), nil)), 500, `Internal error occurred: failed calling webhook "w": `+want)
 		wantRefusal(t, p.validate(t, newAttributes(create, newPod(), nil)), 500, `Internal error occurred: failed calling webhook "w": `+want)
+	}
+}
+
+// A file with credentials that was not there when the configuration came is read when it is there.
+func TestCredentialsThatComeLate(t *testing.T) {
+	b := newAnswering(t, allowed)
+	dir := t.TempDir()
+	put := func(name, content string) (path string) {
+		path = filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	token := filepath.Join(dir, "token")
+	kubeconfig := put("kubeconfig", fmt.Sprintf("{apiVersion: v1, kind: Config, users: [{name: '*', user: {tokenFile: %q}}]}", token))
+	config := fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: %q}", kubeconfig)
+	p := newPlugins(t, strings.NewReader(config), mutatingConfiguration("c", aWebhook("w", b.ClientConfig("/"))))
+	wantRefusal(t, p.admit(t, newAttributes(create, newPod(), nil)), 500,
+		fmt.Sprintf(`Internal error occurred: failed calling webhook "w": could not get REST client: open %s: no such file or directory`, token))
+	put("token", "secret")
+	wantError(t, p.admit(t, newAttributes(create, newPod(), nil)), "")
+	if b.Calls() != 1 {
+		t.Errorf("the webhook was called %d times", b.Calls())
 	}
 }
 

@@ -138,7 +138,7 @@ func (v *version) getReview() (*review.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		described := v.describe()
+		described := v.describe(v.resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
 		return review.Encode(described)
 	})
@@ -155,13 +155,15 @@ func (v *version) getVariables() (*expression.Variables, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.variables = expression.NewVariables(object, old, v.describe, v.of.GetUserInfo(), v.of.authorizer)
+		// Upstream shows them the kind that the webhook matched, but the request's own resource.
+		describe := func() *admissionv1.AdmissionRequest { return v.describe(v.of.GetResource()) }
+		v.variables = expression.NewVariables(object, old, describe, v.of.GetUserInfo(), v.of.authorizer)
 	}
 	return v.variables, nil
 }
 
-// describe is the request as webhooks and match conditions see it, without uid and objects.
-func (v *version) describe() *admissionv1.AdmissionRequest {
+// describe is the request as webhooks and match conditions see it, as one about resource, without uid and objects.
+func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
 	r := v.of
 	if r.options == nil {
 		// Options are simple structs: encoding them doesn't fail.
@@ -170,7 +172,7 @@ func (v *version) describe() *admissionv1.AdmissionRequest {
 	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()), metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
 	described := &admissionv1.AdmissionRequest{
 		Kind:               metav1.GroupVersionKind(v.kind),
-		Resource:           metav1.GroupVersionResource(v.resource),
+		Resource:           metav1.GroupVersionResource(resource),
 		SubResource:        r.GetSubresource(),
 		RequestKind:        &requestKind,
 		RequestResource:    &requestResource,

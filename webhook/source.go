@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -24,8 +23,6 @@ type source[T manifest.Configuration] struct {
 	list func(labels.Selector) ([]T, error)
 	// manifests are those that it doesn't have; nil without staticManifestsDir.
 	manifests *manifest.Set[T]
-	// webhooks are a configuration's.
-	webhooks func(T) []admissionregistrationv1.MutatingWebhook
 
 	current atomic.Pointer[snapshot]
 	// synced is closed once current has what the API had at the start.
@@ -47,9 +44,8 @@ type compiledConfiguration[T manifest.Configuration] struct {
 }
 
 // newSource returns a source that has the manifests in force.
-func newSource[T manifest.Configuration](c *compiler, list func(labels.Selector) ([]T, error), manifests *manifest.Set[T],
-	webhooks func(T) []admissionregistrationv1.MutatingWebhook) *source[T] {
-	s := &source[T]{compiler: c, list: list, manifests: manifests, webhooks: webhooks, synced: make(chan struct{}), changed: make(chan struct{}, 1)}
+func newSource[T manifest.Configuration](c *compiler, list func(labels.Selector) ([]T, error), manifests *manifest.Set[T]) *source[T] {
+	s := &source[T]{compiler: c, list: list, manifests: manifests, synced: make(chan struct{}), changed: make(chan struct{}, 1)}
 	s.current.Store(newSnapshot(nil))
 	s.refresh(nil)
 	return s
@@ -91,6 +87,8 @@ func (s *source[T]) run(cached, done <-chan struct{}) {
 		case <-s.changed:
 			s.refreshFromAPI()
 		case <-done:
+			// Another server may go on in this process.
+			s.compiler.backends.Retain(nil)
 			return
 		}
 	}
@@ -120,8 +118,8 @@ func (s *source[T]) refresh(configurations []T) {
 	}
 	clients := make([]*backend.Client, 0, len(hooks))
 	for _, h := range hooks {
-		if h.client != nil {
-			clients = append(clients, h.client)
+		if client := h.client.Load(); client != nil {
+			clients = append(clients, client)
 		}
 	}
 	s.current.Store(newSnapshot(hooks))
@@ -149,7 +147,7 @@ func (s *source[T]) compileOne(object T, static bool, before []*hook) []*hook {
 	for _, h := range before {
 		known[h.uid] = h
 	}
-	webhooks := s.webhooks(object)
+	webhooks := manifest.Webhooks(object)
 	hooks := make([]*hook, len(webhooks))
 	occurrences := make(map[string]int, len(webhooks))
 	for i, spec := range webhooks {

@@ -19,7 +19,7 @@ import (
 )
 
 func newTestSource(t testing.TB) *source[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return newSource(testCompiler(t), nil, nil, mutatingWebhooks)
+	return newSource[*admissionregistrationv1.MutatingWebhookConfiguration](testCompiler(t), nil, nil)
 }
 
 func uids(s *snapshot) []string {
@@ -77,6 +77,28 @@ func TestUnchangedWebhooksAreTakenOver(t *testing.T) {
 	if len(s.current.Load().hooks) != 0 || len(s.compiled) != 0 {
 		t.Errorf("left are %q", uids(s.current.Load()))
 	}
+}
+
+// With the server end its connections to webhooks.
+func TestConnectionsEndWithTheServer(t *testing.T) {
+	backend := webhooktest.New(t, webhooktest.Allow())
+	s := newTestSource(t)
+	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{mutatingConfiguration("c", aWebhook("w", backend.ClientConfig("/")))})
+	client, err := s.current.Load().hooks[0].getClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`
+	if _, err := client.Post(t.Context(), []byte(review), 0); err != nil {
+		t.Fatal(err)
+	}
+	if backend.Connections() != 1 {
+		t.Errorf("%d connections", backend.Connections())
+	}
+	done := make(chan struct{})
+	close(done)
+	s.run(nil, done)
+	waitFor(t, "no connection", func() bool { return backend.Connections() == 0 })
 }
 
 // A configuration that is written, changed and deleted is in force, is so as changed, and is so no more.

@@ -23,7 +23,7 @@ func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().ValidatingWebhookConfigurations()
-	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List, validatingWebhooks)
+	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 func (v *Validating) judge(ctx context.Context, a admission.Attributes, j *judgement) {
 	start := time.Now()
 	var err error
-	j.response, err = v.ask(ctx, j.hook, j.request, a.IsDryRun())
+	j.response, err = v.ask(ctx, j.hook, j.request, a)
 	if err == nil && !j.response.Allowed {
 		err = denied(j.hook, j.response)
 	}

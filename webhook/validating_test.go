@@ -89,6 +89,6 @@ func TestOneEncodingForAll(t *testing.T) {
 // A panic is a failure to call the webhook, and no end of the process.
 func TestPanic(t *testing.T) {
 	e := &engine{}
-	_, err := e.ask(context.Background(), &hook{name: "w", reviewVersion: "v1", noSideEffects: true}, nil, false)
+	_, err := e.ask(context.Background(), &hook{name: "w", reviewVersion: "v1", noSideEffects: true}, nil, newAttributes(create, newPod(), nil))
 	wantError(t, err, `failed calling webhook "w": calling it panicked`)
 }

@@ -18,15 +18,6 @@ import (
 // maxQuoted is how many bytes of an answer get into an error.
 const maxQuoted = 2048
 
-// StatusCode is the HTTP status that a webhook answered with, of an error of Post; 0 if it gave none, or one of success. It
-// is not the status of what an error is made of: a service that isn't found is no answer of 404.
-func StatusCode(err error) int {
-	if status, ok := err.(*apierrors.StatusError); ok { // a wrapped one is a cause
-		return int(status.ErrStatus.Code)
-	}
-	return 0
-}
-
 // succeeded tells whether client-go's rest.Request takes the answer for a success.
 func succeeded(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= http.StatusPartialContent

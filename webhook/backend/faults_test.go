@@ -136,7 +136,7 @@ func compare(t *testing.T, url string, caBundle []byte, want string, code int) {
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("error %q, want %q", err, want)
 	}
-	if got := backend.StatusCode(err); got != code {
+	if got := statusCode(err); got != code {
 		t.Errorf("status code %d, want %d", got, code)
 	}
 	theirs := upstream(context.Background(), t, url, caBundle, timeout)
@@ -146,7 +146,7 @@ func compare(t *testing.T, url string, caBundle []byte, want string, code int) {
 	if got, want := stable(err), stable(theirs); got != want {
 		t.Errorf("error    %s\nupstream %s", got, want)
 	}
-	if got, want := backend.StatusCode(err), backend.StatusCode(theirs); got != want {
+	if got, want := statusCode(err), statusCode(theirs); got != want {
 		t.Errorf("status code %d, upstream %d", got, want)
 	}
 }
@@ -167,8 +167,8 @@ func TestRedirect(t *testing.T) {
 	if want := "the server responded with the status code 307 but did not return more information"; message(err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
 	}
-	if backend.StatusCode(err) != http.StatusTemporaryRedirect {
-		t.Errorf("status code %d", backend.StatusCode(err))
+	if statusCode(err) != http.StatusTemporaryRedirect {
+		t.Errorf("status code %d", statusCode(err))
 	}
 	if target.Calls() != 0 {
 		t.Error("the redirect was followed")

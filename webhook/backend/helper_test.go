@@ -12,6 +12,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"gatehouse.dev/webhook/backend"
 	"gatehouse.dev/webhook/webhooktest"
@@ -50,6 +51,15 @@ func post(t testing.TB, client *backend.Client) {
 	if _, err := client.Post(context.Background(), review, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// statusCode is the HTTP status that a webhook answered with, of an error of Post; 0 if it gave none, or one of success. It
+// is not the status of what an error is made of: a service that isn't found is no answer of 404.
+func statusCode(err error) int {
+	if status, ok := err.(*apierrors.StatusError); ok {
+		return int(status.ErrStatus.Code)
+	}
+	return 0
 }
 
 // parallel posts n times at once, and returns the errors joined.

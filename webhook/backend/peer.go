@@ -22,7 +22,7 @@ var errHTTP1 = errors.New("the backend speaks HTTP/1.1")
 // peer is what is known of one address. Guarded by wire.mu.
 type peer struct {
 	conns      []conn
-	dial       *dial     // under way, or nil
+	dial       *dial     // the latest one, while it is under way, or nil
 	http1Until time.Time // zero if it wasn't found to speak HTTP/1.1 only
 }
 
@@ -34,6 +34,7 @@ type conn struct {
 
 // dial is a connection being made. Those who wait for it share what becomes of it.
 type dial struct {
+	began   time.Time
 	cancel  context.CancelFunc
 	waiters int // guarded by wire.mu
 	done    chan struct{}
@@ -59,7 +60,7 @@ func (w *wire) GetClientConn(req *http.Request, address string) (*http2.ClientCo
 			}
 		}
 		d := p.dial
-		if d == nil {
+		if d == nil || time.Since(d.began) > freshDial {
 			d = w.startDial(p, address)
 		}
 		d.waiters++
@@ -107,8 +108,9 @@ func (w *wire) peer(address string) *peer {
 // startDial begins a connection, whose making no caller's context ends. With w.mu held.
 func (w *wire) startDial(p *peer, address string) *dial {
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &dial{cancel: cancel, done: make(chan struct{})}
+	d := &dial{began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	p.dial = d
+	closes := w.closes
 	go func() {
 		defer cancel()
 		c, err := w.connect(ctx, address)
@@ -118,6 +120,9 @@ func (w *wire) startDial(p *peer, address string) *dial {
 			p.dial = nil
 		}
 		switch {
+		case err == nil && w.closes != closes:
+			// It is one of those that were closed meanwhile; who waits for it makes another.
+			go func() { _ = c.Close() }()
 		case err == nil:
 			p := w.peer(address) // it may be another one by now
 			p.conns = append(p.conns, c)

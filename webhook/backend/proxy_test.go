@@ -115,7 +115,6 @@ func FuzzCheck(f *testing.F) {
 		}
 		if err != nil {
 			_ = err.Error()
-			_ = StatusCode(err)
 		}
 		if wait, _ := retryAfter(resp); wait < 0 {
 			t.Errorf("Retry-After %q: %v", after, wait)

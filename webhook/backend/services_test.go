@@ -137,8 +137,8 @@ func TestServiceReference(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.contains) {
 					t.Errorf("error %v, want %q", err, test.contains)
 				}
-				if backend.StatusCode(err) != 0 {
-					t.Errorf("status code %d, though the webhook gave none", backend.StatusCode(err))
+				if statusCode(err) != 0 {
+					t.Errorf("status code %d, though the webhook gave none", statusCode(err))
 				}
 				return
 			}
@@ -217,7 +217,7 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 	server.SetHandler(webhooktest.Status(500, "text/plain", "boom"))
-	if _, err := newClient(t, pool, admissionregistrationv1.WebhookClientConfig{Service: service}).Post(context.Background(), review, time.Second*20); backend.StatusCode(err) != 500 {
+	if _, err := newClient(t, pool, admissionregistrationv1.WebhookClientConfig{Service: service}).Post(context.Background(), review, time.Second*20); statusCode(err) != 500 {
 		t.Errorf("error %v", err)
 	}
 	var none *rest.RESTClient

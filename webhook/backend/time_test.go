@@ -33,6 +33,7 @@ type memory struct {
 	closed    chan struct{}
 	lost      atomic.Bool // what is sent gets lost
 	http1     atomic.Bool
+	hesitates atomic.Int64 // for how long it looks at who a client is
 
 	mu         sync.Mutex
 	handshakes []string // the names of the clients
@@ -54,6 +55,7 @@ func newMemory(t *testing.T) *memory {
 			if len(state.PeerCertificates) > 0 {
 				name = state.PeerCertificates[0].Subject.CommonName
 			}
+			time.Sleep(time.Duration(m.hesitates.Load()))
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.handshakes = append(m.handshakes, name)
@@ -150,7 +152,7 @@ func (m *memory) client(t *testing.T, path, user string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.wire.dialTCP, client.wire.http1.DialContext = m.dial, m.dial
+	client.wire.dialTCP, client.wire.http1.Load().DialContext = m.dial, m.dial
 	return client
 }
 
@@ -253,6 +255,39 @@ func TestHangingHandshake(t *testing.T) {
 	})
 }
 
+// A backend that was out of reach answers at once when it is back: calls don't wait for what was begun before, though
+// there was always somebody who did.
+func TestBackendThatIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		client := m.client(t, "/", "")
+		var out atomic.Bool
+		client.wire.dialTCP = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if out.Load() {
+				<-ctx.Done() // as packets that get lost
+				return nil, ctx.Err()
+			}
+			return m.dial(ctx, network, address)
+		}
+		out.Store(true)
+		var calls sync.WaitGroup
+		for range 32 {
+			calls.Go(func() { _, _ = client.Post(context.Background(), []byte("{}"), 10*time.Second) })
+			time.Sleep(500 * time.Millisecond)
+		}
+		out.Store(false)
+		time.Sleep(freshDial)
+		if _, err := client.Post(context.Background(), []byte("{}"), time.Second); err != nil {
+			t.Error(err)
+		}
+		calls.Wait()
+		mustPost(t, client)
+		if m.count() != 1 {
+			t.Errorf("%d handshakes", m.count())
+		}
+	})
+}
+
 // What a backend speaks is asked again after a while.
 func TestProtocolIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -325,6 +360,7 @@ func TestClientCertificateRotated(t *testing.T) {
 					t.Fatal("not on the same connections")
 				}
 				mustPost(t, client)
+				time.Sleep(certificateInterval - 10*time.Second)
 				answered := make(chan error)
 				go func() {
 					_, err := slow.Post(context.Background(), []byte("{}"), maxTimeout)
@@ -332,8 +368,8 @@ func TestClientCertificateRotated(t *testing.T) {
 				}()
 				synctest.Wait()
 				rotate("second")
-				for range 3 {
-					time.Sleep(certificateInterval / 2)
+				for range 3 { // in the midst of the slow call, and after it
+					time.Sleep(certificateInterval / 4)
 					mustPost(t, client)
 				}
 				if err := <-answered; err != nil {
@@ -341,6 +377,13 @@ func TestClientCertificateRotated(t *testing.T) {
 				}
 				if last := m.handshakes[len(m.handshakes)-1]; last != "second" {
 					t.Errorf("handshakes by %v", m.handshakes)
+				}
+				var names []string
+				for _, r := range m.requests {
+					names = append(names, r.TLS.PeerCertificates[0].Subject.CommonName)
+				}
+				if got := strings.Join(names, " "); got != "first first second second second" {
+					t.Errorf("called as %s", got)
 				}
 				// Files that can't be read leave what works.
 				put(t, filepath.Join(dir, "crt"), "")
@@ -355,4 +398,42 @@ func TestClientCertificateRotated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection that was being made with the old certificate while the new one was noticed is not used.
+func TestClientCertificateRotatedInHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		dir := t.TempDir()
+		rotate := func(user string) {
+			cert, key := m.authority.Client(user)
+			put(t, filepath.Join(dir, "crt"), string(cert))
+			put(t, filepath.Join(dir, "key"), string(key))
+		}
+		rotate("first")
+		client := m.client(t, "/", "{client-certificate: "+dir+"/crt, client-key: "+dir+"/key}")
+		m.hesitates.Store(int64(3 * time.Second))
+		time.Sleep(certificateInterval - time.Second)
+		var calls sync.WaitGroup
+		call := func() {
+			if _, err := client.Post(context.Background(), []byte("{}"), maxTimeout); err != nil {
+				t.Error(err)
+			}
+		}
+		calls.Go(call)
+		synctest.Wait()
+		rotate("second")
+		time.Sleep(2 * time.Second)
+		calls.Go(call)
+		calls.Wait()
+		mustPost(t, client)
+		for _, r := range m.requests {
+			if name := r.TLS.PeerCertificates[0].Subject.CommonName; name != "second" {
+				t.Errorf("called as %s", name)
+			}
+		}
+		if got := strings.Join(m.handshakes, " "); got != "first second" {
+			t.Errorf("handshakes by %s", got)
+		}
+	})
 }

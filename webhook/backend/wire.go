@@ -20,7 +20,10 @@ import (
 const (
 	dialTimeout      = 30 * time.Second
 	handshakeTimeout = 10 * time.Second
-	idleTimeout      = 90 * time.Second
+	// freshDial is how old a dial may be for another call to wait for it. What was sent into the void when a backend was out of reach
+	// isn't answered once it is back; a new dial is.
+	freshDial   = 2 * time.Second
+	idleTimeout = 90 * time.Second
 
 	// idleHTTP1 is how many unused HTTP/1.1 connections to one backend are kept: as many as a server has writes in flight by default
 	// (--max-mutating-requests-inflight).
@@ -73,7 +76,7 @@ type wire struct {
 
 	tls     *tls.Config
 	dialTCP func(ctx context.Context, network, address string) (net.Conn, error)
-	http1   http.Transport
+	http1   atomic.Pointer[http.Transport]
 	http2   http2.Transport
 
 	// shown is the client certificate from files that connections were made with, nil if there are no files; nextCheck is when
@@ -81,8 +84,9 @@ type wire struct {
 	shown     atomic.Pointer[tls.Certificate]
 	nextCheck atomic.Int64
 
-	mu    sync.Mutex
-	peers map[string]*peer // by address
+	mu     sync.Mutex
+	peers  map[string]*peer // by address
+	closes int              // how often the connections were closed
 }
 
 func newWire(id identity, config *transport.Config, via *url.URL) (*wire, error) {
@@ -106,15 +110,18 @@ func newWire(id identity, config *transport.Config, via *url.URL) (*wire, error)
 
 	oneOnly := tlsConfig.Clone()
 	oneOnly.NextProtos = []string{"http/1.1"}
-	w.http1.TLSClientConfig = oneOnly
-	w.http1.DialContext = w.dialTCP
-	w.http1.TLSHandshakeTimeout = handshakeTimeout
-	w.http1.MaxIdleConnsPerHost = idleHTTP1
-	w.http1.IdleConnTimeout = idleTimeout
-	w.http1.DisableCompression = true
-	if via != nil {
-		w.http1.Proxy = http.ProxyURL(via)
+	http1 := &http.Transport{
+		TLSClientConfig:     oneOnly,
+		DialContext:         w.dialTCP,
+		TLSHandshakeTimeout: handshakeTimeout,
+		MaxIdleConnsPerHost: idleHTTP1,
+		IdleConnTimeout:     idleTimeout,
+		DisableCompression:  true,
 	}
+	if via != nil {
+		http1.Proxy = http.ProxyURL(via)
+	}
+	w.http1.Store(http1)
 
 	w.tls.NextProtos = []string{http2.NextProtoTLS, "http/1.1"}
 	w.http2.ConnPool = w
@@ -129,7 +136,7 @@ func newWire(id identity, config *transport.Config, via *url.URL) (*wire, error)
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.checkCertificate()
 	if w.id.proxy != "" {
-		return w.http1.RoundTrip(req)
+		return w.http1.Load().RoundTrip(req)
 	}
 	resp, err := w.http2.RoundTrip(req)
 	if !errors.Is(err, errHTTP1) {
@@ -140,7 +147,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if again.Body, err = req.GetBody(); err != nil {
 		return nil, err
 	}
-	return w.http1.RoundTrip(&again)
+	return w.http1.Load().RoundTrip(&again)
 }
 
 // handshake makes a connection to address and proves who is there.
@@ -201,6 +208,7 @@ func (w *wire) close() {
 	w.mu.Lock()
 	peers := w.peers
 	w.peers = map[string]*peer{}
+	w.closes++
 	w.mu.Unlock()
 	for _, p := range peers {
 		for _, c := range p.conns {
@@ -213,5 +221,6 @@ func (w *wire) close() {
 			}()
 		}
 	}
-	w.http1.CloseIdleConnections()
+	// The old one closes those with calls, too, since nobody asks it for one any more.
+	w.http1.Swap(w.http1.Load().Clone()).CloseIdleConnections()
 }

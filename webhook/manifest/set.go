@@ -27,6 +27,35 @@ type Configuration interface {
 	metav1.Object
 }
 
+// Webhooks returns the webhooks of a configuration of either kind, as mutating webhooks: the type has all fields of validating ones, and
+// reinvocationPolicy.
+func Webhooks(configuration metav1.Object) []admissionregistrationv1.MutatingWebhook {
+	switch c := configuration.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		return c.Webhooks
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		webhooks := make([]admissionregistrationv1.MutatingWebhook, 0, len(c.Webhooks))
+		for _, w := range c.Webhooks {
+			webhooks = append(webhooks, admissionregistrationv1.MutatingWebhook{
+				Name:                    w.Name,
+				ClientConfig:            w.ClientConfig,
+				Rules:                   w.Rules,
+				FailurePolicy:           w.FailurePolicy,
+				MatchPolicy:             w.MatchPolicy,
+				NamespaceSelector:       w.NamespaceSelector,
+				ObjectSelector:          w.ObjectSelector,
+				SideEffects:             w.SideEffects,
+				TimeoutSeconds:          w.TimeoutSeconds,
+				AdmissionReviewVersions: w.AdmissionReviewVersions,
+				MatchConditions:         w.MatchConditions,
+			})
+		}
+		return webhooks
+	default:
+		return nil
+	}
+}
+
 // Set is the configurations of one directory. It is safe for concurrent use. As a health check
 // (k8s.io/apiserver/pkg/server/healthz) it fails while what is in force is not what the directory holds.
 type Set[T Configuration] struct {

@@ -38,7 +38,7 @@ var (
 func validate(configuration metav1.Object, compiler *expression.Compiler) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaAccessor(configuration, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	names := sets.New[string]()
-	for i, w := range webhooksOf(configuration) {
+	for i, w := range Webhooks(configuration) {
 		path := field.NewPath("webhooks").Index(i)
 		errs = append(errs, validateWebhook(w, compiler, path)...)
 		if w.Name != "" && names.Has(w.Name) {
@@ -47,35 +47,6 @@ func validate(configuration metav1.Object, compiler *expression.Compiler) field.
 		names.Insert(w.Name)
 	}
 	return errs
-}
-
-// webhooksOf returns the webhooks of a configuration of either kind. What a validating webhook has, a mutating one
-// has as well.
-func webhooksOf(configuration metav1.Object) []admissionregistrationv1.MutatingWebhook {
-	switch c := configuration.(type) {
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		return c.Webhooks
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		webhooks := make([]admissionregistrationv1.MutatingWebhook, 0, len(c.Webhooks))
-		for _, w := range c.Webhooks {
-			webhooks = append(webhooks, admissionregistrationv1.MutatingWebhook{
-				Name:                    w.Name,
-				ClientConfig:            w.ClientConfig,
-				Rules:                   w.Rules,
-				FailurePolicy:           w.FailurePolicy,
-				MatchPolicy:             w.MatchPolicy,
-				NamespaceSelector:       w.NamespaceSelector,
-				ObjectSelector:          w.ObjectSelector,
-				SideEffects:             w.SideEffects,
-				TimeoutSeconds:          w.TimeoutSeconds,
-				AdmissionReviewVersions: w.AdmissionReviewVersions,
-				MatchConditions:         w.MatchConditions,
-			})
-		}
-		return webhooks
-	default:
-		return nil
-	}
 }
 
 func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expression.Compiler, path *field.Path) field.ErrorList {

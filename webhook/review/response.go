@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,7 +51,7 @@ func Decode(body []byte, version string, uid types.UID, mutating bool) (*Respons
 	return response, nil
 }
 
-const v1 = "v1"
+const v1, v1beta1 = "v1", "v1beta1"
 
 // answer is an AdmissionReview as it comes back, of either version: their responses have the same fields. A request in it, which some
 // webhooks send back, is nothing to look at.
@@ -59,8 +60,8 @@ type answer struct {
 	Response        *admissionv1.AdmissionResponse `json:"response"`
 }
 
-// decode reads an AdmissionReview of one version and no other. One that doesn't say what it is is taken for that. The errors are those of
-// k8s.io/apimachinery's serializers, which read everything twice.
+// decode reads an AdmissionReview of one version and no other. What it doesn't say of its kind and version is taken for those. The errors
+// are those of k8s.io/apimachinery's serializers, which read everything twice.
 func (a *answer) decode(body []byte, version string) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, a); err != nil {
 		if syntax, _ := kjson.SyntaxErrorOffset(err); syntax {
@@ -68,10 +69,18 @@ func (a *answer) decode(body []byte, version string) error {
 		}
 		return err
 	}
-	switch got := a.GroupVersionKind(); {
-	case got.Empty() || got == reviewKind(version):
+	said, err := schema.ParseGroupVersion(a.APIVersion)
+	if err != nil {
+		return err
+	}
+	want := reviewKind(version)
+	if said.Version == "" && (said.Group == "" || said.Group == want.Group) {
+		said = want.GroupVersion()
+	}
+	switch got := said.WithKind(cmp.Or(a.Kind, want.Kind)); {
+	case got == want:
 		return nil
-	case got.Group == admissionv1.GroupName:
+	case got == reviewKind(v1) || got == reviewKind(v1beta1):
 		return fmt.Errorf("converting (%s.%s) to (%s.AdmissionReview): unknown conversion", got.Version, got.Kind, version)
 	default:
 		return fmt.Errorf("no kind %q is registered for version %q", got.Kind, got.GroupVersion())

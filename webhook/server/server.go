@@ -78,6 +78,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	select {
 	case err := <-ended:
+		server.Close() // the connections that there are
 		return fmt.Errorf("webhook server: %w", err)
 	case <-ctx.Done():
 	}

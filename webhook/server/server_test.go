@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -219,6 +220,38 @@ func TestServeErrors(t *testing.T) {
 		if err := c.server.Run(t.Context()); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+}
+
+// When nobody can connect any more, nobody stays connected.
+func TestListenerFails(t *testing.T) {
+	authority, f := webhooktest.NewAuthority(t), newFiles(t)
+	cert, key := serving(t, authority)
+	write(t, f.cert, cert)
+	write(t, f.key, key)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server.Server{Handler: server.Handler(allow), CertFile: f.cert, KeyFile: f.key}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context(), listener) }()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority.PEM())
+	conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	listener.Close()
+	if err := <-ended; err == nil || !strings.HasSuffix(err.Error(), "use of closed network connection") {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection is still there: %v", err)
 	}
 }
 
