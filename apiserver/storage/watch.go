@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -16,8 +17,12 @@ const usageInterval = 50 * time.Millisecond
 // pacedWatcher is an etcd watcher that shows what changes all the time once an interval, and what changes now and then at
 // once. What it leaves out are states of an object that were followed by another within the interval; creations and deletions are all
 // shown. Watches of Kubernetes promise no more than that they arrive at the present state.
+//
+// With each change, watches of Kubernetes want the state before it. etcd would read that from its disk for every change, those left out too. Here it is
+// what was shown last.
 type pacedWatcher struct {
 	clientv3.Watcher
+	kv       clientv3.KV
 	interval time.Duration
 }
 
@@ -25,21 +30,43 @@ type pacedWatcher struct {
 func paced(client *clientv3.Client, interval time.Duration) *clientv3.Client {
 	c := clientv3.NewCtxClient(client.Ctx())
 	c.KV, c.Lease, c.Cluster, c.Auth, c.Maintenance = client.KV, client.Lease, client.Cluster, client.Auth, client.Maintenance
-	c.Watcher = pacedWatcher{client.Watcher, interval}
+	c.Watcher = pacedWatcher{client.Watcher, client.KV, interval}
 	return c
 }
 
-// Watch implements clientv3.Watcher.
+// Watch implements clientv3.Watcher, for the watch of a watch cache, which follows a whole kind and asks for progress.
 func (w pacedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	in, out := w.Watcher.Watch(ctx, key, opts...), make(chan clientv3.WatchResponse)
-	go pace(ctx, in, out, w.interval)
+	asked := clientv3.OpGet(key, opts...)
+	in, out := w.Watcher.Watch(ctx, key, clientv3.WithRange(string(asked.RangeBytes())), clientv3.WithRev(asked.Rev()), clientv3.WithProgressNotify()),
+		make(chan clientv3.WatchResponse)
+	go pace(ctx, in, out, w.interval, w.before)
 	return out
 }
 
-// pace passes on from in to out until in is closed.
-func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse, interval time.Duration) {
+// before is the state of a key before a revision, nil where that isn't known any more.
+func (w pacedWatcher) before(ctx context.Context, key string, revision int64) *mvccpb.KeyValue {
+	response, err := w.kv.Get(ctx, key, clientv3.WithRev(revision-1))
+	if err != nil || len(response.Kvs) == 0 {
+		return nil
+	}
+	return response.Kvs[0]
+}
+
+// pace passes on from in to out until in is closed. before is asked once for each key.
+func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse, interval time.Duration,
+	before func(ctx context.Context, key string, revision int64) *mvccpb.KeyValue) {
 	defer close(out)
+	shown := map[string]*mvccpb.KeyValue{}
 	send := func(r clientv3.WatchResponse) {
+		for _, e := range r.Events {
+			key := string(e.Kv.Key)
+			if e.PrevKv = shown[key]; e.PrevKv == nil && !e.IsCreate() {
+				e.PrevKv = before(ctx, key, e.Kv.ModRevision)
+			}
+			if shown[key] = e.Kv; e.Type == mvccpb.DELETE {
+				delete(shown, key)
+			}
+		}
 		select {
 		case out <- r:
 		case <-ctx.Done():
@@ -93,7 +120,6 @@ func followedBy(events []*clientv3.Event, next *clientv3.Event) []*clientv3.Even
 			continue
 		}
 		if e.IsModify() && next.IsModify() {
-			next.PrevKv = e.PrevKv
 			events = slices.Delete(events, i, i+1)
 		}
 		break

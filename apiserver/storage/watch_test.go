@@ -13,12 +13,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// event reads "+q1 1", "~q1 3<1" or "-q1 4<3": a creation, a change, a deletion of a key at a revision, and the
-// revision of the state before it.
+// event reads "+q1 1", "~q1 3" or "-q1 4": a creation, a change, a deletion of a key at a revision.
 func event(text string) *clientv3.Event {
 	var key string
-	var revision, before int64
-	_, _ = fmt.Sscanf(strings.Replace(text[1:], "<", " ", 1), "%s %d %d", &key, &revision, &before)
+	var revision int64
+	_, _ = fmt.Sscanf(text[1:], "%s %d", &key, &revision)
 	e := &clientv3.Event{Type: mvccpb.PUT, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision, CreateRevision: 1}}
 	switch text[0] {
 	case '+':
@@ -27,8 +26,12 @@ func event(text string) *clientv3.Event {
 	case '-':
 		e.Type, e.Kv.CreateRevision = mvccpb.DELETE, 0
 	}
-	e.PrevKv = &mvccpb.KeyValue{Key: []byte(key), ModRevision: before}
 	return e
+}
+
+// atTwo are all keys before they were shown: of revision 2.
+func atTwo(_ context.Context, key string, _ int64) *mvccpb.KeyValue {
+	return &mvccpb.KeyValue{Key: []byte(key), ModRevision: 2}
 }
 
 func text(r clientv3.WatchResponse) string {
@@ -65,25 +68,25 @@ func TestPace(t *testing.T) {
 		// out is what is shown, with the millisecond at which it is
 		out []string
 	}{
-		"now and then": {[]any{"~q1 3<2", 60, "~q1 4<3", 200, "~q1 5<4"},
+		"now and then": {[]any{"~q1 3", 60, "~q1 4", 200, "~q1 5"},
 			[]string{"0: ~q1 3<2", "60: ~q1 4<3", "260: ~q1 5<4"}},
-		"all the time": {[]any{"~q1 3<2", 10, "~q1 4<3", 10, "~q1 5<4", 20, "~q1 6<5", 20, "~q1 7<6"},
+		"all the time": {[]any{"~q1 3", 10, "~q1 4", 10, "~q1 5", 20, "~q1 6", 20, "~q1 7"},
 			[]string{"0: ~q1 3<2", "50: ~q1 6<3", "100: ~q1 7<6"}},
-		"two objects keep the order of their last changes": {[]any{"~q1 3<2", 1, "~q1 4<3, ~q2 5<2", 1, "~q2 6<5", 1, "~q1 7<4"},
+		"two objects keep the order of their last changes": {[]any{"~q1 3", 1, "~q1 4, ~q2 5", 1, "~q2 6", 1, "~q1 7"},
 			[]string{"0: ~q1 3<2", "50: ~q2 6<2, ~q1 7<3"}},
-		"creations and deletions are shown": {[]any{"~q1 3<2", 1, "~q1 4<3", 1, "-q1 5<4", 1, "+q1 6", 1, "~q1 7<6", 1, "~q1 8<7"},
+		"creations and deletions are shown": {[]any{"~q1 3", 1, "~q1 4", 1, "-q1 5", 1, "+q1 6", 1, "~q1 7", 1, "~q1 8"},
 			[]string{"0: ~q1 3<2", "50: ~q1 4<3, -q1 5<4, +q1 6, ~q1 8<6"}},
-		"progress comes after what it covers": {[]any{"~q1 3<2", 1, "~q1 4<3", 1, progress(4), 10, "~q1 5<4"},
+		"progress comes after what it covers": {[]any{"~q1 3", 1, "~q1 4", 1, progress(4), 10, "~q1 5"},
 			[]string{"0: ~q1 3<2", "2: ~q1 4<3", "2: progress 4", "50: ~q1 5<4"}},
-		"so does the end": {[]any{"~q1 3<2", 1, "~q1 4<3", 1, clientv3.WatchResponse{CompactRevision: 9}},
+		"so does the end": {[]any{"~q1 3", 1, "~q1 4", 1, clientv3.WatchResponse{CompactRevision: 9}},
 			[]string{"0: ~q1 3<2", "2: ~q1 4<3", "2: etcdserver: mvcc: required revision has been compacted"}},
-		"and what is held when the watch ends": {[]any{"~q1 3<2", 1, "~q1 4<3"},
+		"and what is held when the watch ends": {[]any{"~q1 3", 1, "~q1 4"},
 			[]string{"0: ~q1 3<2", "1: ~q1 4<3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in, out, start := make(chan clientv3.WatchResponse), make(chan clientv3.WatchResponse), time.Now()
-				go pace(t.Context(), in, out, 50*time.Millisecond)
+				go pace(t.Context(), in, out, 50*time.Millisecond, atTwo)
 				go func() {
 					defer close(in)
 					for _, step := range test.in {
@@ -120,8 +123,8 @@ func TestPaceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := make(chan clientv3.WatchResponse, 3), make(chan clientv3.WatchResponse)
 		ctx, cancel := context.WithCancel(t.Context())
-		in <- clientv3.WatchResponse{Events: []*clientv3.Event{event("~q1 3<2")}}
-		go pace(ctx, in, out, time.Second) // nobody receives
+		in <- clientv3.WatchResponse{Events: []*clientv3.Event{event("~q1 3")}}
+		go pace(ctx, in, out, time.Second, atTwo) // nobody receives
 		synctest.Wait()
 		cancel()
 		close(in)
