@@ -259,7 +259,11 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 		return nil, nil, err
 	}
 	delegator := cacher.NewCacheDelegator(watchCache, store)
-	return delegator, sync.OnceFunc(func() {
+	cached := storage.Interface(delegator)
+	if config.GroupResource == quotaResource {
+		cached = storedLists{delegator, store}
+	}
+	return cached, sync.OnceFunc(func() {
 		delegator.Stop()
 		watchCache.Stop()
 		destroy()
