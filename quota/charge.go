@@ -58,7 +58,7 @@ func Spend(ctx context.Context, resource schema.GroupResource, namespace, name s
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.enforced
-	// A kind that lives in two groups is stored in one of them, so the group may differ.
+	// A kind that is served in two groups is stored in one of them, so the group may differ, and then the costs do.
 	if e == nil || e.Resource.Resource != resource.Resource || e.Namespace != namespace || e.Name != name {
 		return nil
 	}

@@ -29,7 +29,8 @@ type Cost struct {
 	// unstated are a pod's containers that leave a request or limit out that some quota may require.
 	unstated []unstated
 
-	expires time.Time
+	// When a pod's grace period ends, or has ended before it was measured.
+	expires, expired time.Time
 }
 
 // use is an amount of what quotas know by a name.
@@ -67,6 +68,15 @@ func (c *Cost) Expires() time.Time {
 		return time.Time{}
 	}
 	return c.expires
+}
+
+// Expired is when the object ceased to use anything but its place in count/pods though nobody wrote it. It is zero where
+// that hasn't happened. What a quota shows may still have it, or not; see Total.
+func (c *Cost) Expired() time.Time {
+	if c == nil {
+		return time.Time{}
+	}
+	return c.expired
 }
 
 // amount is how much c uses of name, nil if that isn't among what it uses. c may be nil.

@@ -96,6 +96,7 @@ func (b *Backend) Client() *kubernetes.Client {
 
 // Close ends compaction and closes the clients that the backend made itself.
 func (b *Backend) Close() error {
+	b.ledger.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var errs []error
