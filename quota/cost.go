@@ -79,6 +79,18 @@ func (c *Cost) Expired() time.Time {
 	return c.expired
 }
 
+// At is what c is at that time, as far as it changes without a write: see Expires.
+func (c *Cost) At(now time.Time) *Cost {
+	if c.Expires().IsZero() || !now.After(c.expires) {
+		return c
+	}
+	late := *c
+	late.uses = nil
+	late.count(countPods, 1)
+	late.expires, late.expired = time.Time{}, c.expires
+	return &late
+}
+
 // amount is how much c uses of name, nil if that isn't among what it uses. c may be nil.
 func (c *Cost) amount(name corev1.ResourceName) *resource.Quantity {
 	if c == nil {
