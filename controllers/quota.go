@@ -29,8 +29,8 @@ import (
 const DefaultQuotaSyncPeriod = 10 * time.Second
 
 // quotaCounter counts what namespaces use and mends quotas that show something else. The server moves usage in
-// the transactions of the objects themselves, deletions and status changes included, so what it finds are statuses that were written
-// by hand while a server without that was at work.
+// the transactions of the objects themselves, deletions and status changes included, so what it finds are pods whose grace period ended while the server that
+// waited for it was away, and what was written by others than such a server.
 //
 // Objects are listed as of the revision at which the quotas were: what it compares was true at one moment. Only pods, of which there are many, are
 // taken from a watch first. Where they add up to what is shown, that is right; where not, the watch may be late, and they are listed.

@@ -65,16 +65,3 @@ func Spend(ctx context.Context, resource schema.GroupResource, namespace, name s
 	h.enforced = nil
 	return e
 }
-
-// Weighed tells whether what an object of this resource costs depends on what is in it, so that an update may
-// change it. Objects of all other resources are merely counted.
-func Weighed(resource schema.GroupResource) bool {
-	switch resource {
-	case schema.GroupResource{Resource: "pods"},
-		schema.GroupResource{Resource: "services"},
-		schema.GroupResource{Resource: "persistentvolumeclaims"},
-		schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}:
-		return true
-	}
-	return false
-}

@@ -130,13 +130,37 @@ type Meter struct {
 	ExtendedResourcePod func(claim *resourcev1.ResourceClaim) *corev1.Pod
 }
 
+// Weighed tells whether what an object of this resource costs depends on what is in it, so that an update may
+// change it. Objects of all other resources are merely counted.
+func Weighed(resource schema.GroupResource) bool {
+	switch resource {
+	case pods, services, persistentVolumeClaims, resourceClaims:
+		return true
+	}
+	return false
+}
+
+// NewObject is an empty object of the type that CostOf wants for a resource that is weighed, nil for all others.
+func NewObject(resource schema.GroupResource) runtime.Object {
+	switch resource {
+	case pods:
+		return &corev1.Pod{}
+	case services:
+		return &corev1.Service{}
+	case persistentVolumeClaims:
+		return &corev1.PersistentVolumeClaim{}
+	case resourceClaims:
+		return &resourcev1.ResourceClaim{}
+	}
+	return nil
+}
+
 // CostOf measures with the zero Meter.
 func CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
 	return Meter{}.CostOf(resource, object)
 }
 
-// CostOf measures an object of a resource. For pods, services and persistentvolumeclaims the object must be
-// the k8s.io/api/core/v1 type, for resourceclaims of resource.k8s.io that of k8s.io/api/resource/v1. Of all others
+// CostOf measures an object of a resource. Where that is weighed the object must be of the type of NewObject. Of all others
 // only their existence counts: the object isn't looked at, and may be anything but nil.
 //
 // Subresources don't have a cost; a write to one is a change of the object's.

@@ -9,7 +9,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,24 +133,9 @@ func (s *accounted) change(ctx context.Context, key string, expected int64, data
 	return change, nil
 }
 
-// newObject is what objects are decoded into whose cost depends on what is in them; see quota.Weighed.
-func (s *accounted) newObject() runtime.Object {
-	switch s.resource {
-	case corev1.Resource("pods"):
-		return &corev1.Pod{}
-	case corev1.Resource("services"):
-		return &corev1.Service{}
-	case corev1.Resource("persistentvolumeclaims"):
-		return &corev1.PersistentVolumeClaim{}
-	case resourcev1.Resource("resourceclaims"):
-		return &resourcev1.ResourceClaim{}
-	}
-	return nil
-}
-
 // cost is that of the object stored as data at key.
 func (s *accounted) cost(ctx context.Context, key string, data []byte) (*quota.Cost, error) {
-	object := s.newObject()
+	object := quota.NewObject(s.resource)
 	if object == nil {
 		return quota.CostOf(s.resource, &metav1.PartialObjectMetadata{})
 	}
