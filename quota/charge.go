@@ -58,23 +58,10 @@ func Spend(ctx context.Context, resource schema.GroupResource, namespace, name s
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.enforced
-	// A kind that lives in two groups is stored in one of them, so the group may differ.
+	// A kind that is served in two groups is stored in one of them, so the group may differ, and then the costs do.
 	if e == nil || e.Resource.Resource != resource.Resource || e.Namespace != namespace || e.Name != name {
 		return nil
 	}
 	h.enforced = nil
 	return e
-}
-
-// Weighed tells whether what an object of this resource costs depends on what is in it, so that an update may
-// change it. Objects of all other resources are merely counted.
-func Weighed(resource schema.GroupResource) bool {
-	switch resource {
-	case schema.GroupResource{Resource: "pods"},
-		schema.GroupResource{Resource: "services"},
-		schema.GroupResource{Resource: "persistentvolumeclaims"},
-		schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}:
-		return true
-	}
-	return false
 }

@@ -29,7 +29,8 @@ type Cost struct {
 	// unstated are a pod's containers that leave a request or limit out that some quota may require.
 	unstated []unstated
 
-	expires time.Time
+	// When a pod's grace period ends, or has ended before it was measured.
+	expires, expired time.Time
 }
 
 // use is an amount of what quotas know by a name.
@@ -67,6 +68,27 @@ func (c *Cost) Expires() time.Time {
 		return time.Time{}
 	}
 	return c.expires
+}
+
+// Expired is when the object ceased to use anything but its place in count/pods though nobody wrote it. It is zero where
+// that hasn't happened. What a quota shows may still have it, or not; see Total.
+func (c *Cost) Expired() time.Time {
+	if c == nil {
+		return time.Time{}
+	}
+	return c.expired
+}
+
+// At is what c is at that time, as far as it changes without a write: see Expires.
+func (c *Cost) At(now time.Time) *Cost {
+	if c.Expires().IsZero() || !now.After(c.expires) {
+		return c
+	}
+	late := *c
+	late.uses = nil
+	late.count(countPods, 1)
+	late.expires, late.expired = time.Time{}, c.expires
+	return &late
 }
 
 // amount is how much c uses of name, nil if that isn't among what it uses. c may be nil.
@@ -108,13 +130,37 @@ type Meter struct {
 	ExtendedResourcePod func(claim *resourcev1.ResourceClaim) *corev1.Pod
 }
 
+// Weighed tells whether what an object of this resource costs depends on what is in it, so that an update may
+// change it. Objects of all other resources are merely counted.
+func Weighed(resource schema.GroupResource) bool {
+	switch resource {
+	case pods, services, persistentVolumeClaims, resourceClaims:
+		return true
+	}
+	return false
+}
+
+// NewObject is an empty object of the type that CostOf wants for a resource that is weighed, nil for all others.
+func NewObject(resource schema.GroupResource) runtime.Object {
+	switch resource {
+	case pods:
+		return &corev1.Pod{}
+	case services:
+		return &corev1.Service{}
+	case persistentVolumeClaims:
+		return &corev1.PersistentVolumeClaim{}
+	case resourceClaims:
+		return &resourcev1.ResourceClaim{}
+	}
+	return nil
+}
+
 // CostOf measures with the zero Meter.
 func CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
 	return Meter{}.CostOf(resource, object)
 }
 
-// CostOf measures an object of a resource. For pods, services and persistentvolumeclaims the object must be
-// the k8s.io/api/core/v1 type, for resourceclaims of resource.k8s.io that of k8s.io/api/resource/v1. Of all others
+// CostOf measures an object of a resource. Where that is weighed the object must be of the type of NewObject. Of all others
 // only their existence counts: the object isn't looked at, and may be anything but nil.
 //
 // Subresources don't have a cost; a write to one is a change of the object's.

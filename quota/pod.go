@@ -22,13 +22,15 @@ func (m Meter) pod(pod *corev1.Pod) *Cost {
 		priorityClass:  pod.Spec.PriorityClassName,
 		unstated:       unstatedBy(pod),
 	}
-	var ended bool
-	if ended, c.expires = m.ended(pod); ended {
+	ended, end := m.ended(pod)
+	if ended {
+		c.expired = end
 		// What is stored is counted, what doesn't run any more uses nothing.
 		c.uses = make([]use, 0, 1)
 		c.count(countPods, 1)
 		return c
 	}
+	c.expires = end
 	s := sumsPool.Get().(*sums)
 	defer sumsPool.Put(s)
 	s.of(pod)
@@ -107,11 +109,11 @@ func (c *Cost) usePod(requests, limits corev1.ResourceList) {
 	slices.SortFunc(c.uses[fixed:], func(a, b use) int { return strings.Compare(string(a.name), string(b.name)) })
 }
 
-// ended tells whether a pod runs no more, as far as quotas are concerned, or else when it will be
-// taken for ended though it may be stuck on a node that is lost.
+// ended tells whether a pod runs no more, as far as quotas are concerned. The time is when it is taken, or was taken, for ended
+// though it may be stuck on a node that is lost.
 //
 // Source: QuotaV1Pod in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func (m Meter) ended(pod *corev1.Pod) (ended bool, expires time.Time) {
+func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true, time.Time{}
 	}
@@ -122,11 +124,8 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, expires time.Time) {
 	if m.Now != nil {
 		now = m.Now
 	}
-	end := pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
-	if now().After(end) {
-		return true, time.Time{}
-	}
-	return false, end
+	end = pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+	return now().After(end), end
 }
 
 // isBestEffort tells whether a pod is of the QoS class BestEffort: nothing in it requests or limits CPU or memory.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -171,11 +172,20 @@ func TestExpires(t *testing.T) {
 	if !late.Expires().IsZero() {
 		t.Errorf("expires again at %s", late.Expires())
 	}
+	if want := c.Expires(); !late.Expired().Equal(want) || !c.Expired().IsZero() {
+		t.Errorf("expired at %s, want %s; before, at %s", late.Expired(), want, c.Expired())
+	}
+	if got := c.At(c.Expires()); got != c {
+		t.Errorf("is something else before it expires: %v", got)
+	}
+	if got := c.At(c.Expires().Add(1)); !reflect.DeepEqual(got, late) {
+		t.Errorf("becomes %v, want %v", got, late)
+	}
 	for name, pod := range map[string]*corev1.Pod{
 		"not deleted": newPod(),
 		"ended":       newPod(deleted(noon, 30), inPhase(corev1.PodFailed)),
 	} {
-		if c := cost(t, pods, pod); !c.Expires().IsZero() {
+		if c := cost(t, pods, pod); !c.Expires().IsZero() || c.At(noon.Add(time.Hour)) != c {
 			t.Errorf("%s: expires at %s", name, c.Expires())
 		}
 	}
@@ -183,7 +193,7 @@ func TestExpires(t *testing.T) {
 		t.Errorf("without a clock: %v, %v", c, err)
 	}
 	var none *Cost
-	if !none.Expires().IsZero() || len(none.Usage()) != 0 {
+	if !none.Expires().IsZero() || !none.Expired().IsZero() || none.At(noon) != nil || len(none.Usage()) != 0 {
 		t.Error("no cost uses something")
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
+
+	"gatehouse.dev/quota"
 )
 
 // account is what the ledger knows of one namespace's quotas.
@@ -25,6 +28,10 @@ type account struct {
 	tip *quotaList
 	// stale is set by a transaction that failed: tip will not come to be.
 	stale atomic.Bool
+
+	// counted is when the namespace was last counted because pods had ended. counting guards it, and is held while that is done.
+	counting sync.Mutex
+	counted  time.Time
 
 	mu     sync.Mutex
 	flying int
@@ -93,7 +100,12 @@ type quotaEntry struct {
 	key   string
 	data  string
 	quota *corev1.ResourceQuota
+	// revision is that of the last change, in a list that was read and not moved on.
+	revision int64
 }
+
+// unknown tells whether it isn't known how much is used of what the quota limits.
+func (e quotaEntry) unknown() bool { return !quota.Known(e.quota) }
 
 func (e quotaEntry) holds() clientv3.Cmp { return clientv3.Compare(clientv3.Value(e.key), "=", e.data) }
 
@@ -137,7 +149,7 @@ func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string,
 		if err != nil {
 			return nil, nil, err
 		}
-		entry.quota, entry.data = q, data
+		entry.quota, entry.data, entry.revision = q, data, 0
 		writes = append(writes, entry.put())
 	}
 	return next, writes, nil

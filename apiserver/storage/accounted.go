@@ -2,12 +2,15 @@ package storage
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,7 +72,8 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		enforced: quota.Spend(ctx, s.resource, namespace, name),
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
-		if w.enforced != nil {
+		// Where the request named the object by another group than it is stored in, what it costs is another thing, too.
+		if w.enforced != nil && w.enforced.Resource == s.resource && !overdue(w.enforced.Old) {
 			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
 		}
 		return s.change(ctx, key, expected, data)
@@ -129,24 +133,9 @@ func (s *accounted) change(ctx context.Context, key string, expected int64, data
 	return change, nil
 }
 
-// newObject is what objects are decoded into whose cost depends on what is in them; see quota.Weighed.
-func (s *accounted) newObject() runtime.Object {
-	switch s.resource {
-	case corev1.Resource("pods"):
-		return &corev1.Pod{}
-	case corev1.Resource("services"):
-		return &corev1.Service{}
-	case corev1.Resource("persistentvolumeclaims"):
-		return &corev1.PersistentVolumeClaim{}
-	case resourcev1.Resource("resourceclaims"):
-		return &resourcev1.ResourceClaim{}
-	}
-	return nil
-}
-
 // cost is that of the object stored as data at key.
 func (s *accounted) cost(ctx context.Context, key string, data []byte) (*quota.Cost, error) {
-	object := s.newObject()
+	object := quota.NewObject(s.resource)
 	if object == nil {
 		return quota.CostOf(s.resource, &metav1.PartialObjectMetadata{})
 	}
@@ -177,6 +166,34 @@ func (s *accounted) encoder(ctx context.Context) func(key string, q *corev1.Reso
 	}
 }
 
+// restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is stored, as long as that stays right: what is sent
+// doesn't say otherwise, and it is the same objects that count. Else none is stored, as of a new quota: a usage that is not right must at
+// no moment look as if it were.
+func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
+	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
+	if i < 0 || !sent.IsPut() {
+		return sent, nil
+	}
+	q, stored := &corev1.ResourceQuota{}, list.entries[i].quota
+	if err := s.decode(ctx, key, sent.ValueBytes(), q); err != nil {
+		return sent, err
+	}
+	right := apiequality.Semantic.DeepEqual(q.Status.Used, stored.Status.Used) &&
+		apiequality.Semantic.DeepEqual(q.Spec.Scopes, stored.Spec.Scopes) &&
+		apiequality.Semantic.DeepEqual(q.Spec.ScopeSelector, stored.Spec.ScopeSelector)
+	q.Status = corev1.ResourceQuotaStatus{}
+	if right {
+		q.Status.Hard = q.Spec.Hard
+		q.Status.Used = maps.Clone(stored.Status.Used)
+		maps.DeleteFunc(q.Status.Used, func(name corev1.ResourceName, _ resource.Quantity) bool {
+			_, limited := q.Spec.Hard[name]
+			return !limited
+		})
+	}
+	data, err := s.encoder(ctx)(key, q)
+	return clientv3.OpPut(key, data), err
+}
+
 func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, revision int64) (*quotaList, error) {
 	list := &quotaList{revision: revision}
 	for _, kv := range kvs {
@@ -186,7 +203,7 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		}
 		spell(q.Spec.Hard)
 		spell(q.Status.Hard)
-		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: string(kv.Value), quota: q})
+		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: string(kv.Value), quota: q, revision: kv.ModRevision})
 	}
 	return list, nil
 }

@@ -96,6 +96,7 @@ func (b *Backend) Client() *kubernetes.Client {
 
 // Close ends compaction and closes the clients that the backend made itself.
 func (b *Backend) Close() error {
+	b.ledger.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var errs []error
@@ -259,7 +260,11 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 		return nil, nil, err
 	}
 	delegator := cacher.NewCacheDelegator(watchCache, store)
-	return delegator, sync.OnceFunc(func() {
+	cached := storage.Interface(delegator)
+	if config.GroupResource == quotaResource {
+		cached = storedLists{delegator, store}
+	}
+	return cached, sync.OnceFunc(func() {
 		delegator.Stop()
 		watchCache.Stop()
 		destroy()

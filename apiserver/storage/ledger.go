@@ -2,24 +2,28 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"k8s.io/utils/lru"
 
 	"gatehouse.dev/quota"
 )
 
 // commitTimeout bounds a transaction that others may wait for after its own request has ended.
 const commitTimeout = 30 * time.Second
+
+// maxAccounts is how many namespaces are remembered: those last written to.
+const maxAccounts = 10_000
 
 var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 
@@ -31,38 +35,41 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 // another server or a person was faster, it is decided again. No request is refused on what the ledger merely
 // expects: it reads once more before it says no.
 //
-// Each object has a transaction, and so a revision, of its own. Several objects of a kind at one revision would be
+// Each object that is charged has a transaction, and so a revision, of its own. Several objects of a kind at one revision would be
 // cheaper, but Kubernetes' watches take a revision for one change: a watch that is resumed after the first of them
-// would never show the others, and a list that waits for the revision could be answered before they are in the cache.
+// would not show the others, and a list that waits for the revision could be answered before they are in the cache. The quotas of
+// a namespace can't be had otherwise: those that move together share the revision of what moves them, and a watch of quotas that breaks off
+// between them shows the second when it moves again.
 type Ledger struct {
 	backend *Backend
+	ctx     context.Context // of what no request waits for; ends with the backend
+	stop    context.CancelFunc
 
 	mu       sync.Mutex
-	accounts map[string]*account // by namespace
+	accounts *lru.Cache // *account by namespace
 	stores   map[schema.GroupResource]*accounted
 }
 
 func newLedger(backend *Backend) *Ledger {
-	return &Ledger{backend: backend, accounts: map[string]*account{}, stores: map[schema.GroupResource]*accounted{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Ledger{backend: backend, ctx: ctx, stop: cancel, accounts: lru.New(maxAccounts), stores: map[schema.GroupResource]*accounted{}}
 }
 
+// account is that of a namespace. What it knows may be forgotten at any time, and is when the namespace hasn't been written to for long: who has still
+// got it, and who begins anew, are to each other what two servers are.
 func (l *Ledger) account(namespace string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[namespace]
-	if a == nil {
-		a = newAccount()
-		l.accounts[namespace] = a
+	if a, ok := l.accounts.Get(namespace); ok {
+		return a.(*account)
 	}
+	a := newAccount()
+	l.accounts.Add(namespace, a)
 	return a
 }
 
-// forget drops what is known of a namespace that has gone.
-func (l *Ledger) forget(namespace string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.accounts, namespace)
-}
+// forget drops what is known of a namespace that has gone. Of those that another server deleted nothing tells.
+func (l *Ledger) forget(namespace string) { l.accounts.Remove(namespace) }
 
 func (l *Ledger) store(resource schema.GroupResource) *accounted {
 	l.mu.Lock()
@@ -116,11 +123,18 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w write) (outcome
 	if err != nil {
 		return outcome{}, err
 	}
-	if !change.Moves() {
-		result, err := l.transact(ctx, w, nil, nil)
-		return result.outcome, err
+	var result outcome
+	if change.Moves() {
+		result, err = l.charge(ctx, namespace, a, w, change)
+	} else {
+		var landed landing
+		landed, err = l.transact(ctx, w, nil, nil)
+		result = landed.outcome
 	}
-	return l.charge(ctx, namespace, a, w, change)
+	if result.succeeded {
+		l.expire(namespace, w, change)
+	}
+	return result, err
 }
 
 // commitUnbounded commits a write in a namespace that has no quotas. Where it has some, nothing is decided.
@@ -148,18 +162,23 @@ func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *accou
 func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w write, change quota.Change) (outcome, error) {
 	settled := false
 	for {
+		if overdue(change.Old) {
+			// Whoever has counted since has given back already what the object used.
+			var err error
+			if change, err = w.change(ctx); err != nil {
+				return outcome{}, err
+			}
+		}
 		flight, refusal, err := l.decide(ctx, namespace, a, w, change, settled)
 		if err != nil {
 			return outcome{}, err
 		}
-		if refusal != nil && settled {
-			return outcome{}, w.enforced.Refuse(refusal)
-		}
 		if refusal != nil {
 			// There may be no room only for what is under way and may fail yet. Where there is none in what is stored
 			// nobody's turn is needed to say so.
-			if refusal, err = l.full(ctx, namespace, w, change); err != nil {
-				return outcome{}, err
+			stored, refusal, err := l.full(ctx, namespace, w, change)
+			if err != nil || stored.conflict {
+				return stored.outcome, err
 			}
 			if refusal != nil {
 				return outcome{}, w.enforced.Refuse(refusal)
@@ -179,14 +198,24 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w wri
 	}
 }
 
-// full returns why the write must not be, on what is stored now; nil where it may be or that isn't known.
-func (l *Ledger) full(ctx context.Context, namespace string, w write, change quota.Change) (refusal, err error) {
-	list, err := l.read(ctx, namespace)
-	if err != nil || slices.ContainsFunc(list.entries, func(e quotaEntry) bool { return !quota.Known(e.quota) }) {
-		return nil, err
+// full returns why the write must not be, on what is stored now; nil where it may be or that isn't known. An update that was computed from another state
+// of the object than is stored now, as it is by a cache that lags behind, is a conflict and not too much: it is computed again.
+func (l *Ledger) full(ctx context.Context, namespace string, w write, change quota.Change) (stored landing, refusal, err error) {
+	s, prefix := l.quotas(namespace)
+	response, err := l.backend.Client().KV.Txn(ctx).Then(clientv3.OpGet(w.key), clientv3.OpGet(prefix, clientv3.WithPrefix())).Commit()
+	if err != nil {
+		return landing{}, nil, err
+	}
+	stored = landingOf(response.Responses[0], w.expected)
+	if stored.conflict = stored.conflict && w.expected > 0; stored.conflict {
+		return stored, nil, nil
+	}
+	list, err := s.decodeQuotas(ctx, response.Responses[1].GetResponseRange().Kvs, response.Header.Revision)
+	if err != nil || slices.ContainsFunc(list.entries, quotaEntry.unknown) {
+		return stored, nil, err
 	}
 	_, refusal = w.admit(change, list)
-	return refusal, nil
+	return stored, refusal, nil
 }
 
 // decide decides the write in its turn, and sends off its transaction. With settled, it waits for what is under way, and decides on
@@ -256,15 +285,21 @@ func (l *Ledger) transact(ctx context.Context, w write, conditions []clientv3.Cm
 	if err != nil {
 		return landing{}, err
 	}
-	result := landing{outcome: outcome{succeeded: response.Succeeded, revision: response.Header.Revision}}
 	if !response.Succeeded {
-		var present int64
-		if kvs := response.Responses[0].GetResponseRange().Kvs; len(kvs) == 1 {
-			result.current, present = kvs[0], kvs[0].ModRevision
-		}
-		result.conflict = present != w.expected
+		return landingOf(response.Responses[0], w.expected), nil
 	}
-	return result, nil
+	return landing{outcome: outcome{succeeded: true, revision: response.Header.Revision}}, nil
+}
+
+// landingOf is that of a transaction that didn't hold, where stored is the object that it was about.
+func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
+	var result landing
+	var present int64
+	if kvs := stored.GetResponseRange().Kvs; len(kvs) == 1 {
+		result.current, present = kvs[0], kvs[0].ModRevision
+	}
+	result.conflict = present != expected
+	return result
 }
 
 // admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is written itself the write says all.
@@ -274,77 +309,6 @@ func (w write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQu
 		return change.Admit(others, w.enforced.Limited)
 	}
 	return change.Apply(others), nil
-}
-
-// refresh reads the quotas once nothing is under way, and gives those a usage that show none yet: new ones, and those whose
-// hard limits have got a new name. Until a quota shows its usage no server moves it, and no write that would move
-// it is committed, so what is stored now is what was stored when the quota changed.
-func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) error {
-	if err := a.settle(ctx); err != nil {
-		return err
-	}
-	for {
-		list, err := l.read(ctx, namespace)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return !quota.Known(e.quota) })
-		if i < 0 {
-			a.tip = list
-			a.last.Store(list)
-			return nil
-		}
-		if err := l.recount(ctx, namespace, list.entries[i]); err != nil {
-			return err
-		}
-	}
-}
-
-// recount makes a quota's status what it should be, unless the quota is not in that state any more.
-func (l *Ledger) recount(ctx context.Context, namespace string, entry quotaEntry) error {
-	total, err := l.total(ctx, namespace, entry.quota)
-	if err != nil {
-		return fmt.Errorf("usage of quota %s/%s: %w", namespace, entry.quota.Name, err)
-	}
-	counted := entry
-	counted.quota = entry.quota.DeepCopy()
-	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
-	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {
-		return nil
-	}
-	s, _ := l.quotas(namespace)
-	if counted.data, err = s.encoder(ctx)(counted.key, counted.quota); err != nil {
-		return err
-	}
-	_, err = l.backend.Client().KV.Txn(ctx).If(entry.holds()).Then(counted.put()).Commit()
-	return err
-}
-
-// total is what the namespace's objects use of q, as of one revision.
-func (l *Ledger) total(ctx context.Context, namespace string, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
-	var costs []*quota.Cost
-	var revision int64
-	for _, resource := range quota.Resources(q) {
-		s := l.store(resource)
-		if s == nil {
-			continue // a kind that is not served has no objects
-		}
-		response, err := l.backend.Client().KV.Get(ctx, s.prefix+namespace+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
-		if err != nil {
-			return nil, err
-		}
-		if revision == 0 {
-			revision = response.Header.Revision
-		}
-		for _, kv := range response.Kvs {
-			cost, err := s.cost(ctx, string(kv.Key), kv.Value)
-			if err != nil {
-				return nil, err
-			}
-			costs = append(costs, cost)
-		}
-	}
-	return quota.Total(q, slices.Values(costs)), nil
 }
 
 // commitQuota writes or deletes a quota itself. It has the turn and nothing is under way, and before the answer goes out
@@ -360,12 +324,17 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w write) (ou
 	}
 	defer a.done()
 	s, prefix := l.quotas(namespace)
+	sent := w.op
 	for {
 		if err := l.refresh(ctx, namespace, a); err != nil {
 			return outcome{}, err
 		}
-		others := a.tip.without(w.key)
+		stored := a.tip
 		a.tip = nil
+		if w.op, err = s.restate(ctx, w.key, sent, stored); err != nil {
+			return outcome{}, err
+		}
+		others := stored.without(w.key)
 		moved, refusal := w.admit(change, others)
 		if refusal != nil {
 			return outcome{}, w.enforced.Refuse(refusal)
@@ -380,13 +349,7 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w write) (ou
 		}
 		if result.succeeded {
 			// The write is done. What fails now is made up for by the first write that needs it, and by the controller.
-			if list, err := l.read(ctx, namespace); err == nil {
-				for _, entry := range list.entries {
-					if entry.key == w.key {
-						_ = l.recount(ctx, namespace, entry)
-					}
-				}
-			}
+			_ = l.refresh(ctx, namespace, a)
 			return result.outcome, nil
 		}
 	}

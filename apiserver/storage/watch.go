@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 )
 
 // usageInterval is how often watches show the usage of a quota that moves all the time. Under load a quota moves with
@@ -125,4 +127,20 @@ func followedBy(events []*clientv3.Event, next *clientv3.Event) []*clientv3.Even
 		break
 	}
 	return append(events, next)
+}
+
+// storedLists is a store behind a watch cache that is fed by a pacedWatcher. What a list promises about its revision, the cache can't keep: it was
+// not shown the states that were left out, and is at a revision as soon as it has seen one object of it. So only lists
+// that promise nothing (resourceVersion=0) are the cache's.
+type storedLists struct {
+	storage.Interface
+	stored storage.Interface
+}
+
+// GetList implements storage.Interface.
+func (s storedLists) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if opts.ResourceVersion != "0" {
+		return s.stored.GetList(ctx, key, opts, list)
+	}
+	return s.Interface.GetList(ctx, key, opts, list)
 }

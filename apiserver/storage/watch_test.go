@@ -11,6 +11,9 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 )
 
 // event reads "+q1 1", "~q1 3" or "-q1 4": a creation, a change, a deletion of a key at a revision.
@@ -133,4 +136,38 @@ func TestPaceEndsWithItsContext(t *testing.T) {
 			t.Error("something was shown after the end")
 		}
 	})
+}
+
+// named is a store that says who it is.
+type named struct {
+	storage.Interface
+	name string
+}
+
+func (n named) GetList(_ context.Context, _ string, _ storage.ListOptions, list runtime.Object) error {
+	list.(*metav1.PartialObjectMetadataList).Continue = n.name
+	return nil
+}
+
+// What was left out of the watch cache must not be missing where a list promises a revision.
+func TestListsOfQuotasAreStored(t *testing.T) {
+	s := storedLists{named{name: "cache"}, named{name: "etcd"}}
+	for _, test := range []struct {
+		version string
+		match   metav1.ResourceVersionMatch
+		want    string
+	}{
+		{"", "", "etcd"},
+		{"0", "", "cache"},
+		{"0", metav1.ResourceVersionMatchNotOlderThan, "cache"},
+		{"5", "", "etcd"},
+		{"5", metav1.ResourceVersionMatchNotOlderThan, "etcd"},
+		{"5", metav1.ResourceVersionMatchExact, "etcd"},
+	} {
+		var list metav1.PartialObjectMetadataList
+		err := s.GetList(t.Context(), "", storage.ListOptions{ResourceVersion: test.version, ResourceVersionMatch: test.match}, &list)
+		if err != nil || list.Continue != test.want {
+			t.Errorf("at %q %s: from %s, want %s (%v)", test.version, test.match, list.Continue, test.want, err)
+		}
+	}
 }

@@ -15,10 +15,13 @@ import (
 	"fmt"
 	"io"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
@@ -62,8 +65,8 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 }
 
 // Validate implements admission.ValidationInterface.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	change, err := changeOf(a)
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	change, err := changeOf(a, o)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(), err))
 	}
@@ -72,7 +75,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	refuse := func(err error) error { return admission.NewForbidden(a, err) }
 	if !a.IsDryRun() && quota.Enforce(ctx, &quota.Enforcement{
-		Resource:  a.GetResource().GroupResource(),
+		Resource:  change.Resource,
 		Namespace: a.GetNamespace(),
 		Name:      a.GetName(),
 		Old:       change.Old,
@@ -86,8 +89,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 }
 
 // changeOf is what the request changes in what the namespace uses.
-func changeOf(a admission.Attributes) (quota.Change, error) {
-	resource := a.GetResource().GroupResource()
+func changeOf(a admission.Attributes, o admission.ObjectInterfaces) (quota.Change, error) {
+	resource := counted(a.GetResource().GroupResource())
 	change := quota.Change{Resource: resource}
 	if a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.Ignored(resource) {
 		return change, nil
@@ -105,7 +108,11 @@ func changeOf(a admission.Attributes) (quota.Change, error) {
 		if !weighed {
 			return quota.CostOf(resource, &metav1.PartialObjectMetadata{})
 		}
-		return quota.CostOf(resource, object())
+		versioned, err := asV1(object(), a.GetKind(), o)
+		if err != nil {
+			return nil, err
+		}
+		return quota.CostOf(resource, versioned)
 	}
 	var err error
 	if change.New, err = cost(a.GetObject); err != nil {
@@ -115,6 +122,35 @@ func changeOf(a admission.Attributes) (quota.Change, error) {
 		change.Old, err = cost(a.GetOldObject)
 	}
 	return change, err
+}
+
+// counted is what objects of a resource count as. Workloads of the group extensions are those of apps.
+func counted(resource schema.GroupResource) schema.GroupResource {
+	if resource.Group == extensionsv1beta1.GroupName {
+		switch resource.Resource {
+		case "daemonsets", "deployments", "replicasets":
+			resource.Group = appsv1.GroupName
+		}
+	}
+	return resource
+}
+
+// asV1 is an object in the version in which it is measured. From one version to another leads no other way than through the server's own form.
+func asV1(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+	if kind.Version == "v1" {
+		return object, nil
+	}
+	for _, version := range []string{runtime.APIVersionInternal, "v1"} {
+		converted, err := o.GetObjectCreater().New(kind.GroupKind().WithVersion(version))
+		if err != nil {
+			return nil, err
+		}
+		if err := o.GetObjectConvertor().Convert(object, converted, nil); err != nil {
+			return nil, err
+		}
+		object = converted
+	}
+	return object, nil
 }
 
 // charge decides through the API, and, unless the request is a dry run, charges there.
@@ -151,9 +187,13 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 			}
 			charged.Insert(q.UID)
 		}
-		if !apierrors.IsConflict(err) {
+		// A quota that has changed, or gone, since it was read is read again.
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			break
 		}
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return apierrors.NewConflict(change.Resource, a.GetName(), fmt.Errorf("charging the quotas of namespace %s: %w; please try again", a.GetNamespace(), err))
 	}
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err))

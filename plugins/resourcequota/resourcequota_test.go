@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,9 @@ func TestChargesThroughTheAPI(t *testing.T) {
 			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`, "1"},
 		{"an update that costs the same", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}), chaintest.Update(newPod("p"), newPod("p")), "", "1"},
 		{"a status", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")).On("pods", "status"), "", "1"},
+		{"a dry run in the group that workloads had once", newQuota("q", amounts{"count/deployments.apps": "1"}, amounts{"count/deployments.apps": "1"}),
+			chaintest.Create(&extensionsv1beta1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "demo"}}).AsDryRun(),
+			`deployments.extensions "d" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, used: count/deployments.apps=1, limited: count/deployments.apps=1`, "0"},
 		{"unstated", newQuota("q", amounts{"requests.cpu": "1"}, amounts{"requests.cpu": "0"}), chaintest.Create(newPod("p")),
 			`pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c`, "0"},
 	} {
@@ -84,23 +88,40 @@ func TestChargesThroughTheAPI(t *testing.T) {
 	}
 }
 
-// A conflict on the quota is tried again, and charges once.
+// A quota that has changed or gone since it was read is read again, and charged once. Where that doesn't end it is a conflict.
 func TestTriesAgain(t *testing.T) {
-	client := fake.NewClientset(newQuota("q", amounts{"pods": "5"}, amounts{"pods": "1"}))
-	conflicts := 3
-	client.PrependReactor("update", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if conflicts--; conflicts >= 0 {
-			return true, nil, apierrors.NewConflict(corev1.Resource("resourcequotas"), "q", errors.New("changed"))
-		}
-		return false, nil, nil
-	})
-	p := &plugin{Handler: admission.NewHandler(admission.Create), client: client}
-	if err := p.Validate(t.Context(), attributes(newPod("p")), nil); err != nil {
-		t.Fatal(err)
-	}
-	after, _ := client.CoreV1().ResourceQuotas("demo").Get(t.Context(), "q", metav1.GetOptions{})
-	if used := after.Status.Used["pods"]; used.String() != "2" {
-		t.Errorf("used %s pods, want 2", used.String())
+	changed := apierrors.NewConflict(corev1.Resource("resourcequotas"), "q", errors.New("changed"))
+	gone := apierrors.NewNotFound(corev1.Resource("resourcequotas"), "q")
+	for name, c := range map[string]struct {
+		err   error
+		times int
+		used  string
+		want  string
+	}{
+		"changed":           {changed, 3, "2", ""},
+		"gone":              {gone, 3, "2", ""},
+		"changes for ever":  {changed, attempts, "1", `Operation cannot be fulfilled on pods "p": charging the quotas of namespace demo: Operation cannot be fulfilled on resourcequotas "q": changed; please try again`},
+		"another goes away": {gone, attempts, "1", `Operation cannot be fulfilled on pods "p": charging the quotas of namespace demo: resourcequotas "q" not found; please try again`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(newQuota("q", amounts{"pods": "5"}, amounts{"pods": "1"}))
+			failures := c.times
+			client.PrependReactor("update", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if failures--; failures >= 0 {
+					return true, nil, c.err
+				}
+				return false, nil, nil
+			})
+			p := &plugin{Handler: admission.NewHandler(admission.Create), client: client}
+			err := p.Validate(t.Context(), attributes(newPod("p")), nil)
+			if c.want == "" && err != nil || c.want != "" && (!apierrors.IsConflict(err) || err.Error() != c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+			after, _ := client.CoreV1().ResourceQuotas("demo").Get(t.Context(), "q", metav1.GetOptions{})
+			if used := after.Status.Used["pods"]; used.String() != c.used {
+				t.Errorf("used %s pods, want %s", used.String(), c.used)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,144 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/quota"
+)
+
+// pageSize is how many objects are read from etcd at a time.
+const pageSize = 1000
+
+// refresh reads the quotas once nothing is under way, and gives those a usage that show none yet: new ones, those whose
+// hard limits have got a new name, and those of which somebody has written what restate doesn't believe. Until a quota shows its usage
+// no server moves it, and no write that would move it is committed.
+func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) error {
+	if err := a.settle(ctx); err != nil {
+		return err
+	}
+	for {
+		list, err := l.read(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(list.entries, quotaEntry.unknown)
+		if i < 0 {
+			a.tip = list
+			a.last.Store(list)
+			return nil
+		}
+		if _, err := l.recount(ctx, list.entries[i], l.census(namespace, list.revision)); err != nil {
+			return err
+		}
+	}
+}
+
+// recount makes a quota's status what it should be. done is false where the quota has changed since it was read.
+//
+// It is the quota's revision that must be the same, not only its content: while that lasts, nothing that would move the quota has been
+// committed, so what is counted at any revision since is true when the status is written.
+func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done bool, err error) {
+	total, err := c.total(ctx, entry.quota)
+	if err != nil {
+		return false, fmt.Errorf("usage of quota %s/%s: %w", c.namespace, entry.quota.Name, err)
+	}
+	counted := entry
+	counted.quota = entry.quota.DeepCopy()
+	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
+	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {
+		return true, nil
+	}
+	s, _ := l.quotas(c.namespace)
+	if counted.data, err = s.encoder(ctx)(counted.key, counted.quota); err != nil {
+		return false, err
+	}
+	response, err := l.backend.Client().KV.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(entry.key), "=", entry.revision)).Then(counted.put()).Commit()
+	return err == nil && response.Succeeded, err
+}
+
+// census is what a namespace's objects cost as of one revision. Each resource is read once, for however many quotas.
+type census struct {
+	ledger    *Ledger
+	namespace string
+	revision  int64
+	costs     map[schema.GroupResource][]*quota.Cost
+}
+
+func (l *Ledger) census(namespace string, revision int64) *census {
+	return &census{ledger: l, namespace: namespace, revision: revision, costs: map[schema.GroupResource][]*quota.Cost{}}
+}
+
+// total is what the namespace's objects use of q.
+func (c *census) total(ctx context.Context, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
+	var costs []*quota.Cost
+	for _, resource := range quota.Resources(q) {
+		if _, counted := c.costs[resource]; !counted {
+			found, err := c.count(ctx, resource)
+			if err != nil {
+				return nil, err
+			}
+			c.costs[resource] = found
+		}
+		costs = append(costs, c.costs[resource]...)
+	}
+	return quota.Total(q, slices.Values(costs)), nil
+}
+
+// count returns the costs of all objects of a resource.
+func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*quota.Cost, error) {
+	var prefix string
+	switch s := c.ledger.store(resource); {
+	case s != nil && quota.Weighed(resource):
+		return c.weigh(ctx, s)
+	case s != nil:
+		prefix = s.prefix
+	case resource.Group != "":
+		// Custom resources get their store with the first request for them, and may have objects from another server, or from before
+		// this one was started. They are all stored by group and name.
+		prefix = keyPrefix(c.ledger.backend.prefix, resource.Group+"/"+resource.Resource)
+	default:
+		return nil, nil // a kind that is not served has no objects
+	}
+	cost, err := quota.CostOf(resource, &metav1.PartialObjectMetadata{})
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.ledger.backend.Client().KV.Get(ctx, prefix+c.namespace+"/", clientv3.WithPrefix(), clientv3.WithRev(c.revision), clientv3.WithCountOnly())
+	if err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]*quota.Cost{cost}, int(response.Count)), nil
+}
+
+// weigh returns the costs of all objects of a store whose costs depend on what is in them.
+func (c *census) weigh(ctx context.Context, s *accounted) ([]*quota.Cost, error) {
+	var costs []*quota.Cost
+	from := s.prefix + c.namespace + "/"
+	end := clientv3.GetPrefixRangeEnd(from)
+	for {
+		response, err := c.ledger.backend.Client().KV.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(c.revision))
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range response.Kvs {
+			cost, err := s.cost(ctx, string(kv.Key), kv.Value)
+			if err != nil {
+				return nil, err
+			}
+			costs = append(costs, cost)
+		}
+		if !response.More {
+			return costs, nil
+		}
+		from = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
+	}
+}

@@ -1,0 +1,98 @@
+package storage
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/quota"
+)
+
+// ending is a pod whose grace period ends then.
+func ending(name string, end time.Time) *corev1.Pod {
+	p := newPod(name)
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: end}, new(int64)
+	return p
+}
+
+// What a pod used that is deleted after its grace period has ended is given back at once, and one count is enough for many of them.
+func TestDeletedAfterItEnded(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	var counted atomic.Int32
+	a.before = func(what string) error {
+		if what == "get /registry/pods/demo/" {
+			counted.Add(1)
+		}
+		return nil
+	}
+	const pods = 20
+	revisions := map[string]int64{}
+	for i := range pods {
+		name := fmt.Sprint("p", i)
+		revisions[name] = s.put(podResource, ending(name, time.Now().Add(-time.Minute)))
+	}
+	s.put(podResource, newPod("stays"))
+	s.put(quotaResource, newQuota("pods", "30", fmt.Sprint(pods+1)))
+	for name, revision := range revisions {
+		response, err := a.store(podResource).OptimisticDelete(t.Context(), keyOf(podResource, name), revision, kubernetes.DeleteOptions{})
+		if err != nil || !response.Succeeded {
+			t.Fatal(response, err)
+		}
+	}
+	s.awaitUsed(t.Context(), "pods", "1")
+	if n := counted.Load(); n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
+// What a pod used that is still there when its grace period ends is given back then.
+func TestEnds(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	s.put(quotaResource, newQuota("pods", "5", "2"))
+	s.put(podResource, newPod("other"))
+	revision := s.put(podResource, newPod("p"))
+	end := time.Now().Add(2 * time.Second).Truncate(time.Second) // what is stored has seconds
+	response, err := a.store(podResource).OptimisticPut(t.Context(), keyOf(podResource, "p"), s.encode(ending("p", end)), revision, kubernetes.PutOptions{})
+	if err != nil || !response.Succeeded {
+		t.Fatal(response, err)
+	}
+	if time.Now().Before(end) {
+		s.wantUsed("pods", "2")
+	}
+	s.awaitUsed(t.Context(), "pods", "1")
+	if time.Now().Before(end) {
+		t.Error("given back too early")
+	}
+}
+
+// A request that measured a pod before its grace period ended doesn't give back what a count has given back since.
+func TestGivesBackOnce(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	s.put(quotaResource, newQuota("pods", "5", "1"))
+	s.put(podResource, newPod("other"))
+	end := time.Now().Add(-time.Minute)
+	revision := s.put(podResource, ending("p", end))
+	before, err := quota.Meter{Now: func() time.Time { return end }}.CostOf(podResource, ending("p", end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	succeeded := ending("p", end)
+	succeeded.Status.Phase = corev1.PodSucceeded
+	after, err := quota.CostOf(podResource, succeeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := a.writeEnforced(&quota.Enforcement{Resource: podResource, Old: before, New: after}, podResource, succeeded, revision)
+	if err != nil || !response.Succeeded {
+		t.Fatal(response, err)
+	}
+	s.wantUsed("pods", "1")
+}
