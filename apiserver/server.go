@@ -18,10 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
-	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -132,12 +130,16 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	if err != nil {
 		return err
 	}
+	mapper := newMapper(c.client.Discovery())
+	if err := c.addMapperHook(mapper); err != nil {
+		return err
+	}
 	built, err := admit(&chain.Env{
 		Client:      c.client,
 		Dynamic:     dynamicClient,
 		Informers:   c.informers,
 		Authorizer:  c.generic.Authorization.Authorizer,
-		RESTMapper:  restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.client.Discovery())),
+		RESTMapper:  mapper,
 		Features:    utilfeature.DefaultFeatureGate,
 		APIServerID: c.generic.APIServerID,
 		Done:        c.generic.DrainedNotify(),

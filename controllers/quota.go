@@ -35,7 +35,7 @@ const DefaultQuotaSyncPeriod = 10 * time.Second
 type quotaCounter struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
-	mapper   meta.RESTMapper
+	mapper   meta.ResettableRESTMapper
 }
 
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
@@ -55,6 +55,7 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 
 // sync counts all namespaces that have quotas.
 func (c *quotaCounter) sync(ctx context.Context) error {
+	c.mapper.Reset() // kinds come and go; it asks again where a quota's kind isn't one of those below
 	list, err := c.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -76,11 +77,15 @@ func (c *quotaCounter) sync(ctx context.Context) error {
 // syncNamespace counts one namespace as of revision, at which its quotas were as given.
 func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota, revision string) error {
 	counted := map[schema.GroupResource][]*quota.Cost{}
+quotas:
 	for _, q := range quotas {
 		var costs []*quota.Cost
 		for _, resource := range quota.Resources(q) {
 			if _, ok := counted[resource]; !ok {
 				found, err := c.costs(ctx, namespace, resource, revision)
+				if meta.IsNoMatchError(err) {
+					continue quotas // nobody can say how many there are of a kind that isn't served, or not yet
+				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", resource, err)
 				}
@@ -106,9 +111,6 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 // costs are those of all objects of a resource in a namespace, as of revision.
 func (c *quotaCounter) costs(ctx context.Context, namespace string, resource schema.GroupResource, revision string) ([]*quota.Cost, error) {
 	list, err := c.lister(namespace, resource)
-	if meta.IsNoMatchError(err) {
-		return nil, nil // a kind that is not served has no objects
-	}
 	if err != nil {
 		return nil, err
 	}
