@@ -114,11 +114,11 @@ func (o Options) chosen() []controller {
 }
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf // decoding is most of what lists and watches cost
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// The informers read with the given identity: what one controller may read is no secret to another in the same process.
-	watching := rest.CopyConfig(config)
-	watching.ContentType = runtime.ContentTypeProtobuf // decoding is most of what a watch of pods costs
-	watching.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(watching)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
