@@ -334,6 +334,11 @@ func (o *Options) validate() error {
 	if !o.Embedded() {
 		errs = append(errs, o.Etcd.Validate()...)
 	}
+	for _, override := range o.Etcd.EtcdServersOverrides {
+		if strings.HasPrefix(override, "/resourcequotas#") {
+			errs = append(errs, fmt.Errorf("--etcd-servers-overrides: %s: resource quotas must be in the main etcd cluster, whose transactions they are charged in", override))
+		}
+	}
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)

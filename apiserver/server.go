@@ -18,10 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
-	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -52,6 +50,7 @@ type Server struct {
 	handler   http.Handler // what is behind authentication and authorization
 	run       func(context.Context) error
 	cancel    context.CancelFunc // ends what New started
+	done      chan struct{}      // closed once nothing is served any more, or New has failed
 	admin     *rest.Config
 	loopback  *rest.Config
 	ready     chan struct{}
@@ -62,7 +61,7 @@ type Server struct {
 // is left running then. The server serves when Run is called; Run must be called, since it also releases everything.
 func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Server{options: o, cancel: cancel, ready: make(chan struct{})}
+	s := &Server{options: o, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			s.release()
@@ -132,15 +131,19 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	if err != nil {
 		return err
 	}
+	mapper := newMapper(c.client.Discovery())
+	if err := c.addMapperHook(mapper); err != nil {
+		return err
+	}
 	built, err := admit(&chain.Env{
 		Client:      c.client,
 		Dynamic:     dynamicClient,
 		Informers:   c.informers,
 		Authorizer:  c.generic.Authorization.Authorizer,
-		RESTMapper:  restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.client.Discovery())),
+		RESTMapper:  mapper,
 		Features:    utilfeature.DefaultFeatureGate,
 		APIServerID: c.generic.APIServerID,
-		Done:        c.generic.DrainedNotify(),
+		Done:        s.done,
 	})
 	if err != nil {
 		return err
@@ -270,6 +273,7 @@ func (s *Server) Backend() *storage.Backend { return s.backend }
 func (s *Server) Etcd() *etcd.Server { return s.etcd }
 
 func (s *Server) release() {
+	close(s.done)
 	s.cancel()
 	if s.options.SecureServing.Listener != nil {
 		s.options.SecureServing.Listener.Close()

@@ -10,13 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,25 +25,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	controllerapp "k8s.io/controller-manager/app"
-	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/initializers"
 )
 
-const (
-	// leaseName is the Lease in kube-system that the leader holds.
-	leaseName = "gatehouse-controllers"
-
-	// kube-controller-manager's figures.
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
-
-	informerResync = 12 * time.Hour
-)
+const informerResync = 12 * time.Hour
 
 // Options choose what runs and how.
 type Options struct {
@@ -95,8 +80,8 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run runs the chosen controllers against the cluster of config until ctx ends, or until leadership is lost, which is an error: another process
-// may lead from then on.
+// Run runs the chosen controllers against the cluster of config until ctx ends, or until leadership is lost, which is ErrLeaseLost: another process
+// may lead from then on. No controller runs any more when it returns.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -114,49 +99,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	identity := host + "_" + uuid.NewString()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	result := make(chan error, 1)
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: leaseName,
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
-			Client:     client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
-		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     retryPeriod,
-		ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) {
-				result <- o.run(leading, config)
-				cancel()
-			},
-			OnStoppedLeading: func() { klog.InfoS("Controllers stopped", "lease", klog.KRef(metav1.NamespaceSystem, leaseName)) },
-		},
-	})
-	if err != nil {
-		return err
-	}
-	asked := ctx.Done()
-	elector.Run(ctx)
-	select {
-	case <-asked:
-	default:
-		return fmt.Errorf("lost the lease %s/%s", metav1.NamespaceSystem, leaseName)
-	}
-	select {
-	case err := <-result:
-		return err
-	default: // never led
-		return nil
-	}
+	return lead(ctx, client, func(leading context.Context) error { return o.run(leading, config) })
 }
 
 // chosen are the controllers to run.
@@ -171,11 +114,11 @@ func (o Options) chosen() []controller {
 }
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf // decoding is most of what lists and watches cost
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// The informers read with the given identity: what one controller may read is no secret to another in the same process.
-	watching := rest.CopyConfig(config)
-	watching.ContentType = runtime.ContentTypeProtobuf // decoding is most of what a watch of pods costs
-	watching.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(watching)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (f metadataOnly) ForResource(resource schema.GroupVersionResource) (informe
 	return f.SharedInformerFactory.ForResource(resource), nil
 }
 
-// newMapper knows the kinds that the server serves, and asks it again about those it doesn't know.
+// newMapper knows the kinds that the server serves, as of the first question after a reset.
 func newMapper(client kubernetes.Interface) *restmapper.DeferredDiscoveryRESTMapper {
 	return restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(client.Discovery()))
 }

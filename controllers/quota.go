@@ -37,7 +37,7 @@ const DefaultQuotaSyncPeriod = 10 * time.Second
 type quotaCounter struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
-	mapper   meta.RESTMapper
+	mapper   meta.ResettableRESTMapper
 	pods     *podCosts
 }
 
@@ -67,6 +67,7 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 
 // sync counts all namespaces that have quotas.
 func (c *quotaCounter) sync(ctx context.Context) error {
+	c.mapper.Reset() // kinds come and go; it asks again where a quota's kind isn't one of those below
 	list, err := c.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -96,6 +97,9 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 	}
 	for _, q := range quotas {
 		status, err := c.status(ctx, q, counted, revision)
+		if meta.IsNoMatchError(err) {
+			continue // nobody can say how many there are of a kind that isn't served, or not yet
+		}
 		if err != nil {
 			return err
 		}
@@ -139,9 +143,6 @@ func (c *quotaCounter) status(ctx context.Context, q *corev1.ResourceQuota, coun
 // costs are those of all objects of a resource in a namespace, as of revision.
 func (c *quotaCounter) costs(ctx context.Context, namespace string, resource schema.GroupResource, revision string) ([]*quota.Cost, error) {
 	list, err := c.lister(namespace, resource)
-	if meta.IsNoMatchError(err) {
-		return nil, nil // a kind that is not served has no objects
-	}
 	if err != nil {
 		return nil, err
 	}

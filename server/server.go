@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
@@ -99,6 +100,11 @@ func (s *Server) Run(ctx context.Context) error {
 		select {
 		case <-s.Ready():
 			err := controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)
+			// The API server serves without controllers, too, and waits for the lease like one that has just come.
+			for errors.Is(err, controllers.ErrLeaseLost) && controlling.Err() == nil {
+				klog.ErrorS(err, "Controllers run again when the lease is free")
+				err = controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)
+			}
 			if err != nil {
 				err = fmt.Errorf("controllers: %w", err)
 			} else {

@@ -40,26 +40,31 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// LoadAuthority reads the authority from ca.crt and ca.key in dir, or makes both where neither is there. One
-// without the other, or a key that is not the certificate's, is an error.
+// LoadAuthority reads the authority from ca.crt and ca.key in dir, or makes what isn't there. A key without certificate, as a server leaves that
+// was killed before it ever served, gets one. A certificate without its key, or a key that is not the certificate's, is an error.
 func LoadAuthority(dir string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
-	if exists(certFile) || exists(keyFile) {
+	if exists(certFile) {
 		certs, err := cert.CertsFromFile(certFile)
 		if err != nil {
 			return nil, fmt.Errorf("certificate authority: %w", err)
 		}
-		key, err := keyutil.PrivateKeyFromFile(keyFile)
+		key, err := loadKey(keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("certificate authority: %w", err)
+			return nil, err
 		}
-		signer, ok := key.(*ecdsa.PrivateKey)
-		if !ok || !signer.PublicKey.Equal(certs[0].PublicKey) {
+		if !key.PublicKey.Equal(certs[0].PublicKey) {
 			return nil, fmt.Errorf("certificate authority: %s is not the key of %s", keyFile, certFile)
 		}
-		return &Authority{cert: certs[0], key: signer}, nil
+		return &Authority{cert: certs[0], key: key}, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	// The key first: a certificate without its key would be trusted and useless.
+	if !exists(keyFile) {
+		if err := makeKey(keyFile); err != nil {
+			return nil, err
+		}
+	}
+	key, err := loadKey(keyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -78,18 +83,34 @@ func LoadAuthority(dir string) (*Authority, error) {
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		return nil, err
 	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return nil, err
-	}
-	// The key first: a certificate without its key would be trusted and useless.
-	if err := WriteFile(keyFile, keyPEM); err != nil {
-		return nil, err
-	}
 	if err := WriteFile(certFile, a.CertPEM()); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+func loadKey(file string) (*ecdsa.PrivateKey, error) {
+	key, err := keyutil.PrivateKeyFromFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	private, ok := key.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("certificate authority: %s is not an ECDSA key", file)
+	}
+	return private, nil
+}
+
+func makeKey(file string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return err
+	}
+	return WriteFile(file, keyPEM)
 }
 
 // CertPEM is the authority's certificate.
@@ -151,18 +172,10 @@ func TokenKey(dir string) (string, error) {
 	if exists(file) {
 		return file, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", err
-	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return "", err
-	}
-	return file, WriteFile(file, keyPEM)
+	return file, makeKey(file)
 }
 
-// WriteFile writes data to name with mode 0600, all of it or nothing, making the directory (mode 0700) where
+// WriteFile writes data to name with mode 0600, all of it or nothing also after a crash, making the directory (mode 0700) where
 // it isn't there.
 func WriteFile(name string, data []byte) error {
 	dir := filepath.Dir(name)
@@ -175,10 +188,22 @@ func WriteFile(name string, data []byte) error {
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Close()); err != nil {
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), name)
+	if err := os.Rename(tmp.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes what files a directory has outlast a crash, and their order of coming.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func exists(name string) bool {

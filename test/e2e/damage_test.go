@@ -58,11 +58,13 @@ func TestDamagedDataDir(t *testing.T) {
 		})
 	}
 
-	// What a crash leaves is no damage: a record's first bytes at the log's end, or a database that has yet to be made from the log.
+	// What a crash leaves is no damage: a record's first bytes at the log's end, a database that has yet to be made from the log, or an authority's key
+	// that has yet to get its certificate.
 	for name, damage := range map[string]func(*testing.T, string){
 		"a torn last record": appendTo(logged, 200), // a record's length, and nothing of the record
 		"no database":        remove(db),
 		"an empty database":  resize(db, 0),
+		"a key alone":        remove("pki/ca.crt"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

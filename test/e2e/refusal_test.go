@@ -79,6 +79,8 @@ func TestRefusals(t *testing.T) {
 			[]string{"authn.yaml"}},
 		{"an audit policy that is none", []string{"--audit-log-path=-", "--audit-policy-file=" + file("audit.yaml", "rules: 3\n")}, 1, []string{"audit.yaml"}},
 		{"etcd's key without its certificate", []string{"--etcd-servers=https://127.0.0.1:1", "--etcd-keyfile=" + garbage}, 1, []string{"etcd"}},
+		{"quotas apart from what they limit", []string{"--etcd-servers-overrides=/resourcequotas#http://127.0.0.1:1"}, 1,
+			[]string{"etcd-servers-overrides", "/resourcequotas#http://127.0.0.1:1", "main etcd cluster"}},
 		{"an unknown controller", []string{"--controllers=nosuch"}, 1, []string{"controllers", "nosuch"}},
 		{"an address of nobody", []string{"--bind-address=192.0.2.1"}, 1, []string{"192.0.2.1", "bind-address"}},
 	}

@@ -160,6 +160,34 @@ func TestLeaderElection(t *testing.T) {
 	two.stop(t)
 }
 
+// A server that loses the controllers' lease serves on, and runs them again once the lease is free.
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t)
+	srv := serve(t, etcd.flags("/x")...)
+	first := leader(t, srv.client, "")
+	leases := srv.client.CoordinationV1().Leases("kube-system")
+	eventually(t, startTimeout, func(ctx context.Context) error {
+		lease, err := leases.Get(ctx, "gatehouse-controllers", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody else"), new(metav1.NowMicro())
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err
+	})
+	// That takes until the holder gives up renewing, 10 s.
+	if _, err := srv.await(srv.stderr, "lost the lease kube-system/gatehouse-controllers", startTimeout); err != nil {
+		t.Fatal(err)
+	}
+	if err := leases.Delete(t.Context(), "gatehouse-controllers", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	leader(t, srv.client, first)
+	namespaceGoes(t, srv.client, "after-loss")
+	srv.stop(t)
+}
+
 // The controllers may run apart from the server. Without them a namespace doesn't go, nor do dependents.
 func TestControllersApart(t *testing.T) {
 	t.Parallel()

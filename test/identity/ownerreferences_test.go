@@ -1,11 +1,13 @@
 package identity_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/test/servertest"
@@ -41,9 +43,27 @@ func TestOwnerReferences(t *testing.T) {
 	if _, err := maps.Patch(t.Context(), "owned", types.MergePatchType, []byte(`{"data": {"a": "b"}}`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("a change of something else: %v", err)
 	}
-	// A kind that nobody knows.
-	err = create("unknown", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "u", BlockOwnerDeletion: new(true)})
+	// A kind that nobody knows, and then is a custom resource's.
+	thing := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "u", BlockOwnerDeletion: new(true)}
+	err = create("unknown", thing)
 	says(t, err, `configmaps "unknown" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion example.com/v1 Kind Thing: no matches for kind "Thing" in version "example.com/v1"`)
+	definition := servertest.Parsed(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: things, kind: Thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`)
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	if _, err := c.Dynamic.Resource(definitions).Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Eventually(t, "the new kind to be known", func() bool {
+		return strings.Contains(create("unknown", thing).Error(), `not allowed to update things.example.com/finalizers "t"`)
+	})
 
 	c.Grant(t, namespace, alice, rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{""}, Resources: []string{"secrets/finalizers"}, ResourceNames: []string{"owner"}})
 	servertest.Retry(t, "the right to block", func() error { return create("blocking", blocking) })

@@ -8,9 +8,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/apis/initializers"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -255,5 +257,32 @@ func TestTwoServers(t *testing.T) {
 	here.fail(t, leases, ns, "b", "no")
 	if got := received(t, created); !apierrors.IsForbidden(got.err) {
 		t.Errorf("the creator gets %v, %v", got.object, got.err)
+	}
+}
+
+// A server that is killed after an initializer's failure is stored leaves the object. The next one removes it, and nothing else that waits. (A server
+// without the plugin stores such objects as they are.)
+func TestLeftByACrash(t *testing.T) {
+	dir := t.TempDir()
+	before := servertest.Connect(gatehousetest.StartIn(t, dir))
+	widgets := connect(before).widgets(t)
+	for _, resource := range []schema.GroupVersionResource{leases, widgets} {
+		for name, annotations := range map[string]map[string]string{
+			"waiting": {initializers.PendingAnnotation: one},
+			"failed":  {initializers.PendingAnnotation: one, initializers.ErrorAnnotation: "no"},
+		} {
+			object := newObject(resource, name)
+			object.SetAnnotations(annotations)
+			if _, err := at(before.Dynamic, resource, "default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before.Stop()
+
+	c := connect(servertest.Connect(gatehousetest.StartIn(t, dir, withInitializers)))
+	for _, resource := range []schema.GroupVersionResource{leases, widgets} {
+		c.gone(t, resource, "default", "failed")
+		c.stored(t, resource, "default", "waiting")
 	}
 }

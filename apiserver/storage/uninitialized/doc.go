@@ -29,7 +29,8 @@
 // # Deleting
 //
 // An object that failed, or is deleted, while it is hidden goes at once, whatever its finalizers and its grace period: nobody who would act on
-// them has ever seen it. Kubernetes did so with objects that failed.
+// them has ever seen it. Kubernetes did so with objects that failed. The reason is stored first, for who waits. A server that is killed between the two
+// leaves an object that nobody sees: a store removes those when it begins, and one that is in the way of a creation then.
 //
 // # What it costs
 //

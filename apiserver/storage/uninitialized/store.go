@@ -4,26 +4,19 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 )
 
-const (
-	// DefaultTimeout is how long a creation waits for the object to be initialized.
-	DefaultTimeout = 30 * time.Second
-
-	// discardTimeout bounds the removal of a doomed object, which goes on when its request has ended.
-	discardTimeout = 10 * time.Second
-)
+// DefaultTimeout is how long a creation waits for the object to be initialized.
+const DefaultTimeout = 30 * time.Second
 
 // RESTOptions makes the stores of all kinds that delegate describes hide their uninitialized objects. A request that creates one waits for
 // timeout at most.
@@ -51,7 +44,13 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runti
 		if err != nil {
 			return nil, nil, err
 		}
-		return &store{below, config.GroupResource, newFunc, o.timeout}, destroy, nil
+		s := &store{below, config.GroupResource, newFunc, o.timeout}
+		ctx, cancel := context.WithCancel(context.Background())
+		go s.discardLeft(ctx, resourcePrefix, newListFunc(), keyFunc, getAttrs)
+		return s, func() {
+			cancel()
+			destroy()
+		}, nil
 	}
 	return options, nil
 }
@@ -94,7 +93,11 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 
 // Create implements storage.Interface.
 func (s *store) Create(ctx context.Context, key string, object, created runtime.Object, ttl uint64) error {
-	if err := s.Interface.Create(ctx, key, object, created, ttl); err != nil || !hidden(object) {
+	err := s.Interface.Create(ctx, key, object, created, ttl)
+	if storage.IsExist(err) && s.discardAt(ctx, key) {
+		err = s.Interface.Create(ctx, key, object, created, ttl)
+	}
+	if err != nil || !hidden(object) {
 		return err
 	}
 	if r := requestFrom(ctx); r.waits() && created != nil {
@@ -126,24 +129,4 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, object runtime
 		return s.await(ctx, r, key, object)
 	}
 	return s.discardDoomed(ctx, key, object)
-}
-
-// discardDoomed removes a hidden object whose update, as it was stored, says that it is to go. The update is stored before it, so that
-// whoever waits for the object gets to know the reason.
-func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Object) error {
-	if !hidden(object) || !doomed(object) {
-		return nil
-	}
-	accessor, err := meta.Accessor(object)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
-	defer cancel()
-	uid := accessor.GetUID()
-	err = s.Interface.Delete(ctx, key, s.newObject(), &storage.Preconditions{UID: &uid}, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
-	if storage.IsNotFound(err) {
-		return nil // somebody else has done it
-	}
-	return err
 }

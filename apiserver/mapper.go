@@ -1,0 +1,57 @@
+package apiserver
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/discovery"
+	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	// mapperReset is how often kinds are looked up anew whether or not one was missed. The figure is kube-apiserver's.
+	mapperReset = 30 * time.Second
+	// mapperRetry is how long a kind that wasn't found is taken not to be served without asking again.
+	mapperRetry = time.Second
+)
+
+// newMapper makes what tells plugins which resource a kind is of. It finds a new custom resource as soon as discovery shows it; kube-apiserver's takes up to
+// mapperReset.
+func newMapper(client discovery.DiscoveryInterface) *restmapper.DeferredDiscoveryRESTMapper {
+	return restmapper.NewDeferredDiscoveryRESTMapper(&kinds{CachedDiscoveryInterface: cacheddiscovery.NewMemCacheClient(client)})
+}
+
+// addMapperHook forgets now and then what is served, since a kind that was found may have gone.
+func (c *config) addMapperHook(mapper *restmapper.DeferredDiscoveryRESTMapper) error {
+	return c.generic.AddPostStartHook("gatehouse/forget-kinds", func(hook server.PostStartHookContext) error {
+		go wait.Until(mapper.Reset, mapperReset, hook.Done())
+		return nil
+	})
+}
+
+// kinds is a cache that says itself that it isn't fresh any more. The mapper asks it that when it doesn't know a kind; the library's would always say yes.
+type kinds struct {
+	discovery.CachedDiscoveryInterface
+	mu    sync.Mutex
+	asked time.Time
+}
+
+// ServerGroupsAndResources implements discovery.DiscoveryInterface.
+func (k *kinds) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	groups, resources, err := k.CachedDiscoveryInterface.ServerGroupsAndResources()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = time.Now()
+	return groups, resources, err
+}
+
+// Fresh implements discovery.CachedDiscoveryInterface.
+func (k *kinds) Fresh() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.CachedDiscoveryInterface.Fresh() && time.Since(k.asked) < mapperRetry
+}

@@ -1,0 +1,78 @@
+package uninitialized
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// discardTimeout bounds the removal of a doomed object, which goes on when its request has ended.
+	discardTimeout = 10 * time.Second
+
+	// readyRetry is how often a new store is asked whether it is ready.
+	readyRetry = 100 * time.Millisecond
+)
+
+// discardDoomed removes a hidden object whose update, as it was stored, says that it is to go. The update is stored before it, so that
+// whoever waits for the object gets to know the reason.
+func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Object) error {
+	if !hidden(object) || !doomed(object) {
+		return nil
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	uid := accessor.GetUID()
+	err = s.Interface.Delete(ctx, key, s.newObject(), &storage.Preconditions{UID: &uid}, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	if storage.IsNotFound(err) {
+		return nil // somebody else has done it
+	}
+	return err
+}
+
+// discardAt removes a doomed object that is in a creation's way, and tells whether there was one.
+func (s *store) discardAt(ctx context.Context, key string) bool {
+	object := s.newObject()
+	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, object); err != nil || !hidden(object) || !doomed(object) {
+		return false
+	}
+	return s.discardDoomed(ctx, key, object) == nil
+}
+
+// discardLeft removes the doomed objects that a server left here which was killed between an update and the removal. It waits until the store is
+// ready, so as not to read from etcd what the watch cache is about to read.
+func (s *store) discardLeft(ctx context.Context, prefix string, list runtime.Object, key func(runtime.Object) (string, error), attributes storage.AttrFunc) {
+	for s.ReadinessCheck() != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(readyRetry):
+		}
+	}
+	err := s.Interface.GetList(ctx, prefix, storage.ListOptions{ResourceVersion: "0", Recursive: true, Predicate: storage.SelectionPredicate{
+		Label: labels.Everything(), Field: fields.OneTermEqualSelector(stateField, pending), GetAttrs: withState(attributes),
+	}}, list)
+	if err == nil {
+		err = meta.EachListItem(list, func(object runtime.Object) error {
+			at, err := key(object)
+			if err != nil {
+				return err
+			}
+			return s.discardDoomed(ctx, at, object)
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "Removing what initializers have failed", "resource", s.resource)
+	}
+}
