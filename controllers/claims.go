@@ -23,8 +23,9 @@ func claimProtection(ctx context.Context, e *environment) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	claims, pods := e.informers.Core().V1().PersistentVolumeClaims(), e.informers.Core().V1().Pods()
-	if err := pods.Informer().SetTransform(onlyVolumes); err != nil {
+	claims := e.informers.Core().V1().PersistentVolumeClaims()
+	pods, err := e.pods()
+	if err != nil {
 		return nil, err
 	}
 	c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), claims, pods, &claimClient{Interface: client, claims: claims.Lister()})
@@ -32,17 +33,6 @@ func claimProtection(ctx context.Context, e *environment) (func(context.Context)
 		return nil, err
 	}
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
-}
-
-// onlyVolumes leaves of a pod what its claims are found by, so that a cache of all pods stays small. No other controller has pods from the shared informers.
-func onlyVolumes(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil // of a deleted pod, when the cache was behind
-	}
-	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: pod.Spec.Volumes}
-	return pod, nil
 }
 
 // claimClient is the client of the pvc-protection controller. It refuses to take the finalizer off a claim by a list of pods that was asked for before the claim was

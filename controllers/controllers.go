@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	serviceaccountuser "k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -153,6 +155,28 @@ type environment struct {
 	options   Options
 	informers informers.SharedInformerFactory
 	started   chan struct{} // closed when the informers have been started
+}
+
+// pods is the cache of all pods, the only one that controllers have. It holds what they want to know of a pod, so that it stays small: the claims
+// that it uses, and what it costs.
+func (e *environment) pods() (corev1informers.PodInformer, error) {
+	pods := e.informers.Core().V1().Pods()
+	return pods, pods.Informer().SetTransform(trimmed)
+}
+
+func trimmed(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil // of a deleted pod, when the cache was behind
+	}
+	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i, c := range containers {
+			containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		}
+	}
+	pod.Spec.EphemeralContainers = nil // which may state no resources
+	return pod, nil
 }
 
 // clientConfig is the configuration of the controller whose service account is account. Its rate isn't limited: the

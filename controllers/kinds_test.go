@@ -35,7 +35,7 @@ func TestQuotaOfANewKind(t *testing.T) {
 	}
 	secrets := serving("v1", metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
 	widgets := serving("example.com/v1", metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
-	c := &quotaCounter{client: client, metadata: fakemetadata.NewSimpleMetadataClient(scheme, widget), mapper: newMapper(client)}
+	c := &quotaCounter{client: client, metadata: fakemetadata.NewSimpleMetadataClient(scheme, widget), mapper: newMapper(client), synced: func() bool { return false }}
 
 	for _, step := range []struct {
 		name         string

@@ -30,7 +30,7 @@ func TestLead(t *testing.T) {
 		"the work fails":                      {work: broken, err: broken},
 		"another takes the lease":             {happens: func(c *fake.Clientset, _ context.CancelFunc) { take(t, c); stall(c, time.Hour) }, err: ErrLeaseLost, holder: "other"},
 		"the lease can't be renewed any more": {happens: func(c *fake.Clientset, _ context.CancelFunc) { stall(c, time.Hour) }, err: ErrLeaseLost, holder: "self"},
-		"the lease can't be renewed for 12 s": {happens: func(c *fake.Clientset, _ context.CancelFunc) { stall(c, 12*time.Second) }, err: ErrLeaseLost},
+		"the lease can't be renewed for 15 s": {happens: func(c *fake.Clientset, _ context.CancelFunc) { stall(c, 15*time.Second) }, err: ErrLeaseLost},
 		"the lease can't be renewed for 5 s": {happens: func(c *fake.Clientset, stop context.CancelFunc) {
 			stall(c, 5*time.Second)
 			time.AfterFunc(time.Minute, stop)

@@ -13,10 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
@@ -33,12 +35,14 @@ const DefaultQuotaSyncPeriod = 10 * time.Second
 // waited for it was away, and what was written by others than such a server.
 //
 // Objects are listed as of the revision at which the quotas were: what it compares was true at one moment. Only pods, of which there are many, are
-// taken from a watch first. Where they add up to what is shown, that is right; where not, the watch may be late, and they are listed.
+// taken from the cache first that the controllers share. Where they add up to what is shown, that is right; where not, the cache may be late, or lack
+// those that wait for initializers, and they are listed.
 type quotaCounter struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
 	mapper   meta.ResettableRESTMapper
-	pods     *podCosts
+	pods     corev1listers.PodLister
+	synced   func() bool // tells whether pods has them all
 }
 
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
@@ -54,9 +58,12 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 	if err != nil {
 		return nil, err
 	}
-	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client), pods: &podCosts{client: client}}
+	pods, err := e.pods()
+	if err != nil {
+		return nil, err
+	}
+	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client), pods: pods.Lister(), synced: pods.Informer().HasSynced}
 	return func(ctx context.Context) {
-		defer c.pods.running.Wait()
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := c.sync(ctx); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Counting what quotas limit")
@@ -89,11 +96,13 @@ func (c *quotaCounter) sync(ctx context.Context) error {
 // syncNamespace counts one namespace as of revision, at which its quotas were as given.
 func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota, revision string) error {
 	pods := corev1.Resource("pods")
-	counted, watched := map[schema.GroupResource][]*quota.Cost{}, false
-	if slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool { return slices.Contains(quota.Resources(q), pods) }) {
-		if costs, ok := c.pods.of(ctx, namespace); ok {
-			counted[pods], watched = costs, true
+	counted, cached := map[schema.GroupResource][]*quota.Cost{}, false
+	if c.synced() && slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool { return slices.Contains(quota.Resources(q), pods) }) {
+		costs, err := c.cached(namespace)
+		if err != nil {
+			return err
 		}
+		counted[pods], cached = costs, true
 	}
 	for _, q := range quotas {
 		status, err := c.status(ctx, q, counted, revision)
@@ -103,9 +112,9 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 		if err != nil {
 			return err
 		}
-		if watched && !apiequality.Semantic.DeepEqual(status, q.Status) {
+		if cached && !apiequality.Semantic.DeepEqual(status, q.Status) {
 			delete(counted, pods)
-			watched = false
+			cached = false
 			if status, err = c.status(ctx, q, counted, revision); err != nil {
 				return err
 			}
@@ -138,6 +147,21 @@ func (c *quotaCounter) status(ctx context.Context, q *corev1.ResourceQuota, coun
 		costs = append(costs, counted[resource]...)
 	}
 	return corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: quota.Total(q, slices.Values(costs))}, nil
+}
+
+// cached are the costs of a namespace's pods as far as the cache has them.
+func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
+	pods, err := c.pods.Pods(namespace).List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	costs := make([]*quota.Cost, len(pods))
+	for i, pod := range pods {
+		if costs[i], err = quota.CostOf(corev1.Resource("pods"), pod); err != nil {
+			return nil, err
+		}
+	}
+	return costs, nil
 }
 
 // costs are those of all objects of a resource in a namespace, as of revision.

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 func podIn(namespace, name string) *corev1.Pod {
@@ -23,32 +25,33 @@ func podsLimited(used string) *corev1.ResourceQuota {
 	}
 }
 
-// Every namespace is counted in every period. Pods are listed only where the watch of them doesn't say what the quota shows, and what is written is what was
+// Every namespace is counted in every period. Pods are listed only where the cache of them doesn't say what the quota shows, and what is written is what was
 // listed.
 func TestQuotaCounter(t *testing.T) {
 	ended := podIn("demo", "ended")
 	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(-time.Minute)}, new(int64)
 	two := []any{podIn("demo", "a"), podIn("demo", "b"), podIn("other", "c"), ended}
 	for name, test := range map[string]struct {
-		watched       []any // nil: not known yet
+		cached        []any // nil: not known yet
 		shown         string
 		listed, wrote bool
 	}{
 		"right":                        {two, "2", false, false},
 		"wrong":                        {two, "3", true, true},
-		"right, and the watch is late": {two[:1], "2", true, false},
-		"wrong, and the watch is late": {two[:1], "1", false, false}, // until it has caught up
-		"right, without a watch yet":   {nil, "2", true, false},
-		"wrong, without a watch yet":   {nil, "1", true, true},
+		"right, and the cache is late": {two[:1], "2", true, false},
+		"wrong, and the cache is late": {two[:1], "1", false, false}, // until it has caught up
+		"right, without a cache yet":   {nil, "2", true, false},
+		"wrong, without a cache yet":   {nil, "1", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(podIn("demo", "a"), podIn("demo", "b"), ended, podIn("other", "c"), podsLimited(test.shown))
-			c := &quotaCounter{client: client, pods: &podCosts{client: client}}
-			c.pods.start.Do(func() {}) // the watch is the test
-			if test.watched != nil {
-				if err := c.pods.Replace(test.watched, "1"); err != nil {
-					t.Fatal(err)
-				}
+			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			if err := pods.Replace(test.cached, "1"); err != nil {
+				t.Fatal(err)
+			}
+			c := &quotaCounter{
+				client: client, mapper: newMapper(client), pods: corev1listers.NewPodLister(pods),
+				synced: func() bool { return test.cached != nil },
 			}
 			if err := c.sync(t.Context()); err != nil {
 				t.Fatal(err)
@@ -69,40 +72,5 @@ func TestQuotaCounter(t *testing.T) {
 				t.Errorf("wrote %s", used.String())
 			}
 		})
-	}
-}
-
-func TestPodCosts(t *testing.T) {
-	p := &podCosts{}
-	p.start.Do(func() {})
-	want := func(known bool, n int) {
-		t.Helper()
-		if costs, ok := p.of(t.Context(), "demo"); ok != known || len(costs) != n {
-			t.Errorf("known: %t, %d pods; want %t, %d", ok, len(costs), known, n)
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	want(false, 0)
-	// As a list that came in by a watch has been priced already, and one that was listed hasn't.
-	b, err := p.Transformer()(podIn("demo", "b"))
-	must(err)
-	must(p.Replace([]any{podIn("demo", "a"), b}, "1"))
-	want(true, 2)
-	must(p.Add(podIn("demo", "c")))
-	must(p.Update(podIn("demo", "c")))
-	must(p.Add(podIn("other", "c")))
-	want(true, 3)
-	must(p.Delete(podIn("demo", "a")))
-	must(p.Delete(podIn("demo", "a")))
-	want(true, 2)
-	must(p.Replace(nil, "9"))
-	want(true, 0)
-	if p.Add(&corev1.Service{}) == nil {
-		t.Error("a service is a pod")
 	}
 }
