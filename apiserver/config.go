@@ -55,6 +55,7 @@ const informerResync = 10 * time.Minute
 type config struct {
 	options *Options
 	backend *storage.Backend
+	ready   <-chan struct{} // closed once the server is ready
 
 	generic         *server.Config
 	storageFactory  *serverstorage.DefaultStorageFactory
@@ -70,11 +71,11 @@ type config struct {
 
 // newConfig makes the configuration that the servers share, all but admission, which is built from it. ctx bounds what
 // it starts.
-func newConfig(ctx context.Context, o *Options, backend *storage.Backend) (*config, error) {
+func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready <-chan struct{}) (*config, error) {
 	capabilities.Setup(o.AllowPrivileged, 0)
 	serviceaccount.RegisterMetrics()
 
-	c := &config{options: o, backend: backend, generic: server.NewConfig(legacyscheme.Codecs)}
+	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs)}
 	g := c.generic
 	resources := defaultResources()
 	g.MergedResourceConfig = resources

@@ -80,7 +80,7 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := s.openStorage(ctx); err != nil {
 		return nil, err
 	}
-	c, err := newConfig(ctx, o, s.backend)
+	c, err := newConfig(ctx, o, s.backend, s.ready)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 func (c *config) restOptions(delegate generic.RESTOptionsGetter, cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
 	getter := c.backend.RESTOptions(delegate, cached)
 	if c.options.HideUninitialized {
-		getter = uninitialized.RESTOptions(getter, c.options.InitializationTimeout)
+		getter = uninitialized.RESTOptions(getter, c.options.InitializationTimeout, c.ready)
 	}
 	return getter
 }

@@ -50,9 +50,17 @@ func (s *store) discardAt(ctx context.Context, key string) bool {
 	return s.discardDoomed(ctx, key, object) == nil
 }
 
-// discardLeft removes the doomed objects that a server left here which was killed between an update and the removal. It waits until the store is
-// ready, so as not to read from etcd what the watch cache is about to read.
-func (s *store) discardLeft(ctx context.Context, prefix string, list runtime.Object, key func(runtime.Object) (string, error), attributes storage.AttrFunc) {
+// discardLeft removes the doomed objects that a server left here which was killed between an update and the removal.
+//
+// It waits until the server is ready. A write while watch caches begin makes them wait for each other: those that have begun before must hear from etcd that nothing
+// of theirs has changed, which etcd doesn't say on a connection with a watch that begins after the latest write. Then it waits for the store, which may be that
+// of a new custom resource, so as not to read from etcd what the watch cache is about to read.
+func (s *store) discardLeft(ctx context.Context, ready <-chan struct{}, prefix string, list runtime.Object, key func(runtime.Object) (string, error), attributes storage.AttrFunc) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-ready:
+	}
 	for s.ReadinessCheck() != nil {
 		select {
 		case <-ctx.Done():

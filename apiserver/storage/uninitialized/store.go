@@ -19,14 +19,15 @@ import (
 const DefaultTimeout = 30 * time.Second
 
 // RESTOptions makes the stores of all kinds that delegate describes hide their uninitialized objects. A request that creates one waits for
-// timeout at most.
-func RESTOptions(delegate generic.RESTOptionsGetter, timeout time.Duration) generic.RESTOptionsGetter {
-	return restOptions{delegate, timeout}
+// timeout at most. ready is closed once the server is ready.
+func RESTOptions(delegate generic.RESTOptionsGetter, timeout time.Duration, ready <-chan struct{}) generic.RESTOptionsGetter {
+	return restOptions{delegate, timeout, ready}
 }
 
 type restOptions struct {
 	delegate generic.RESTOptionsGetter
 	timeout  time.Duration
+	ready    <-chan struct{}
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -46,7 +47,7 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runti
 		}
 		s := &store{below, config.GroupResource, newFunc, o.timeout}
 		ctx, cancel := context.WithCancel(context.Background())
-		go s.discardLeft(ctx, resourcePrefix, newListFunc(), keyFunc, getAttrs)
+		go s.discardLeft(ctx, o.ready, resourcePrefix, newListFunc(), keyFunc, getAttrs)
 		return s, func() {
 			cancel()
 			destroy()
