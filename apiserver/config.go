@@ -97,6 +97,9 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready 
 	if err := o.APIEnablement.ApplyTo(g, resources, legacyscheme.Scheme); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
+	if err := requireResources(resources, o.RequiredAPIs); err != nil {
+		return nil, fmt.Errorf("--runtime-config: %w", err)
+	}
 	if c.removed, err = removedResources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}

@@ -60,8 +60,9 @@ type Options struct {
 	APIEnablement  *genericoptions.APIEnablementOptions
 	Kubelet        kubeletclient.KubeletClientConfig
 
-	// RequiredAPIs are served besides what --runtime-config switches on: resources of package removed that plugins need.
-	RequiredAPIs []schema.GroupVersionResource
+	// RequiredAPIs are resources that plugins need, with the plugins' names. Those of package removed are served besides what --runtime-config switches
+	// on; what it switches off is an error.
+	RequiredAPIs map[schema.GroupVersionResource][]string
 
 	// HideUninitialized hides objects that wait for initializers, and makes their creators wait, for InitializationTimeout at most; see package
 	// storage/uninitialized.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -29,7 +31,7 @@ import (
 // those that are required. Where it switches off what is required that is an error.
 //
 // A version that Kubernetes still has, with other kinds, means those, as it does to kube-apiserver: to get ours it takes the resource's name.
-func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+func removedResources(runtimeConfig cliflag.ConfigurationMap, required map[schema.GroupVersionResource][]string) ([]schema.GroupVersionResource, error) {
 	ours := cliflag.ConfigurationMap{}
 	for key, value := range runtimeConfig {
 		// The group policy is also Kubernetes' own, which answers for its other versions.
@@ -50,7 +52,8 @@ func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.
 	versionsOfKubernetes := defaultResources().GroupVersionConfigs
 	var served []schema.GroupVersionResource
 	for _, resource := range removed.Resources {
-		on, isRequired := config.ResourceEnabled(resource), slices.Contains(required, resource)
+		_, isRequired := required[resource]
+		on := config.ResourceEnabled(resource)
 		if _, shared := versionsOfKubernetes[resource.GroupVersion()]; shared && !isRequired {
 			_, byName := runtimeConfig[resource.GroupVersion().String()+"/"+resource.Resource]
 			on = on && byName
@@ -59,10 +62,28 @@ func removedResources(runtimeConfig cliflag.ConfigurationMap, required []schema.
 		case on, isRequired && !named(runtimeConfig, resource.GroupVersion(), resource.Resource):
 			served = append(served, resource)
 		case isRequired:
-			return nil, fmt.Errorf("%s of %s are switched off, but an admission plugin that is enabled needs them", resource.Resource, resource.GroupVersion())
+			return nil, switchedOff(resource, required[resource])
 		}
 	}
 	return served, nil
+}
+
+// requireResources is an error where some of Kubernetes' own resources are not served that are required. Plugins would wait for them forever, and
+// so would all that the plugins decide about.
+func requireResources(resources *serverstorage.ResourceConfig, required map[schema.GroupVersionResource][]string) error {
+	var errs []error
+	for resource, plugins := range required {
+		if !slices.Contains(removed.Resources, resource) && !resources.ResourceEnabled(resource) {
+			errs = append(errs, switchedOff(resource, plugins))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return utilerrors.NewAggregate(errs)
+}
+
+func switchedOff(resource schema.GroupVersionResource, plugins []string) error {
+	return fmt.Errorf("%s of %s are switched off, but an admission plugin that is enabled needs them: %s",
+		resource.Resource, resource.GroupVersion(), strings.Join(plugins, ", "))
 }
 
 // yieldVersions makes Kubernetes not serve, of resources, versions in which removed kinds are served: a version comes from one scheme. Where

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -41,4 +42,32 @@ type passing struct{ *admission.Handler }
 // Validate implements admission.ValidationInterface.
 func (passing) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return nil
+}
+
+// A server whose plugins would wait forever for what --runtime-config has switched off doesn't start. Without the plugins it does.
+func TestPluginsWithoutTheirResources(t *testing.T) {
+	for name, test := range map[string]struct {
+		off, want string
+		plugins   []string
+	}{
+		"webhooks": {
+			"admissionregistration.k8s.io/v1=false",
+			"--runtime-config: [mutatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: MutatingAdmissionWebhook, " +
+				"validatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: ValidatingAdmissionWebhook]",
+			[]string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"},
+		},
+		"classes of storage": {
+			"storage.k8s.io/v1/storageclasses=false",
+			"--runtime-config: storageclasses of storage.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: DefaultStorageClass, PersistentVolumeClaimResize",
+			[]string{"DefaultStorageClass", "PersistentVolumeClaimResize"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			off := servertest.RuntimeConfig(test.off)
+			if err := servertest.StartError(t, off); err == nil || err.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			gatehousetest.Start(t, off, gatehousetest.WithoutPlugins(test.plugins...))
+		})
+	}
 }

@@ -49,7 +49,7 @@ func TestCantBeServed(t *testing.T) {
 		},
 		"switched off": {
 			version + "/initializerconfigurations=false",
-			"--runtime-config: initializerconfigurations of " + version + " are switched off, but an admission plugin that is enabled needs them",
+			"--runtime-config: initializerconfigurations of " + version + " are switched off, but an admission plugin that is enabled needs them: Initializers",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

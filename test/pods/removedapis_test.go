@@ -77,7 +77,7 @@ func TestRemovedAPIsThatCantBeServed(t *testing.T) {
 	}{
 		"needed but off": {
 			[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset"), servertest.RuntimeConfig("settings.k8s.io/v1alpha1/podpresets=false")},
-			"--runtime-config: podpresets of settings.k8s.io/v1alpha1 are switched off, but an admission plugin that is enabled needs them",
+			"--runtime-config: podpresets of settings.k8s.io/v1alpha1 are switched off, but an admission plugin that is enabled needs them: PodPreset",
 		},
 		"of no version": {
 			[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1=true")}, "--runtime-config: group version settings.k8s.io/v1 that has not been registered",
