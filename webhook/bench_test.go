@@ -120,7 +120,7 @@ func benchFourWebhooks(b *testing.B, mutating http.Handler) {
 	defer cancel()
 	pod := benchPod()
 	webhooks := func() {
-		pod.Labels["app"] = "web"
+		pod.Labels["app"], pod.Spec.Containers[0].Image = "web", "i" // as before the webhook's patch
 		if err := p.Mutating.Admit(ctx, newAttributes(create, pod, nil), interfaces); err != nil {
 			b.Fatal(err)
 		}
