@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,35 +20,35 @@ func TestLead(t *testing.T) {
 	const winding = 5 * time.Second
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		happens func(client *fake.Clientset, stop context.CancelFunc) // once somebody leads
-		held    bool                                                  // by somebody else, from the beginning
+		happens func(client *cluster, stop context.CancelFunc) // once somebody leads
+		held    bool                                           // by somebody else, from the beginning
 		work    error
 		err     error
 		holder  string // after it
 	}{
-		"it is asked to stop":                 {happens: func(_ *fake.Clientset, stop context.CancelFunc) { stop() }},
-		"it is asked to stop before it leads": {happens: func(_ *fake.Clientset, stop context.CancelFunc) { stop() }, held: true, holder: "other"},
+		"it is asked to stop":                 {happens: func(_ *cluster, stop context.CancelFunc) { stop() }},
+		"it is asked to stop before it leads": {happens: func(_ *cluster, stop context.CancelFunc) { stop() }, held: true, holder: "other"},
 		"the work fails":                      {work: broken, err: broken},
-		"another takes the lease":             {happens: func(c *fake.Clientset, _ context.CancelFunc) { take(t, c); stall(c, time.Hour) }, err: ErrLeaseLost, holder: "other"},
-		"the lease can't be renewed any more": {happens: func(c *fake.Clientset, _ context.CancelFunc) { stall(c, time.Hour) }, err: ErrLeaseLost, holder: "self"},
-		"the lease can't be renewed for 15 s": {happens: func(c *fake.Clientset, _ context.CancelFunc) { stall(c, 15*time.Second) }, err: ErrLeaseLost},
-		"the lease can't be renewed for 5 s": {happens: func(c *fake.Clientset, stop context.CancelFunc) {
-			stall(c, 5*time.Second)
+		"another takes the lease":             {happens: func(c *cluster, _ context.CancelFunc) { c.take(t); c.stall(time.Hour) }, err: ErrLeaseLost, holder: "other"},
+		"the lease can't be renewed any more": {happens: func(c *cluster, _ context.CancelFunc) { c.stall(time.Hour) }, err: ErrLeaseLost, holder: "self"},
+		"the lease can't be renewed for 13 s": {happens: func(c *cluster, _ context.CancelFunc) { c.stall(13 * time.Second) }, err: ErrLeaseLost},
+		"the lease can't be renewed for 5 s": {happens: func(c *cluster, stop context.CancelFunc) {
+			c.stall(5 * time.Second)
 			time.AfterFunc(time.Minute, stop)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := fake.NewClientset()
+				client := newCluster()
 				if test.held {
-					take(t, client)
+					client.take(t)
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				works := false
 				ended := make(chan error, 1)
 				go func() {
-					ended <- lead(ctx, client, func(leading context.Context) error {
+					ended <- lead(ctx, client.Clientset, func(leading context.Context) error {
 						works = true
 						defer func() { works = false }()
 						if test.work != nil {
@@ -55,7 +56,7 @@ func TestLead(t *testing.T) {
 						}
 						<-leading.Done()
 						time.Sleep(winding)
-						if got := holder(t, client); got != "self" && test.holder != "other" {
+						if got := client.holder(t); got != "self" && test.holder != "other" {
 							t.Errorf("while it works, %q holds the lease", got)
 						}
 						return nil
@@ -71,7 +72,7 @@ func TestLead(t *testing.T) {
 				if works {
 					t.Error("it still works")
 				}
-				if got := holder(t, client); got != test.holder {
+				if got := client.holder(t); got != test.holder {
 					t.Errorf("%q holds the lease, want %q", got, test.holder)
 				}
 			})
@@ -79,8 +80,22 @@ func TestLead(t *testing.T) {
 	}
 }
 
+type cluster struct {
+	*fake.Clientset
+	stalled atomic.Pointer[time.Time] // until when updates fail
+}
+
+func newCluster() *cluster {
+	c := &cluster{Clientset: fake.NewClientset()}
+	c.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		until := c.stalled.Load()
+		return until != nil && time.Now().Before(*until), nil, errors.New("etcdserver: request timed out")
+	})
+	return c
+}
+
 // take gives the lease to somebody else, who doesn't renew it.
-func take(t *testing.T, client *fake.Clientset) {
+func (c *cluster) take(t *testing.T) {
 	t.Helper()
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
@@ -89,9 +104,9 @@ func take(t *testing.T, client *fake.Clientset) {
 		},
 	}
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
-	err := client.Tracker().Update(resource, lease, lease.Namespace)
+	err := c.Tracker().Update(resource, lease, lease.Namespace)
 	if err != nil {
-		err = client.Tracker().Create(resource, lease, lease.Namespace)
+		err = c.Tracker().Create(resource, lease, lease.Namespace)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -99,17 +114,12 @@ func take(t *testing.T, client *fake.Clientset) {
 }
 
 // stall makes updates fail for a while.
-func stall(client *fake.Clientset, d time.Duration) {
-	until := time.Now().Add(d)
-	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return time.Now().Before(until), nil, errors.New("etcdserver: request timed out")
-	})
-}
+func (c *cluster) stall(d time.Duration) { c.stalled.Store(new(time.Now().Add(d))) }
 
 // holder is who holds the lease: nobody, self, or other.
-func holder(t *testing.T, client *fake.Clientset) string {
+func (c *cluster) holder(t *testing.T) string {
 	t.Helper()
-	object, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), metav1.NamespaceSystem, leaseName)
+	object, err := c.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), metav1.NamespaceSystem, leaseName)
 	if err != nil {
 		t.Fatal(err)
 	}

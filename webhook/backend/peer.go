@@ -157,7 +157,7 @@ func (w *wire) connect(ctx context.Context, address string) (conn, error) {
 		_ = tlsConn.Close()
 		return conn{}, errHTTP1
 	}
-	c, err := w.http2.NewClientConn(tlsConn)
+	c, err := w.http2.NewClientConn(&joined{Conn: tlsConn})
 	if err != nil {
 		_ = tlsConn.Close()
 		return conn{}, err
