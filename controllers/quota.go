@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -35,15 +36,27 @@ const DefaultQuotaSyncPeriod = 10 * time.Second
 // waited for it was away, and what was written by others than such a server.
 //
 // Objects are listed as of the revision at which the quotas were: what it compares was true at one moment. Only pods, of which there are many, are
-// taken from the cache first that the controllers share. Where they add up to what is shown, that is right; where not, the cache may be late, or lack
-// those that wait for initializers, and they are listed.
+// taken from the cache first that the controllers share. Where they add up to what is shown, that is right. Where not, the quota mostly is on the move,
+// ahead of the cache; it is looked at again in the next period, and pods are listed for a quota that has stood still since then, or of which
+// nothing was certain for maxDoubts periods.
 type quotaCounter struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
 	mapper   meta.ResettableRESTMapper
 	pods     corev1listers.PodLister
 	synced   func() bool // tells whether pods has them all
+	// doubts are the quotas that the cached pods didn't add up to in the last period.
+	doubts map[types.UID]doubt
 }
+
+// doubt is a quota's version when the cached pods didn't add up to it, and for how many periods they didn't.
+type doubt struct {
+	version string
+	periods int
+}
+
+// maxDoubts is a minute of the default period: a list of the pods of a large namespace takes seconds of processor time.
+const maxDoubts = 6
 
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
 	// It sees objects that wait for initializers, too.
@@ -84,9 +97,11 @@ func (c *quotaCounter) sync(ctx context.Context) error {
 		q := &list.Items[i]
 		byNamespace[q.Namespace] = append(byNamespace[q.Namespace], q)
 	}
+	before := c.doubts
+	c.doubts = map[types.UID]doubt{}
 	var errs []error
 	for namespace, quotas := range byNamespace {
-		if err := c.syncNamespace(ctx, namespace, quotas, list.ResourceVersion); err != nil {
+		if err := c.syncNamespace(ctx, namespace, quotas, list.ResourceVersion, before); err != nil {
 			errs = append(errs, fmt.Errorf("namespace %s: %w", namespace, err))
 		}
 	}
@@ -94,7 +109,7 @@ func (c *quotaCounter) sync(ctx context.Context) error {
 }
 
 // syncNamespace counts one namespace as of revision, at which its quotas were as given.
-func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota, revision string) error {
+func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota, revision string, doubts map[types.UID]doubt) error {
 	pods := corev1.Resource("pods")
 	counted, cached := map[schema.GroupResource][]*quota.Cost{}, false
 	if c.synced() && slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool { return slices.Contains(quota.Resources(q), pods) }) {
@@ -113,6 +128,10 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 			return err
 		}
 		if cached && !apiequality.Semantic.DeepEqual(status, q.Status) {
+			if d := doubts[q.UID]; d.version != q.ResourceVersion && d.periods < maxDoubts {
+				c.doubts[q.UID] = doubt{q.ResourceVersion, d.periods + 1}
+				continue
+			}
 			delete(counted, pods)
 			cached = false
 			if status, err = c.status(ctx, q, counted, revision); err != nil {

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,14 +20,14 @@ func podIn(namespace, name string) *corev1.Pod {
 func podsLimited(used string) *corev1.ResourceQuota {
 	list := func(n string) corev1.ResourceList { return corev1.ResourceList{"pods": resource.MustParse(n)} }
 	return &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "q"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "q", UID: "q", ResourceVersion: "10"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: list("9")},
 		Status:     corev1.ResourceQuotaStatus{Hard: list("9"), Used: list(used)},
 	}
 }
 
-// Every namespace is counted in every period. Pods are listed only where the cache of them doesn't say what the quota shows, and what is written is what was
-// listed.
+// Every namespace is counted in every period. Pods are listed only where the cache of them doesn't say what the quota shows and that isn't because the quota
+// moves, and what is written is what was listed.
 func TestQuotaCounter(t *testing.T) {
 	ended := podIn("demo", "ended")
 	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(-time.Minute)}, new(int64)
@@ -34,14 +35,19 @@ func TestQuotaCounter(t *testing.T) {
 	for name, test := range map[string]struct {
 		cached        []any // nil: not known yet
 		shown         string
+		periods       int
+		moves         bool // between periods
 		listed, wrote bool
 	}{
-		"right":                        {two, "2", false, false},
-		"wrong":                        {two, "3", true, true},
-		"right, and the cache is late": {two[:1], "2", true, false},
-		"wrong, and the cache is late": {two[:1], "1", false, false}, // until it has caught up
-		"right, without a cache yet":   {nil, "2", true, false},
-		"wrong, without a cache yet":   {nil, "1", true, true},
+		"right":                                {cached: two, shown: "2", periods: 2},
+		"wrong":                                {cached: two, shown: "3", periods: 2, listed: true, wrote: true},
+		"wrong, for the first time":            {cached: two, shown: "3", periods: 1},
+		"on the move":                          {cached: two, shown: "3", periods: maxDoubts, moves: true},
+		"on the move for long":                 {cached: two, shown: "3", periods: maxDoubts + 1, moves: true, listed: true, wrote: true},
+		"right, and the cache is late":         {cached: two[:1], shown: "2", periods: 2, listed: true},
+		"wrong, until the cache has caught up": {cached: two[:1], shown: "1", periods: 2},
+		"right, without a cache yet":           {shown: "2", periods: 1, listed: true},
+		"wrong, without a cache yet":           {shown: "1", periods: 1, listed: true, wrote: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(podIn("demo", "a"), podIn("demo", "b"), ended, podIn("other", "c"), podsLimited(test.shown))
@@ -53,8 +59,17 @@ func TestQuotaCounter(t *testing.T) {
 				client: client, mapper: newMapper(client), pods: corev1listers.NewPodLister(pods),
 				synced: func() bool { return test.cached != nil },
 			}
-			if err := c.sync(t.Context()); err != nil {
-				t.Fatal(err)
+			for period := range test.periods {
+				if test.moves {
+					q := podsLimited(test.shown)
+					q.ResourceVersion = strconv.Itoa(11 + period)
+					if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("resourcequotas"), q, q.Namespace); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := c.sync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
 			var listed, wrote bool
 			for _, a := range client.Actions() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -215,19 +215,22 @@ func fill(b *testing.B, srv *gatehousetest.Server, client kubernetes.Interface, 
 	p.Namespace = namespace
 	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	encoder := legacyscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
-	var ops []clientv3.Op
+	// Each at a revision of its own, as the API server writes them: watches show one object of a kind a revision.
+	var puts errgroup.Group
+	puts.SetLimit(50)
 	for i := range pods {
 		p.Name, p.UID = fmt.Sprintf("filler-%d", i), types.UID(fmt.Sprintf("filler-%d", i))
 		data, err := runtime.Encode(encoder, p)
 		if err != nil {
 			b.Fatal(err)
 		}
-		ops = append(ops, clientv3.OpPut("/registry/pods/"+namespace+"/"+p.Name, string(data)))
-		if len(ops) == 100 || i == pods-1 {
-			if _, err := store.KV.Txn(b.Context()).Then(ops...).Commit(); err != nil {
-				b.Fatal(err)
-			}
-			ops = nil
-		}
+		key := "/registry/pods/" + namespace + "/" + p.Name
+		puts.Go(func() error {
+			_, err := store.KV.Put(b.Context(), key, string(data))
+			return err
+		})
+	}
+	if err := puts.Wait(); err != nil {
+		b.Fatal(err)
 	}
 }
