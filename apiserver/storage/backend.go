@@ -218,7 +218,7 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	client := conn.client
+	client := withOwnStream(conn.client, config.GroupResource)
 	// Quotas can't bound what is kept in another etcd cluster than they are.
 	if !quota.Ignored(config.GroupResource) && key(config.Transport) == b.main() {
 		client = b.ledger.accountFor(client, config, resourcePrefix)
