@@ -266,9 +266,6 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // AdminConfig is the administrator's client configuration: what admin.kubeconfig says.
 func (s *Server) AdminConfig() *rest.Config { return rest.CopyConfig(s.admin) }
 
-// Backend is where the server stores.
-func (s *Server) Backend() *storage.Backend { return s.backend }
-
 // Etcd is the server's own etcd, nil where it uses another.
 func (s *Server) Etcd() *etcd.Server { return s.etcd }
 
