@@ -1,10 +1,17 @@
 package plugins
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"gatehouse.dev/chain"
 )
 
 func TestNamesAreUniqueAndSummariesOneLine(t *testing.T) {
@@ -32,6 +39,35 @@ func TestOrder(t *testing.T) {
 	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurityPolicy PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// Plugins that read from a cache and live say what they aren't given; neither do they take a configuration.
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	client := fake.NewClientset()
+	reading := []string{
+		"LimitRanger", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle", "PersistentVolumeClaimResize", "Priority", "ServiceAccount",
+	}
+	for _, d := range List {
+		if !slices.Contains(reading, d.Name) {
+			continue
+		}
+		reading = slices.DeleteFunc(reading, func(name string) bool { return name == d.Name })
+		for want, given := range map[string]struct {
+			config io.Reader
+			env    chain.Env
+		}{
+			" needs a client":                           {env: chain.Env{Informers: informers.NewSharedInformerFactory(client, 0)}},
+			" needs informers":                          {env: chain.Env{Client: client}},
+			" takes no configuration, but is given one": {config: strings.NewReader("a: b")},
+		} {
+			if _, err := d.New(given.config, &given.env); err == nil || err.Error() != d.Name+want {
+				t.Errorf("got %v, want %s%s", err, d.Name, want)
+			}
+		}
+	}
+	if len(reading) > 0 {
+		t.Errorf("not on the list: %q", reading)
 	}
 }
 

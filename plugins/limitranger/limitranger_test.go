@@ -1,7 +1,6 @@
 package limitranger
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -187,22 +186,6 @@ func TestItWaitsForTheCache(t *testing.T) {
 func TestItIsOn(t *testing.T) {
 	if !Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
-	}
-}
-
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"LimitRanger needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"LimitRanger needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if err == nil || err.Error() != "LimitRanger takes no configuration, but is given one" {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package namespaceautoprovision
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,21 +107,5 @@ func TestItWaitsForTheCache(t *testing.T) {
 func TestItIsOff(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
-	}
-}
-
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"NamespaceAutoProvision needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"NamespaceAutoProvision needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if err == nil || err.Error() != "NamespaceAutoProvision takes no configuration, but is given one" {
-		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package namespaceexists
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -99,21 +98,5 @@ func TestItWaitsForTheCache(t *testing.T) {
 func TestItIsOff(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
-	}
-}
-
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"NamespaceExists needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"NamespaceExists needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if err == nil || err.Error() != "NamespaceExists takes no configuration, but is given one" {
-		t.Errorf("got %v", err)
 	}
 }

@@ -287,19 +287,3 @@ func TestItIsOn(t *testing.T) {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
 }
-
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"NamespaceLifecycle needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"NamespaceLifecycle needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if err == nil || err.Error() != "NamespaceLifecycle takes no configuration, but is given one" {
-		t.Errorf("got %v", err)
-	}
-}

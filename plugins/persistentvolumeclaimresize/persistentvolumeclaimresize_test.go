@@ -2,7 +2,6 @@ package persistentvolumeclaimresize
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -164,20 +163,4 @@ func TestItWaitsForTheCache(t *testing.T) {
 		plugin.Validate(t, chaintest.Update(claim("2Gi Bound a"), claim("1Gi Bound a"))).Refused(t, 403,
 			`persistentvolumeclaims "c" is forbidden: not yet ready to handle request`)
 	})
-}
-
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"PersistentVolumeClaimResize needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"PersistentVolumeClaimResize needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if want := fmt.Sprintf("%s takes no configuration, but is given one", name); err == nil || err.Error() != want {
-		t.Errorf("got %v", err)
-	}
 }

@@ -293,22 +293,6 @@ func TestItIsOn(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"Priority needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"Priority needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if err == nil || err.Error() != "Priority takes no configuration, but is given one" {
-		t.Errorf("got %v", err)
-	}
-}
-
 func BenchmarkAdmit(b *testing.B) {
 	for _, given := range []string{"-", "system-node-critical"} {
 		b.Run(given, func(b *testing.B) {

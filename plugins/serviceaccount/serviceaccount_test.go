@@ -287,22 +287,6 @@ func TestItIsOn(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
-	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
-		"ServiceAccount needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
-		"ServiceAccount needs informers": {Client: client},
-	} {
-		if _, err := Descriptor.New(nil, env); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
-	if err == nil || err.Error() != "ServiceAccount takes no configuration, but is given one" {
-		t.Errorf("got %v", err)
-	}
-}
-
 // What isn't a pod's creation costs nothing.
 func TestOtherRequestsDoNotAllocate(t *testing.T) {
 	p := chaintest.New(t, Descriptor, "").Interface.(*plugin)
