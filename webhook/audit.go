@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/klog/v2"
 )
 
@@ -38,7 +40,10 @@ func annotateFailedOpen(a admission.Attributes, format string, round, index int,
 	annotate(a.AddAnnotation(key, h.name), h, key)
 }
 
-func annotateMutation(a admission.Attributes, round, index int, h *hook, mutated bool) {
+func annotateMutation(ctx context.Context, a admission.Attributes, round, index int, h *hook, mutated bool) {
+	if !kept(ctx, auditinternal.LevelMetadata) {
+		return
+	}
 	key := fmt.Sprintf(mutationAnnotation, round, index)
 	value, err := json.Marshal(mutation{Configuration: h.configuration, Webhook: h.name, Mutated: &mutated})
 	if err == nil {
@@ -48,13 +53,23 @@ func annotateMutation(a admission.Attributes, round, index int, h *hook, mutated
 }
 
 // annotatePatch keeps the patch where the policy keeps the request's body, of which it shows a part.
-func annotatePatch(a admission.Attributes, round, index int, h *hook, patch jsonpatch.Patch) {
+func annotatePatch(ctx context.Context, a admission.Attributes, round, index int, h *hook, patch jsonpatch.Patch) {
+	if !kept(ctx, auditinternal.LevelRequest) {
+		return
+	}
 	key := fmt.Sprintf(patchAnnotation, round, index)
 	value, err := json.Marshal(mutation{Configuration: h.configuration, Webhook: h.name, Patch: patch, PatchType: admissionv1.PatchTypeJSONPatch})
 	if err == nil {
 		err = a.AddAnnotationWithLevel(key, string(value), auditinternal.LevelRequest)
 	}
 	annotate(err, h, key)
+}
+
+// kept tells whether the request's audit event keeps annotations of a level. What every call would say isn't written for nobody: it takes longer
+// than to apply a short patch.
+func kept(ctx context.Context, level auditinternal.Level) bool {
+	event := audit.AuditContextFrom(ctx)
+	return event.Enabled() && event.GetEventLevel().GreaterOrEqual(level)
 }
 
 // annotate logs that an annotation could not be set: its key, but not its value, which may be confidential.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/warning"
@@ -145,6 +146,7 @@ type attributes struct {
 	annotations map[string]string
 	levels      map[string]auditinternal.Level
 	warnings    []string
+	audited     auditinternal.Level
 }
 
 func newAttributes(operation admission.Operation, object, old runtime.Object, options ...func(*requestOptions)) *attributes {
@@ -154,6 +156,7 @@ func newAttributes(operation admission.Operation, object, old runtime.Object, op
 	}
 	var operationOptions runtime.Object = &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "CreateOptions"}}
 	return &attributes{
+		audited:    auditinternal.LevelRequest,
 		Attributes: admission.NewAttributesRecord(object, old, o.kind, o.namespace, "p", o.resource, o.subresource, operation, operationOptions, o.dryRun, &user.DefaultInfo{Name: "alice", Groups: []string{"g"}}),
 	}
 }
@@ -200,7 +203,11 @@ func (a *attributes) AddWarning(_, text string) {
 }
 
 func (a *attributes) context(ctx context.Context) context.Context {
-	return warning.WithWarningRecorder(ctx, a)
+	ctx = audit.WithAuditContext(warning.WithWarningRecorder(ctx, a))
+	if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: a.audited}, nil); err != nil {
+		panic(err)
+	}
+	return ctx
 }
 
 var interfaces = admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)

@@ -97,7 +97,7 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 
 // call calls one webhook and applies its patch. It tells whether that changed the object.
 func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int) (changed bool, err error) {
-	defer func() { annotateMutation(r, round, c.index, c.hook, changed) }()
+	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, changed) }()
 	v := r.version(c)
 	encoded, err := v.getReview()
 	if err != nil {
@@ -128,6 +128,6 @@ func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int
 	if err != nil {
 		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
 	}
-	annotatePatch(r, round, c.index, c.hook, patch)
+	annotatePatch(ctx, r, round, c.index, c.hook, patch)
 	return changed, nil
 }

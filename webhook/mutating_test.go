@@ -3,9 +3,11 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +199,32 @@ func wantRefusal(t testing.TB, err error, code int32, want string) {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Code != code {
 		t.Errorf("the refusal %#v should have the code %d", err, code)
+	}
+}
+
+// What the request's audit event doesn't keep isn't written: it costs more than most of what webhooks patch.
+func TestAnnotationsByAuditLevel(t *testing.T) {
+	b := webhooktest.New(t, webhooktest.Patch(labelPatch("by", "webhook")))
+	p := newPlugins(t, nil, mutatingConfiguration("c", aWebhook("w", b.ClientConfig("/"))))
+	const mutation, patch = "mutation.webhook.admission.k8s.io/round_0_index_0", "patch.webhook.admission.k8s.io/round_0_index_0"
+	for level, want := range map[auditinternal.Level][]string{
+		"":                                 nil, // there is no policy
+		auditinternal.LevelNone:            nil,
+		auditinternal.LevelMetadata:        {mutation},
+		auditinternal.LevelRequest:         {mutation, patch},
+		auditinternal.LevelRequestResponse: {mutation, patch},
+	} {
+		a := newAttributes(create, newPod(), nil)
+		a.audited = level
+		wantError(t, p.admit(t, a), "")
+		if got := slices.Sorted(maps.Keys(a.annotations)); !slices.Equal(got, want) {
+			t.Errorf("at level %q the annotations are %q, want %q", level, got, want)
+		}
+	}
+	a := newAttributes(create, newPod(), nil)
+	wantError(t, p.Mutating.Admit(t.Context(), a, interfaces), "")
+	if len(a.annotations) > 0 {
+		t.Errorf("without an audit event the annotations are %q", a.annotations)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"gatehouse.dev/webhook/review"
@@ -45,13 +44,14 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 //
 // Patches are for JSON, but most can do without.
 func patched(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, err error) {
-	after, ok := patchedDirectly(object, patch)
-	if !ok {
-		if after, err = patchedJSON(object, patch); err != nil {
-			return nil, false, err
-		}
+	after, changed, ok := patchedDirectly(object, patch)
+	if ok {
+		return after, changed, nil
 	}
-	return after, !apiequality.Semantic.DeepEqual(object, after), nil
+	if after, err = patchedJSON(object, patch); err != nil {
+		return nil, false, err
+	}
+	return after, differ(object, after), nil
 }
 
 // patchedJSON is what the library makes of the object's JSON.

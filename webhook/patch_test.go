@@ -386,7 +386,7 @@ func TestMostPatchesNeedNoJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got := patchedDirectly(test.object, patch); got != test.want {
+		if _, _, got := patchedDirectly(test.object, patch); got != test.want {
 			t.Errorf("patch %s needs no JSON: %v, want %v", test.patch, got, test.want)
 		}
 	}

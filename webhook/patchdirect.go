@@ -13,6 +13,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -33,10 +34,11 @@ const (
 	notDeep       = 4000
 )
 
-// patchedDirectly returns what a patch makes of an object, with which that shares memory. ok is false for what is to be done through JSON.
-func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, ok bool) {
+// patchedDirectly returns what a patch makes of an object, with which that shares memory, and whether that is another one. ok is false for what
+// is to be done through JSON.
+func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, changed, ok bool) {
 	if len(patch) > fewOperations {
-		return nil, false
+		return nil, false, false
 	}
 	after := reflect.New(reflect.TypeOf(object).Elem())
 	after.Elem().Set(reflect.ValueOf(object).Elem())
@@ -45,15 +47,24 @@ func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Ob
 		root = reflect.ValueOf(&u.Object).Elem()
 	}
 	var touched [][]string
+	changes := 0
 	for _, operation := range patch {
 		e, path, ok := editOf(operation)
 		if !ok || slices.ContainsFunc(touched, func(place []string) bool { return inside(path, place) }) || !e.apply(root, path) {
-			return nil, false
+			return nil, false, false
 		}
 		touched = append(touched, path)
+		if e.changed {
+			changes++
+		}
 	}
-	return after.Interface().(runtime.Object), true
+	result := after.Interface().(runtime.Object)
+	// What one operation has changed, another one may have changed back.
+	return result, changes == 1 || changes > 1 && differ(object, result), true
 }
+
+// differ tells whether two objects, or values in objects, don't mean the same.
+func differ(one, other any) bool { return !apiequality.Semantic.DeepEqual(one, other) }
 
 // anyElement stands in a path for all elements of a list. To take a key for it costs a way through JSON, no more.
 const anyElement = "/"
@@ -75,6 +86,7 @@ func inside(path, place []string) bool {
 type edit struct {
 	value          []byte
 	insert, remove bool
+	changed        bool // valid once it is applied
 }
 
 // unescaped is a part of a path as it is meant (RFC 6901).
@@ -112,12 +124,13 @@ func editOf(operation jsonpatch.Operation) (e edit, path []string, ok bool) {
 }
 
 // apply does the edit at a path from v, which may be set: what it points to is copied first. It makes the path one of what has been touched.
-func (e edit) apply(v reflect.Value, path []string) bool {
+func (e *edit) apply(v reflect.Value, path []string) bool {
 	if len(path) == 0 {
 		value := reflect.New(v.Type())
 		if kjson.UnmarshalCaseSensitivePreserveInts(e.value, value.Interface()) != nil {
 			return false
 		}
+		e.changed = differ(v.Interface(), value.Elem().Interface())
 		v.Set(value.Elem())
 		return true
 	}
@@ -156,7 +169,7 @@ func (e edit) apply(v reflect.Value, path []string) bool {
 }
 
 // applyToField is apply for a field of a struct. Empty lists and maps are usually left out of the JSON.
-func (e edit) applyToField(field reflect.Value, rest []string) bool {
+func (e *edit) applyToField(field reflect.Value, rest []string) bool {
 	if len(rest) == 0 && !e.remove {
 		return e.apply(field, nil)
 	}
@@ -169,11 +182,12 @@ func (e edit) applyToField(field reflect.Value, rest []string) bool {
 	if field.IsZero() {
 		return false
 	}
+	e.changed = differ(field.Interface(), reflect.Zero(field.Type()).Interface())
 	field.SetZero()
 	return true
 }
 
-func (e edit) applyToMap(v reflect.Value, path []string) bool {
+func (e *edit) applyToMap(v reflect.Value, path []string) bool {
 	key := reflect.ValueOf(path[0]).Convert(v.Type().Key())
 	before := v.MapIndex(key)
 	if !before.IsValid() && (e.remove || len(path) > 1) {
@@ -194,11 +208,12 @@ func (e edit) applyToMap(v reflect.Value, path []string) bool {
 		copied.SetMapIndex(entries.Key(), entries.Value())
 	}
 	copied.SetMapIndex(key, value)
+	e.changed = e.changed || copied.Len() != v.Len()
 	v.Set(copied)
 	return true
 }
 
-func (e edit) applyToList(v reflect.Value, path []string) bool {
+func (e *edit) applyToList(v reflect.Value, path []string) bool {
 	length, last := v.Len(), len(path) == 1
 	if path[0] == "-" && e.insert && last {
 		path[0] = strconv.Itoa(length)
@@ -224,7 +239,9 @@ func (e edit) applyToList(v reflect.Value, path []string) bool {
 	if removed > 0 || inserted > 0 && index < length {
 		path[0] = anyElement // those behind it have moved
 	}
-	return removed > 0 || e.apply(copied.Index(index), path[1:])
+	ok := removed > 0 || e.apply(copied.Index(index), path[1:])
+	e.changed = e.changed || removed > 0 || inserted > 0
+	return ok
 }
 
 // layouts are what layoutOf has found out, by type.

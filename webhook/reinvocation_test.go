@@ -142,7 +142,7 @@ func TestReinvocation(t *testing.T) {
 			}
 			pod := newPod()
 			a := newAttributes(create, pod, nil)
-			if err := c.Admit(t.Context(), a, interfaces); err != nil {
+			if err := c.Admit(a.context(t.Context()), a, interfaces); err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(calls, test.want) {

@@ -11,8 +11,8 @@ import (
 
 // Request is an admission request in JSON, all but its uid.
 type Request struct {
-	// fields is the request's JSON object without its opening brace.
-	fields []byte
+	// fields are, one after the other, what is between the braces of the request's JSON object.
+	fields [7][]byte
 }
 
 var null = []byte("null")
@@ -45,14 +45,12 @@ func Encode(request *admissionv1.AdmissionRequest) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, old, options := raw(request.Object), raw(request.OldObject), raw(request.Options)
-	fields := make([]byte, 0, len(rest)+len(object)+len(old)+len(options)+len(`,"object":,"oldObject":,"options":`))
-	fields = append(fields, rest[1:len(rest)-1]...)
-	fields = append(append(fields, `,"object":`...), object...)
-	fields = append(append(fields, `,"oldObject":`...), old...)
-	fields = append(append(fields, `,"options":`...), options...)
-	fields = append(fields, '}')
-	return &Request{fields}, nil
+	return &Request{fields: [...][]byte{
+		rest[1 : len(rest)-1],
+		[]byte(`,"object":`), raw(request.Object),
+		[]byte(`,"oldObject":`), raw(request.OldObject),
+		[]byte(`,"options":`), raw(request.Options),
+	}}, nil
 }
 
 func raw(e runtime.RawExtension) []byte {
@@ -65,10 +63,17 @@ func raw(e runtime.RawExtension) []byte {
 // Review returns the body of an AdmissionReview in a version that Version returned, with a uid that needs no
 // escaping in JSON.
 func (r *Request) Review(version string, uid types.UID) []byte {
-	const begin, middle, between = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/`, `","request":{"uid":"`, `",`
-	body := make([]byte, 0, len(begin)+len(version)+len(middle)+len(uid)+len(between)+len(r.fields)+1)
+	const begin, middle, between, end = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/`, `","request":{"uid":"`, `",`, `}}`
+	size := len(begin) + len(version) + len(middle) + len(uid) + len(between) + len(end)
+	for _, part := range r.fields {
+		size += len(part)
+	}
+	body := make([]byte, 0, size)
 	body = append(append(body, begin...), version...)
 	body = append(append(body, middle...), uid...)
-	body = append(append(body, between...), r.fields...)
-	return append(body, '}')
+	body = append(body, between...)
+	for _, part := range r.fields {
+		body = append(body, part...)
+	}
+	return append(body, end...)
 }
