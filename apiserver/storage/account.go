@@ -98,7 +98,7 @@ type quotaList struct {
 // which a revision can't, and unlike the number of a key's writes they can't be anybody else's.
 type quotaEntry struct {
 	key   string
-	data  string
+	data  []byte // not changed
 	quota *corev1.ResourceQuota
 	// revision is that of the last change, in a list that was read and not moved on.
 	revision int64
@@ -107,13 +107,26 @@ type quotaEntry struct {
 // unknown tells whether it isn't known how much is used of what the quota limits.
 func (e quotaEntry) unknown() bool { return !quota.Known(e.quota) }
 
-func (e quotaEntry) holds() clientv3.Cmp { return clientv3.Compare(clientv3.Value(e.key), "=", e.data) }
+// holds is the condition that it is what is stored. Neither that nor put copies data, which most of a transaction consists of.
+func (e quotaEntry) holds() clientv3.Cmp {
+	condition := clientv3.Compare(clientv3.Value(e.key), "=", "")
+	condition.WithValueBytes(e.data)
+	return condition
+}
 
-func (e quotaEntry) put() clientv3.Op { return clientv3.OpPut(e.key, e.data) }
+func (e quotaEntry) put() clientv3.Op { return putBytes(e.key, e.data) }
 
-// holds are the conditions under which the quotas below prefix are in this state.
+// putBytes is clientv3.OpPut without a copy of the data, which is not to be changed any more.
+func putBytes(key string, data []byte, options ...clientv3.OpOption) clientv3.Op {
+	put := clientv3.OpPut(key, "", options...)
+	put.WithValueBytes(data)
+	return put
+}
+
+// holds are the conditions under which the quotas below prefix are in this state, with room for one more.
 func (l *quotaList) holds(prefix string) []clientv3.Cmp {
-	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", l.revision+1)}
+	conditions := make([]clientv3.Cmp, 0, len(l.entries)+2)
+	conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", l.revision+1))
 	for _, e := range l.entries {
 		conditions = append(conditions, e.holds())
 	}
@@ -134,13 +147,13 @@ func (l *quotaList) without(key string) *quotaList {
 	return &quotaList{revision: l.revision, entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
 }
 
-// after is the state once the moved quotas have been written, and the writes that make it so.
-func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string, q *corev1.ResourceQuota) (string, error)) (*quotaList, []clientv3.Op, error) {
+// after is the state once the moved quotas have been written, and the writes that make it so, with room for one more.
+func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string, q *corev1.ResourceQuota) ([]byte, error)) (*quotaList, []clientv3.Op, error) {
 	if len(moved) == 0 {
 		return l, nil, nil
 	}
 	next := &quotaList{revision: l.revision, entries: slices.Clone(l.entries)}
-	var writes []clientv3.Op
+	writes := make([]clientv3.Op, 0, len(moved)+1)
 	for _, q := range moved {
 		i := slices.IndexFunc(next.entries, func(e quotaEntry) bool { return e.quota.UID == q.UID })
 		entry := &next.entries[i]

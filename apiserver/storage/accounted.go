@@ -65,10 +65,10 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	if !ok || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
 		return s.Interface.OptimisticPut(ctx, key, data, expected, opts)
 	}
-	w := write{
+	w := &write{
 		key:      key,
 		expected: expected,
-		op:       clientv3.OpPut(key, string(data), clientv3.WithLease(opts.LeaseID)),
+		op:       putBytes(key, data, clientv3.WithLease(opts.LeaseID)),
 		enforced: quota.Spend(ctx, s.resource, namespace, name),
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
@@ -95,13 +95,13 @@ func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected i
 		}
 		return response, err
 	}
-	w := write{key: key, expected: expected, op: clientv3.OpDelete(key)}
+	w := &write{key: key, expected: expected, op: clientv3.OpDelete(key)}
 	w.change = func(ctx context.Context) (quota.Change, error) { return s.change(ctx, key, expected, nil) }
 	result, err := s.commit(ctx, namespace, w)
 	return kubernetes.DeleteResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
 }
 
-func (s *accounted) commit(ctx context.Context, namespace string, w write) (outcome, error) {
+func (s *accounted) commit(ctx context.Context, namespace string, w *write) (outcome, error) {
 	if s.resource == quotaResource {
 		return s.ledger.commitQuota(ctx, namespace, w)
 	}
@@ -155,14 +155,13 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 }
 
 // encoder makes of a quota what is stored at key.
-func (s *accounted) encoder(ctx context.Context) func(key string, q *corev1.ResourceQuota) (string, error) {
-	return func(key string, q *corev1.ResourceQuota) (string, error) {
+func (s *accounted) encoder(ctx context.Context) func(key string, q *corev1.ResourceQuota) ([]byte, error) {
+	return func(key string, q *corev1.ResourceQuota) ([]byte, error) {
 		plain, err := runtime.Encode(s.codec, q)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		data, err := s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
-		return string(data), err
+		return s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
 	}
 }
 
@@ -191,7 +190,7 @@ func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, l
 		})
 	}
 	data, err := s.encoder(ctx)(key, q)
-	return clientv3.OpPut(key, data), err
+	return putBytes(key, data), err
 }
 
 func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, revision int64) (*quotaList, error) {
@@ -203,7 +202,7 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		}
 		spell(q.Spec.Hard)
 		spell(q.Status.Hard)
-		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: string(kv.Value), quota: q, revision: kv.ModRevision})
+		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: kv.Value, quota: q, revision: kv.ModRevision})
 	}
 	return list, nil
 }

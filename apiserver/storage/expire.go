@@ -23,7 +23,7 @@ func overdue(c *quota.Cost) bool {
 //
 // Whether a quota still has what a pod used that ended by itself can't be seen in the quota, so it takes a count. Where such a pod is
 // written or deleted, it is done now; who stores a pod that will end looks at that time whether it is still there.
-func (l *Ledger) expire(namespace string, w write, change quota.Change) {
+func (l *Ledger) expire(namespace, key string, change quota.Change) {
 	if ended := change.Old.Expired(); !ended.IsZero() {
 		go l.giveBack(namespace, ended)
 		return
@@ -32,7 +32,7 @@ func (l *Ledger) expire(namespace string, w write, change quota.Change) {
 		time.AfterFunc(time.Until(end)+time.Millisecond, func() {
 			ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 			defer cancel()
-			if response, err := l.backend.Client().KV.Get(ctx, w.key); err == nil && len(response.Kvs) == 1 {
+			if response, err := l.backend.Client().KV.Get(ctx, key); err == nil && len(response.Kvs) == 1 {
 				l.giveBack(namespace, end)
 			}
 		})

@@ -111,7 +111,7 @@ type outcome struct {
 }
 
 // commit makes the write and all that it moves one transaction.
-func (l *Ledger) commit(ctx context.Context, namespace string, w write) (outcome, error) {
+func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcome, error) {
 	a := l.account(namespace)
 	if w.enforced == nil || len(w.enforced.Limited) == 0 {
 		result, decided, err := l.commitUnbounded(ctx, namespace, a, w)
@@ -132,13 +132,13 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w write) (outcome
 		result = landed.outcome
 	}
 	if result.succeeded {
-		l.expire(namespace, w, change)
+		l.expire(namespace, w.key, change)
 	}
 	return result, err
 }
 
 // commitUnbounded commits a write in a namespace that has no quotas. Where it has some, nothing is decided.
-func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *account, w write) (result outcome, decided bool, err error) {
+func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *account, w *write) (result outcome, decided bool, err error) {
 	list := a.last.Load()
 	if list == nil {
 		if list, err = l.read(ctx, namespace); err != nil {
@@ -159,7 +159,7 @@ func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *accou
 }
 
 // charge moves the quotas with the write.
-func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w write, change quota.Change) (outcome, error) {
+func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *write, change quota.Change) (outcome, error) {
 	settled := false
 	for {
 		if overdue(change.Old) {
@@ -169,38 +169,33 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w wri
 				return outcome{}, err
 			}
 		}
-		flight, refusal, err := l.decide(ctx, namespace, a, w, change, settled)
+		conditions, operations, refusal, err := l.decide(ctx, namespace, a, w, change, settled)
 		if err != nil {
 			return outcome{}, err
 		}
-		if refusal != nil {
-			// There may be no room only for what is under way and may fail yet. Where there is none in what is stored
-			// nobody's turn is needed to say so.
-			stored, refusal, err := l.full(ctx, namespace, w, change)
-			if err != nil || stored.conflict {
-				return stored.outcome, err
+		if refusal == nil {
+			landed, err := l.send(ctx, a, w, conditions, operations)
+			if err != nil || landed.succeeded || landed.conflict {
+				return landed.outcome, err
 			}
-			if refusal != nil {
-				return outcome{}, w.enforced.Refuse(refusal)
-			}
-			settled = true
 			continue
 		}
-		select {
-		case result := <-flight:
-			if result.err != nil || result.succeeded || result.conflict {
-				return result.outcome, result.err
-			}
-		case <-ctx.Done():
-			// It lands by itself.
-			return outcome{}, ctx.Err()
+		// There may be no room only for what is under way and may fail yet. Where there is none in what is stored
+		// nobody's turn is needed to say so.
+		stored, refusal, err := l.full(ctx, namespace, w, change)
+		if err != nil || stored.conflict {
+			return stored.outcome, err
 		}
+		if refusal != nil {
+			return outcome{}, w.enforced.Refuse(refusal)
+		}
+		settled = true
 	}
 }
 
 // full returns why the write must not be, on what is stored now; nil where it may be or that isn't known. An update that was computed from another state
 // of the object than is stored now, as it is by a cache that lags behind, is a conflict and not too much: it is computed again.
-func (l *Ledger) full(ctx context.Context, namespace string, w write, change quota.Change) (stored landing, refusal, err error) {
+func (l *Ledger) full(ctx context.Context, namespace string, w *write, change quota.Change) (stored landing, refusal, err error) {
 	s, prefix := l.quotas(namespace)
 	response, err := l.backend.Client().KV.Txn(ctx).Then(clientv3.OpGet(w.key), clientv3.OpGet(prefix, clientv3.WithPrefix())).Commit()
 	if err != nil {
@@ -218,30 +213,33 @@ func (l *Ledger) full(ctx context.Context, namespace string, w write, change quo
 	return stored, refusal, nil
 }
 
-// decide decides the write in its turn, and sends off its transaction. With settled, it waits for what is under way, and decides on
-// what is stored then.
-func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w write, change quota.Change, settled bool) (flight <-chan landing, refusal, err error) {
+// decide decides the write in its turn. Where there is no refusal, it returns the transaction, which counts as launched and is to be sent at once:
+// before the next one in turn has decided, that is, since etcd should get them in this order. With settled, it waits for what is under way, and
+// decides on what is stored then.
+func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *write, change quota.Change, settled bool) (
+	conditions []clientv3.Cmp, operations []clientv3.Op, refusal, err error) {
 	if err := a.wait(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer a.done()
 	if settled || a.tip == nil || a.stale.Load() {
 		if err := l.refresh(ctx, namespace, a); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	moved, refusal := w.admit(change, a.tip)
 	if refusal != nil {
-		return nil, refusal, nil
+		return nil, nil, refusal, nil
 	}
 	s, prefix := l.quotas(namespace)
-	next, writes, err := a.tip.after(moved, s.encoder(ctx))
+	next, operations, err := a.tip.after(moved, s.encoder(ctx))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	conditions := a.tip.holds(prefix)
+	conditions = a.tip.holds(prefix)
 	a.tip = next
-	return l.send(ctx, a, w, conditions, writes), nil, nil
+	a.launch()
+	return conditions, operations, nil, nil
 }
 
 // landing is how a transaction ended.
@@ -249,38 +247,28 @@ type landing struct {
 	outcome
 	// conflict says that the object itself was not as expected. If neither that nor success, its quotas were not.
 	conflict bool
-	err      error
 }
 
-// send starts a transaction and returns once it is under way. Even where the request ends, the transaction lands: those behind
-// it count on it.
-func (l *Ledger) send(ctx context.Context, a *account, w write, conditions []clientv3.Cmp, operations []clientv3.Op) <-chan landing {
-	flight, started := make(chan landing, 1), make(chan struct{})
-	a.launch()
-	go func() {
-		// Who waits for this gets the processor when this goroutine has handed its proposal over and waits itself, so
-		// etcd gets transactions in the order in which they were decided, or nearly always does.
-		started <- struct{}{}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-		defer cancel()
-		result, err := l.transact(ctx, w, conditions, operations)
-		result.err = err
-		if !result.succeeded {
+// send commits a transaction that was launched. Even where the request ends, it lands: those behind it count on it. It is the request's goroutine
+// that waits for it, for another one would have to grow its stack first, which takes longer than to decide.
+func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landed landing, err error) {
+	defer func() {
+		if !landed.succeeded {
 			a.stale.Store(true)
 		}
 		a.land()
-		flight <- result
 	}()
-	<-started
-	return flight
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	return l.transact(ctx, w, conditions, operations)
 }
 
-// transact commits the write and the operations that go with it under the conditions.
-func (l *Ledger) transact(ctx context.Context, w write, conditions []clientv3.Cmp, operations []clientv3.Op) (landing, error) {
+// transact commits the write and the operations that go with it under the conditions. It may use what room there is behind both.
+func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landing, error) {
 	unchanged := clientv3.Compare(clientv3.ModRevision(w.key), "=", w.expected)
 	response, err := l.backend.Client().KV.Txn(ctx).
-		If(append([]clientv3.Cmp{unchanged}, conditions...)...).
-		Then(append([]clientv3.Op{w.op}, operations...)...).
+		If(append(conditions, unchanged)...).
+		Then(append(operations, w.op)...).
 		Else(clientv3.OpGet(w.key)).Commit()
 	if err != nil {
 		return landing{}, err
@@ -303,7 +291,7 @@ func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 }
 
 // admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is written itself the write says all.
-func (w write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQuota, error) {
+func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQuota, error) {
 	others := list.without(w.key).objects()
 	if w.enforced != nil {
 		return change.Admit(others, w.enforced.Limited)
@@ -313,7 +301,7 @@ func (w write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQu
 
 // commitQuota writes or deletes a quota itself. It has the turn and nothing is under way, and before the answer goes out
 // a new limit has its usage, and a status that was written by hand is mended.
-func (l *Ledger) commitQuota(ctx context.Context, namespace string, w write) (outcome, error) {
+func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (outcome, error) {
 	change, err := w.change(ctx)
 	if err != nil {
 		return outcome{}, err
