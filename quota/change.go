@@ -97,13 +97,14 @@ func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota 
 		}
 		is := was.DeepCopy()
 		is.Add(delta)
-		if v != nil && sign > 0 && is.Cmp(limit) > 0 {
+		// Cmp turns its receiver into a slower kind of number where the other is one, as limits like 100Ti are.
+		if v != nil && sign > 0 && limit.Cmp(is) < 0 {
 			v.over = append(v.over, excess{name: name, requested: delta, used: was, limit: limit})
 		}
 		if is.Sign() < 0 {
 			is = resource.Quantity{Format: is.Format}
 		}
-		if is.Cmp(was) == 0 {
+		if was.Cmp(is) == 0 {
 			// It was zero and could not become less.
 			continue
 		}
