@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
@@ -94,8 +95,8 @@ var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
 
 // editOf reads an operation and the parts of its path.
 func editOf(operation jsonpatch.Operation) (e edit, path []string, ok bool) {
-	text, err := operation.Path()
-	if err != nil || !strings.HasPrefix(text, "/") || strings.Count(text, "/") > notDeep {
+	text := textOf(operation["path"])
+	if !strings.HasPrefix(text, "/") || strings.Count(text, "/") > notDeep {
 		return edit{}, nil, false
 	}
 	path = strings.Split(text[1:], "/")
@@ -105,7 +106,7 @@ func editOf(operation jsonpatch.Operation) (e edit, path []string, ok bool) {
 	if path[0] == "apiVersion" || path[0] == "kind" {
 		return edit{}, nil, false
 	}
-	switch operation.Kind() {
+	switch textOf(operation["op"]) {
 	case "add":
 		e.insert = true
 	case "replace":
@@ -121,6 +122,21 @@ func editOf(operation jsonpatch.Operation) (e edit, path []string, ok bool) {
 	}
 	e.value = *value
 	return e, path, true
+}
+
+// textOf is what a JSON string says, empty for all else. Most strings have their text in them as it is.
+func textOf(value *json.RawMessage) string {
+	if value == nil {
+		return ""
+	}
+	if raw := *value; len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
+	var text string
+	if json.Unmarshal(*value, &text) != nil {
+		return ""
+	}
+	return text
 }
 
 // apply does the edit at a path from v, which may be set: what it points to is copied first. It makes the path one of what has been touched.

@@ -144,6 +144,9 @@ func (l *quotaList) objects() []*corev1.ResourceQuota {
 
 // without is the state without the quota at key.
 func (l *quotaList) without(key string) *quotaList {
+	if !slices.ContainsFunc(l.entries, func(e quotaEntry) bool { return e.key == key }) {
+		return l
+	}
 	return &quotaList{revision: l.revision, entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
 }
 
