@@ -137,7 +137,7 @@ func benchFourWebhooks(b *testing.B, mutating http.Handler) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	body := encoded.Review("v1", uuid.NewUUID())
+	body := slices.Concat(encoded.Review("v1", uuid.NewUUID())...)
 	post := func(url string) {
 		answer, err := client.Post(url, "application/json", bytes.NewReader(body))
 		if err != nil {

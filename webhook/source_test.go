@@ -89,7 +89,7 @@ func TestConnectionsEndWithTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`
-	if _, err := client.Post(t.Context(), []byte(review), 0); err != nil {
+	if _, err := client.Post(t.Context(), [][]byte{[]byte(review)}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if backend.Connections() != 1 {

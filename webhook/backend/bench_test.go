@@ -34,7 +34,7 @@ func BenchmarkPost(b *testing.B) {
 
 	calls := map[string]func() error{
 		"Post": func() error {
-			_, err := client.Post(context.Background(), question, 10*time.Second)
+			_, err := client.Post(context.Background(), [][]byte{question}, 10*time.Second)
 			return err
 		},
 		"bare": func() error {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -66,13 +68,13 @@ func (c *Client) callSelf(api *rest.RESTClient) {
 	c.request.URL = &u
 }
 
-// Post sends body, a review in JSON, and returns the answer's body, which is at most MaxAnswer bytes. The context's deadline and the
+// Post sends body, a review in JSON in any number of parts, and returns the answer's body, which is at most MaxAnswer bytes. The context's deadline and the
 // timeout (0: none) bound all of it; what remains until the earlier one is told to the webhook as ?timeout=<n>s, rounded up to a second.
 //
 // A backend that answers 429 or 5xx with a Retry-After is asked again, as Kubernetes does, up to 10 times; unless there is no
 // time left for that. Any other answer than 2xx is an *apierrors.StatusError, and so is a failed metav1.Status with such a code;
 // when there is no answer the error is a *url.Error, or one that says what was wrong with it.
-func (c *Client) Post(ctx context.Context, body []byte, timeout time.Duration) ([]byte, error) {
+func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -101,7 +103,7 @@ func (c *Client) Post(ctx context.Context, body []byte, timeout time.Duration) (
 	}
 }
 
-func (c *Client) send(ctx context.Context, body []byte, query string) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, body [][]byte, query string) (*http.Response, error) {
 	req := c.request.WithContext(ctx)
 	u := *req.URL
 	u.RawQuery = query
@@ -113,8 +115,14 @@ func (c *Client) send(ctx context.Context, body []byte, query string) (*http.Res
 		u.Host = address // Host stays what it was
 	}
 	req.URL = &u
-	req.ContentLength = int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.ContentLength = 0
+	for _, part := range body {
+		req.ContentLength += int64(len(part))
+	}
+	req.GetBody = func() (io.ReadCloser, error) {
+		rest := net.Buffers(slices.Clone(body)) // reading moves its parts on
+		return io.NopCloser(&rest), nil
+	}
 	req.Body, _ = req.GetBody()
 	return c.transport.RoundTrip(req)
 }

@@ -2,7 +2,7 @@
 //
 //	pool, err := backend.NewPool(backend.Config{KubeConfigFile: …, Services: …, EndpointSlices: …})
 //	client, err := pool.Client(webhook.ClientConfig)
-//	answer, err := client.Post(ctx, review, 10*time.Second)
+//	answer, err := client.Post(ctx, [][]byte{review}, 10*time.Second)
 //
 // # Connections
 //

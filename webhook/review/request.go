@@ -61,19 +61,10 @@ func raw(e runtime.RawExtension) []byte {
 }
 
 // Review returns the body of an AdmissionReview in a version that Version returned, with a uid that needs no
-// escaping in JSON.
-func (r *Request) Review(version string, uid types.UID) []byte {
-	const begin, middle, between, end = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/`, `","request":{"uid":"`, `",`, `}}`
-	size := len(begin) + len(version) + len(middle) + len(uid) + len(between) + len(end)
-	for _, part := range r.fields {
-		size += len(part)
-	}
-	body := make([]byte, 0, size)
-	body = append(append(body, begin...), version...)
-	body = append(append(body, middle...), uid...)
-	body = append(body, between...)
-	for _, part := range r.fields {
-		body = append(body, part...)
-	}
-	return append(body, end...)
+// escaping in JSON: its parts, most of which are those of all reviews of this request and not to be changed.
+func (r *Request) Review(version string, uid types.UID) [][]byte {
+	begin := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version + `","request":{"uid":"` + string(uid) + `",`
+	body := make([][]byte, 0, len(r.fields)+2)
+	body = append(append(body, []byte(begin)), r.fields[:]...)
+	return append(body, []byte("}}"))
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -53,7 +54,7 @@ func body(t testing.TB, version, object string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return request.Review(version, uid)
+	return slices.Concat(request.Review(version, uid)...)
 }
 
 func post(handler http.Handler, contentType string, body io.Reader) *httptest.ResponseRecorder {
