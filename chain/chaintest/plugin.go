@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/warning"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
@@ -81,7 +83,10 @@ func (p *Plugin) run(t TB, r Request, phase func(context.Context, admission.Attr
 
 	old := copied(r.OldObject)
 	recorder := &recorder{Attributes: r.attributes(result.Object, old), t: t}
-	ctx := warning.WithWarningRecorder(context.Background(), recorder)
+	ctx := audit.WithAuditContext(warning.WithWarningRecorder(context.Background(), recorder))
+	if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil); err != nil {
+		t.Fatalf("no audit event: %v", err)
+	}
 	result.Err = phase(ctx, recorder, admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme))
 	result.Annotations, result.Warnings = recorder.annotations, recorder.warnings
 

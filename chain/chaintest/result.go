@@ -21,7 +21,7 @@ type Result struct {
 	Changed bool
 	// Err is the plugin's refusal.
 	Err error
-	// Annotations are the audit annotations the plugin wrote.
+	// Annotations are the audit annotations the plugin wrote; the request's audit event keeps all there are.
 	Annotations map[string]string
 	// Warnings are those that the client gets to see.
 	Warnings []string
