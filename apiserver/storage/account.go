@@ -16,7 +16,7 @@ import (
 // account is what the ledger knows of one namespace's quotas.
 //
 // Writes take turns to be decided, not to be stored: each is decided on the state that the writes before it will leave, and
-// its transaction holds only if they did. etcd gets them in that order and writes several to its log at once. Where one
+// its transaction holds only if they did. etcd nearly always gets them in that order, and writes several to its log at once. Where one
 // fails, those behind it fail too; then everything lands, the quotas are read again, and who failed is decided anew.
 type account struct {
 	// last is the state last read, to tell namespaces that have quotas from those that have none; nil where nothing is known.
@@ -44,8 +44,11 @@ func newAccount() *account {
 	return a
 }
 
-// wait takes the turn; done gives it back.
+// wait takes the turn; done gives it back. A request that has ended gets none, be the turn free or not: it stores nothing any more.
 func (a *account) wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case a.turn <- struct{}{}:
 		return nil

@@ -1,9 +1,7 @@
 package storage
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"maps"
 	"slices"
 
@@ -159,23 +157,12 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 // encoder makes of a quota what is stored at key.
 func (s *accounted) encoder(ctx context.Context) func(key string, q *corev1.ResourceQuota) ([]byte, error) {
 	return func(key string, q *corev1.ResourceQuota) ([]byte, error) {
-		var plain bytes.Buffer
-		if err := s.encode(q, &plain); err != nil {
+		plain, err := runtime.Encode(s.codec, q)
+		if err != nil {
 			return nil, err
 		}
-		return s.transformer.TransformToStorage(ctx, plain.Bytes(), value.DefaultContext(key))
+		return s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
 	}
-}
-
-// encode writes an object as it is stored, with memory of others before it where the codec can do with that.
-func (s *accounted) encode(object runtime.Object, to io.Writer) error {
-	codec, ok := s.codec.(runtime.EncoderWithAllocator)
-	if !ok {
-		return s.codec.Encode(object, to)
-	}
-	memory := runtime.AllocatorPool.Get().(*runtime.Allocator)
-	defer runtime.AllocatorPool.Put(memory)
-	return codec.EncodeWithAllocator(object, to, memory)
 }
 
 // restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is stored, as long as that stays right: what is sent

@@ -421,6 +421,18 @@ func TestChargesAsStored(t *testing.T) {
 	s.wantUsed("count/deployments.apps", "1")
 }
 
+// A request may end while its transaction is under way. If that fails, it isn't decided again.
+func TestNoTurnForWhatHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := newAccount()
+	for range 100 {
+		if err := a.wait(ctx); err == nil {
+			t.Fatal("a request that has ended got the turn")
+		}
+	}
+}
+
 // Nothing tells of a namespace that another server deletes. What is remembered of namespaces is bounded.
 func TestForgetsNamespaces(t *testing.T) {
 	l := newLedger(nil)
