@@ -100,7 +100,10 @@ func TestFailureIsTold(t *testing.T) {
 	v := newBackend(t, allow)
 	validating(t, ns, v, nil, rule("", "v1", "pods"))
 	v.Stop()
-	_, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
+	err := noticed(t, func() error {
+		_, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
+		return err
+	})
 	if !apierrors.IsInternalError(err) || !strings.HasPrefix(err.Error(), `Internal error occurred: failed calling webhook "validating.example.com": failed to call webhook: Post "`+v.URL("/validate")+`?timeout=10s": dial tcp `) {
 		t.Errorf("the error is %v", err)
 	}

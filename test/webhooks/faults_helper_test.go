@@ -143,6 +143,20 @@ func createMap(ctx context.Context, ns string, object *corev1.ConfigMap, paramet
 	return request.Do(ctx).Error()
 }
 
+// deadConnection is the end of an error of a call down a connection that has just died.
+var deadConnection = regexp.MustCompile(`(EOF|broken pipe|connection reset by peer|use of closed network connection)$`)
+
+// noticed is what a write comes to once the server has noticed that its connection to a backend is dead: until then the call fails, though it wouldn't
+// on a connection of its own.
+func noticed(t *testing.T, write func() error) (err error) {
+	t.Helper()
+	servertest.Eventually(t, "the dead connection to be noticed", func() bool {
+		err = write()
+		return err == nil || !deadConnection.MatchString(err.Error())
+	})
+	return err
+}
+
 // wantStored checks whether there is such a configmap.
 func wantStored(t *testing.T, ns, name string, stored bool) {
 	t.Helper()

@@ -39,8 +39,8 @@ func TestBackendRecovers(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.fault()
-			wantStatus(t, createMap(t.Context(), ns, newMap(test.name)), http.StatusInternalServerError, metav1.StatusReasonInternalError,
-				calling("validating.example.com")+post+test.want)
+			err := noticed(t, func() error { return createMap(t.Context(), ns, newMap(test.name)) })
+			wantStatus(t, err, http.StatusInternalServerError, metav1.StatusReasonInternalError, calling("validating.example.com")+post+test.want)
 			wantStored(t, ns, test.name, false)
 			test.recover()
 			// A call can still go down the connection that has just died.
