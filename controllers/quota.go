@@ -47,6 +47,8 @@ type quotaCounter struct {
 	synced   func() bool // tells whether pods has them all
 	// doubts are the quotas that the cached pods didn't add up to in the last period.
 	doubts map[types.UID]doubt
+	// measured are the cached pods of the last period, by namespace, and what each costs: of most, nothing has changed since.
+	measured map[string]map[*corev1.Pod]*quota.Cost
 }
 
 // doubt is a quota's version when the cached pods didn't add up to it, and for how many periods they didn't.
@@ -97,11 +99,12 @@ func (c *quotaCounter) sync(ctx context.Context) error {
 		q := &list.Items[i]
 		byNamespace[q.Namespace] = append(byNamespace[q.Namespace], q)
 	}
-	before := c.doubts
-	c.doubts = map[types.UID]doubt{}
+	doubts, measured := c.doubts, c.measured
+	c.doubts, c.measured = map[types.UID]doubt{}, map[string]map[*corev1.Pod]*quota.Cost{}
 	var errs []error
 	for namespace, quotas := range byNamespace {
-		if err := c.syncNamespace(ctx, namespace, quotas, list.ResourceVersion, before); err != nil {
+		c.measured[namespace] = measured[namespace]
+		if err := c.syncNamespace(ctx, namespace, quotas, list.ResourceVersion, doubts); err != nil {
 			errs = append(errs, fmt.Errorf("namespace %s: %w", namespace, err))
 		}
 	}
@@ -174,12 +177,18 @@ func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 	if err != nil {
 		return nil, err
 	}
-	costs := make([]*quota.Cost, len(pods))
+	before, measured := c.measured[namespace], make(map[*corev1.Pod]*quota.Cost, len(pods))
+	costs, now := make([]*quota.Cost, len(pods)), time.Now()
 	for i, pod := range pods {
-		if costs[i], err = quota.CostOf(corev1.Resource("pods"), pod); err != nil {
-			return nil, err
+		cost, ok := before[pod] // the cache has another one in its place where it has changed
+		if !ok {
+			if cost, err = quota.CostOf(corev1.Resource("pods"), pod); err != nil {
+				return nil, err
+			}
 		}
+		measured[pod], costs[i] = cost, cost.At(now)
 	}
+	c.measured[namespace] = measured
 	return costs, nil
 }
 

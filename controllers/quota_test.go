@@ -1,8 +1,10 @@
 package controllers
 
 import (
+	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"gatehouse.dev/quota"
 )
 
 func podIn(namespace, name string) *corev1.Pod {
@@ -86,6 +90,55 @@ func TestQuotaCounter(t *testing.T) {
 			if used := q.Status.Used["pods"]; test.wrote && used.String() != "2" {
 				t.Errorf("wrote %s", used.String())
 			}
+		})
+	}
+}
+
+// What a pod was found to cost holds until it changes or its grace period ends.
+func TestCachedPodsAreMeasuredAgain(t *testing.T) {
+	for name, end := range map[string]func(pods cache.Indexer) error{
+		"it is changed": func(pods cache.Indexer) error {
+			ended := podIn("demo", "a")
+			ended.Status.Phase = corev1.PodSucceeded
+			return pods.Update(ended)
+		},
+		"its time is over": func(cache.Indexer) error {
+			time.Sleep(time.Minute)
+			return nil
+		},
+		"it is deleted": func(pods cache.Indexer) error { return pods.Delete(podIn("demo", "a")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pod := podIn("demo", "a")
+				pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(time.Second)}, new(int64)
+				pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+				if err := pods.Add(pod); err != nil {
+					t.Fatal(err)
+				}
+				c := &quotaCounter{pods: corev1listers.NewPodLister(pods), measured: map[string]map[*corev1.Pod]*quota.Cost{}}
+				uses := func() (used int64) {
+					costs, err := c.cached("demo")
+					if err != nil {
+						t.Fatal(err)
+					}
+					total := quota.Total(podsLimited("0"), slices.Values(costs))["pods"]
+					return total.Value()
+				}
+				for range 2 {
+					if used := uses(); used != 1 {
+						t.Errorf("%d pods are counted, want 1", used)
+					}
+				}
+				if err := end(pods); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if used := uses(); used != 0 {
+						t.Errorf("%d pods are counted after the end", used)
+					}
+				}
+			})
 		})
 	}
 }
