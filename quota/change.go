@@ -111,6 +111,7 @@ func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota 
 		if used == nil {
 			used = knownUsage(q)
 		}
+		_ = is.String() // remembers how it is written, which takes longer than all else about encoding it
 		used[name] = is
 	}
 	if used == nil {

@@ -103,6 +103,8 @@ type quotaEntry struct {
 	key   string
 	data  []byte // not changed
 	quota *corev1.ResourceQuota
+	// template encodes the quota with other usages; nil until it has moved once.
+	template *template
 	// revision is that of the last change, in a list that was read and not moved on.
 	revision int64
 }
@@ -154,7 +156,7 @@ func (l *quotaList) without(key string) *quotaList {
 }
 
 // after is the state once the moved quotas have been written, and the writes that make it so, with room for one more.
-func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string, q *corev1.ResourceQuota) ([]byte, error)) (*quotaList, []clientv3.Op, error) {
+func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(*quotaEntry) error) (*quotaList, []clientv3.Op, error) {
 	if len(moved) == 0 {
 		return l, nil, nil
 	}
@@ -163,12 +165,10 @@ func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(key string,
 	for _, q := range moved {
 		i := slices.IndexFunc(next.entries, func(e quotaEntry) bool { return e.quota.UID == q.UID })
 		entry := &next.entries[i]
-		spell(q.Status.Used)
-		data, err := encode(entry.key, q)
-		if err != nil {
+		entry.quota, entry.revision = q, 0
+		if err := encode(entry); err != nil {
 			return nil, nil, err
 		}
-		entry.quota, entry.data, entry.revision = q, data, 0
 		writes = append(writes, entry.put())
 	}
 	return next, writes, nil

@@ -154,15 +154,25 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 	return err
 }
 
-// encoder makes of a quota what is stored at key.
-func (s *accounted) encoder(ctx context.Context) func(key string, q *corev1.ResourceQuota) ([]byte, error) {
-	return func(key string, q *corev1.ResourceQuota) ([]byte, error) {
-		plain, err := runtime.Encode(s.codec, q)
-		if err != nil {
-			return nil, err
-		}
-		return s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
+// encode sets e.data to what is stored of e.quota. It goes by the entry's template, which is right as long as nothing but usage changes.
+func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
+	var plain []byte
+	var err error
+	if e.template != nil {
+		plain, err = e.template.encode(e.quota.Status.Used)
+	} else if plain, err = runtime.Encode(s.codec, e.quota); err == nil {
+		e.template = newTemplate(e.quota, plain)
 	}
+	if err != nil {
+		return err
+	}
+	e.data, err = s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(e.key))
+	return err
+}
+
+// encoder is encode of a list's entries.
+func (s *accounted) encoder(ctx context.Context) func(*quotaEntry) error {
+	return func(e *quotaEntry) error { return s.encode(ctx, e) }
 }
 
 // restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is stored, as long as that stays right: what is sent
@@ -189,8 +199,9 @@ func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, l
 			return !limited
 		})
 	}
-	data, err := s.encoder(ctx)(key, q)
-	return putBytes(key, data), err
+	restated := quotaEntry{key: key, quota: q}
+	err := s.encode(ctx, &restated)
+	return restated.put(), err
 }
 
 func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, revision int64) (*quotaList, error) {
@@ -202,6 +213,7 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		}
 		spell(q.Spec.Hard)
 		spell(q.Status.Hard)
+		spell(q.Status.Used)
 		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: kv.Value, quota: q, revision: kv.ModRevision})
 	}
 	return list, nil

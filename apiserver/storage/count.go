@@ -50,14 +50,13 @@ func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done
 	if err != nil {
 		return false, fmt.Errorf("usage of quota %s/%s: %w", c.namespace, entry.quota.Name, err)
 	}
-	counted := entry
-	counted.quota = entry.quota.DeepCopy()
+	counted := quotaEntry{key: entry.key, quota: entry.quota.DeepCopy()}
 	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
 	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {
 		return true, nil
 	}
 	s, _ := l.quotas(c.namespace)
-	if counted.data, err = s.encoder(ctx)(counted.key, counted.quota); err != nil {
+	if err := s.encode(ctx, &counted); err != nil {
 		return false, err
 	}
 	response, err := l.backend.Client().KV.Txn(ctx).

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -31,7 +32,8 @@ var (
 	podResource        = corev1.Resource("pods")
 	claimResource      = corev1.Resource("persistentvolumeclaims")
 	deploymentResource = appsv1.Resource("deployments")
-	codec              = legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion)
+	codec              = legacyscheme.Codecs.CodecForVersions(protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme),
+		legacyscheme.Codecs.UniversalDeserializer(), schema.GroupVersions{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion}, nil)
 )
 
 // shop is an etcd and what is in it.

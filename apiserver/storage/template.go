@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"bytes"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// template is a quota as it is stored in protobuf, for other usages of the same quota: all else is encoded already. That is most of a
+// quota, and to encode it most of what deciding a write takes.
+//
+// What it makes is what the codec makes, byte for byte: newTemplate returns none where it isn't, as with other formats.
+//
+// Source: the envelope is runtime.Unknown in k8s.io/apimachinery/pkg/runtime/generated.proto, after "k8s\x00"; the
+// quota is ResourceQuota and ResourceQuotaStatus in k8s.io/api/core/v1/generated.proto.
+type template struct {
+	before []byte // of the envelope, what comes before the quota
+	quota  []byte // of the quota, metadata and spec
+	hard   []byte // of the status, hard
+	after  []byte // of the envelope, what comes after the quota
+}
+
+const (
+	rawField    = 2 // of Unknown
+	statusField = 3 // of ResourceQuota
+)
+
+// newTemplate returns the template of q, of which data is what the codec has made; nil where there can't be one.
+func newTemplate(q *corev1.ResourceQuota, data []byte) *template {
+	const magic = "k8s\x00"
+	if !bytes.HasPrefix(data, []byte(magic)) {
+		return nil
+	}
+	rawAt, raw, after := cut(data[len(magic):], rawField)
+	statusAt, _, rest := cut(raw, statusField)
+	hard, err := (&corev1.ResourceQuotaStatus{Hard: q.Status.Hard}).Marshal()
+	if rawAt == nil || statusAt == nil || len(rest) > 0 || err != nil {
+		return nil
+	}
+	t := &template{before: data[:len(magic)+len(rawAt)], quota: statusAt, hard: hard, after: after}
+	if made, err := t.encode(q.Status.Used); err != nil || !bytes.Equal(made, data) {
+		return nil
+	}
+	return t
+}
+
+// cut finds the first field of the number, of bytes: what is before it, what it contains, and what is after it. Before is nil where there is none.
+func cut(message []byte, number protowire.Number) (before, content, after []byte) {
+	for at := 0; at < len(message); {
+		n, kind, size := protowire.ConsumeTag(message[at:])
+		if size < 0 {
+			return nil, nil, nil
+		}
+		if n == number && kind == protowire.BytesType {
+			content, length := protowire.ConsumeBytes(message[at+size:])
+			if length < 0 {
+				return nil, nil, nil
+			}
+			return message[:at:at], content, message[at+size+length:]
+		}
+		length := protowire.ConsumeFieldValue(n, kind, message[at+size:])
+		if length < 0 {
+			return nil, nil, nil
+		}
+		at += size + length
+	}
+	return nil, nil, nil
+}
+
+// encode is the quota with the usage.
+func (t *template) encode(used corev1.ResourceList) ([]byte, error) {
+	usage := corev1.ResourceQuotaStatus{Used: used}
+	usageSize := usage.Size()
+	statusSize := len(t.hard) + usageSize
+	rawSize := len(t.quota) + protowire.SizeTag(statusField) + protowire.SizeBytes(statusSize)
+	data := make([]byte, 0, len(t.before)+protowire.SizeTag(rawField)+protowire.SizeBytes(rawSize)+len(t.after))
+	data = append(data, t.before...)
+	data = protowire.AppendTag(data, rawField, protowire.BytesType)
+	data = protowire.AppendVarint(data, uint64(rawSize))
+	data = append(data, t.quota...)
+	data = protowire.AppendTag(data, statusField, protowire.BytesType)
+	data = protowire.AppendVarint(data, uint64(statusSize))
+	data = append(data, t.hard...)
+	_, err := usage.MarshalToSizedBuffer(data[len(data) : len(data)+usageSize])
+	return append(data[:len(data)+usageSize], t.after...), err
+}

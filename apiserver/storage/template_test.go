@@ -1,0 +1,89 @@
+package storage
+
+import (
+	"bytes"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+)
+
+// A quota that a template encodes is, byte for byte, what the codec makes of it: or an update that changes nothing would be taken for one that does.
+func TestTemplateEncodesAsTheCodec(t *testing.T) {
+	many := newQuota("pods", "100", "1")
+	for _, name := range []corev1.ResourceName{"requests.cpu", "limits.cpu", "requests.memory", "count/widgets.example.com"} {
+		many.Spec.Hard[name], many.Status.Used[name] = resource.MustParse("100Ti"), resource.MustParse("1500m")
+		many.Status.Hard[name] = many.Spec.Hard[name]
+	}
+	long := newQuota("pods", "100", "1")
+	long.Annotations = map[string]string{"long": string(bytes.Repeat([]byte("x"), 20_000)), "other": ""}
+	long.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+	for name, q := range map[string]*corev1.ResourceQuota{
+		"one name":    newQuota("pods", "100", "1"),
+		"many names":  many,
+		"scopes":      ofClass(newQuota("pods", "100", "1"), "high"),
+		"a long one":  long,
+		"no usage":    newQuota("pods", "100", ""),
+		"nothing":     {},
+		"hard is old": {Spec: corev1.ResourceQuotaSpec{Hard: many.Spec.Hard}, Status: newQuota("pods", "100", "1").Status},
+	} {
+		t.Run(name, func(t *testing.T) {
+			encoded := func(q *corev1.ResourceQuota) []byte {
+				data, err := runtime.Encode(codec, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return data
+			}
+			template := newTemplate(q, encoded(q))
+			if template == nil {
+				t.Fatal("there is no template")
+			}
+			for _, amount := range []string{"0", "1", "127", "1500m", "123456789Gi", "12345678901234567890123"} {
+				moved := q.DeepCopy()
+				for name := range moved.Status.Used {
+					moved.Status.Used[name] = resource.MustParse(amount)
+				}
+				if data, err := template.encode(moved.Status.Used); err != nil || !bytes.Equal(data, encoded(moved)) {
+					t.Errorf("using %s: %v\n%q\n%q", amount, err, data, encoded(moved))
+				}
+			}
+		})
+	}
+}
+
+// Where what is stored isn't what templates make, there is none.
+func TestNoTemplate(t *testing.T) {
+	q := newQuota("pods", "100", "1")
+	data, err := runtime.Encode(codec, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := runtime.Encode(legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	another, err := runtime.Encode(codec, newQuota("pods", "100", "2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, stored := range map[string][]byte{
+		"JSON":                       inJSON,
+		"another quota's":            another,
+		"nothing":                    nil,
+		"no more than the beginning": []byte("k8s\x00"),
+	} {
+		if newTemplate(q, stored) != nil {
+			t.Errorf("%s: there is a template", name)
+		}
+	}
+	const after = 4 // what comes after the quota is taken as it is
+	for i := range len(data) - after {
+		if newTemplate(q, data[:i]) != nil {
+			t.Errorf("there is a template of the first %d of %d bytes", i, len(data))
+		}
+	}
+}
