@@ -103,9 +103,10 @@ func BenchmarkCreate(b *testing.B) {
 // whatever else disk and processors do concerns both alike: one at a time with one client, where medians are compared, and batches with 100,
 // where throughput is.
 //
-// With 100 clients, garbage is collected between the batches, and each batch is charged with what it left: the share of a collection's time that it
-// allocated of what makes the collector run. Collections of a server that holds many pods take as long as a thousand creations, and fall into
-// one batch in three. It takes thirty pairs of batches (-benchtime=30x) to know the ratio to some hundredths.
+// With 100 clients, garbage is collected after each round of batches, and each side is charged with what it left: the share of the collection's time that it
+// allocated of what makes the collector run. Collections of a server that holds many pods take as long as a thousand creations, and would fall into
+// some batches and not into others. Pods are kept, so a round needs more memory than the one before, and its last batch is the one that waits for it: a
+// creation takes half as long again then. So which side comes last changes from round to round; it takes an even number of them (-benchtime=30x).
 func BenchmarkRatio(b *testing.B) {
 	srv := gatehousetest.Start(b)
 	client := clientOf(srv)
@@ -115,62 +116,70 @@ func BenchmarkRatio(b *testing.B) {
 			b.Error(err)
 		}
 	}
+	namespaces := func(b *testing.B) (both [2]string) {
+		for i, name := range []string{"free", "bound"} {
+			both[i] = fmt.Sprintf("%s-%d", name, n.Add(1))
+			namespaceWith(b, client, both[i], 2*i)
+			create(both[i]) // what is to be found out about it first
+		}
+		return both
+	}
+	// A creation gets slower with the number of pods that the server holds.
+	turns := []int{0, 1, 1, 0, 1, 0, 0, 1}
 	b.Run("clients=1", func(b *testing.B) {
-		compare(b, client, n.Add(1), median, func(namespace string) time.Duration {
-			started := time.Now()
-			create(namespace)
-			return time.Since(started)
-		})
+		namespaces := namespaces(b)
+		var took [2][]time.Duration
+		for b.Loop() {
+			for _, i := range turns {
+				started := time.Now()
+				create(namespaces[i])
+				took[i] = append(took[i], time.Since(started))
+			}
+		}
+		report(b, median(took[0]), median(took[1]))
 	})
 	b.Run("clients=100", func(b *testing.B) {
+		namespaces := namespaces(b)
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
-		const batch = 1000
-		compare(b, client, n.Add(1), mean, func(namespace string) time.Duration {
-			var before, after, collected runtime.MemStats
-			work := make(chan struct{}, batch)
-			for range batch {
-				work <- struct{}{}
+		const batch = 250
+		var took [2]time.Duration
+		for round := 0; b.Loop(); round++ {
+			var stats runtime.MemStats
+			var allocated [2]uint64
+			for _, turn := range turns {
+				i := (turn + round) % 2
+				runtime.ReadMemStats(&stats)
+				before := stats.TotalAlloc
+				started := time.Now()
+				var left atomic.Int64
+				left.Store(batch)
+				var clients sync.WaitGroup
+				for range 100 {
+					clients.Go(func() {
+						for left.Add(-1) >= 0 {
+							create(namespaces[i])
+						}
+					})
+				}
+				clients.Wait()
+				took[i] += time.Since(started)
+				runtime.ReadMemStats(&stats)
+				allocated[i] += stats.TotalAlloc - before
 			}
-			close(work)
-			runtime.ReadMemStats(&before)
 			started := time.Now()
-			var clients sync.WaitGroup
-			for range 100 {
-				clients.Go(func() {
-					for range work {
-						create(namespace)
-					}
-				})
-			}
-			clients.Wait()
-			took := time.Since(started)
-			runtime.ReadMemStats(&after)
-			started = time.Now()
 			runtime.GC()
 			collection := time.Since(started)
-			runtime.ReadMemStats(&collected)
-			share := float64(after.TotalAlloc-before.TotalAlloc) / float64(collected.HeapAlloc)
-			return (took + time.Duration(share*float64(collection))) / batch
-		})
+			runtime.ReadMemStats(&stats)
+			for i := range took {
+				took[i] += time.Duration(float64(collection) * float64(allocated[i]) / float64(stats.HeapAlloc))
+			}
+		}
+		creations := time.Duration(b.N * len(turns) / 2 * batch)
+		report(b, took[0]/creations, took[1]/creations)
 	})
 }
 
-// compare has create create pods in a namespace without and in one with two quotas, and reports the averages of what it says that takes.
-func compare(b *testing.B, client kubernetes.Interface, id int64, average func([]time.Duration) time.Duration, create func(namespace string) time.Duration) {
-	namespaces := []string{fmt.Sprintf("free-%d", id), fmt.Sprintf("bound-%d", id)}
-	for i, namespace := range namespaces {
-		namespaceWith(b, client, namespace, 2*i)
-		create(namespace) // what is to be found out about it first
-	}
-	var took [2][]time.Duration
-	first := 0 // each in turn: a creation gets slower with the number of pods that the server holds
-	for b.Loop() {
-		for _, i := range []int{first, 1 - first} {
-			took[i] = append(took[i], create(namespaces[i]))
-		}
-		first = 1 - first
-	}
-	free, bound := average(took[0]), average(took[1])
+func report(b *testing.B, free, bound time.Duration) {
 	b.ReportMetric(float64(free.Microseconds()), "µs/without")
 	b.ReportMetric(float64(bound.Microseconds()), "µs/with")
 	b.ReportMetric(float64(bound)/float64(free), "ratio")
@@ -179,14 +188,6 @@ func compare(b *testing.B, client kubernetes.Interface, id int64, average func([
 func median(took []time.Duration) time.Duration {
 	slices.Sort(took)
 	return took[len(took)/2]
-}
-
-func mean(took []time.Duration) time.Duration {
-	var all time.Duration
-	for _, one := range took {
-		all += one
-	}
-	return all / time.Duration(len(took))
 }
 
 // BenchmarkSync is what the quota controller computes in a period, with 50,000 pods in a namespace with a quota, and without one: what else goes on in
