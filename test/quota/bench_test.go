@@ -99,14 +99,9 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkRatio is what two quotas add to a creation. It creates pods in turn in a namespace without and in one with quotas, so that
-// whatever else disk and processors do concerns both alike: one at a time with one client, where medians are compared, and batches with 100,
+// BenchmarkRatio is what two quotas add to a creation, and ten, and what 50,000 pods in a namespace with two quotas do. It creates pods in turn in two namespaces,
+// so that whatever else disk and processors do concerns both alike: one at a time with one client, where medians are compared, and batches with 100,
 // where throughput is.
-//
-// With 100 clients, garbage is collected after each round of batches, and each side is charged with what it left: the share of the collection's time that it
-// allocated of what makes the collector run. Collections of a server that holds many pods take as long as a thousand creations, and would fall into
-// some batches and not into others. Pods are kept, so a round needs more memory than the one before, and its last batch is the one that waits for it: a
-// creation takes half as long again then. So which side comes last changes from round to round; it takes an even number of them (-benchtime=30x).
 func BenchmarkRatio(b *testing.B) {
 	srv := gatehousetest.Start(b)
 	client := clientOf(srv)
@@ -116,18 +111,15 @@ func BenchmarkRatio(b *testing.B) {
 			b.Error(err)
 		}
 	}
-	namespaces := func(b *testing.B) (both [2]string) {
-		for i, name := range []string{"free", "bound"} {
-			both[i] = fmt.Sprintf("%s-%d", name, n.Add(1))
-			namespaceWith(b, client, both[i], 2*i)
-			create(both[i]) // what is to be found out about it first
-		}
-		return both
+	namespace := func(pods, quotas int) string {
+		name := fmt.Sprintf("bench-%d", n.Add(1))
+		fill(b, srv, client, name, pods)
+		namespaceWith(b, client, name, quotas)
+		create(name) // what is to be found out about it first
+		return name
 	}
-	// A creation gets slower with the number of pods that the server holds.
-	turns := []int{0, 1, 1, 0, 1, 0, 0, 1}
-	b.Run("clients=1", func(b *testing.B) {
-		namespaces := namespaces(b)
+	b.Run("clients=1/quotas=2", func(b *testing.B) {
+		namespaces := [2]string{namespace(0, 0), namespace(0, 2)}
 		var took [2][]time.Duration
 		for b.Loop() {
 			for _, i := range turns {
@@ -138,51 +130,71 @@ func BenchmarkRatio(b *testing.B) {
 		}
 		report(b, median(took[0]), median(took[1]))
 	})
-	b.Run("clients=100", func(b *testing.B) {
-		namespaces := namespaces(b)
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
-		const batch = 250
-		var took [2]time.Duration
-		for round := 0; b.Loop(); round++ {
-			var stats runtime.MemStats
-			var allocated [2]uint64
-			for _, turn := range turns {
-				i := (turn + round) % 2
-				runtime.ReadMemStats(&stats)
-				before := stats.TotalAlloc
-				started := time.Now()
-				var left atomic.Int64
-				left.Store(batch)
-				var clients sync.WaitGroup
-				for range 100 {
-					clients.Go(func() {
-						for left.Add(-1) >= 0 {
-							create(namespaces[i])
-						}
-					})
-				}
-				clients.Wait()
-				took[i] += time.Since(started)
-				runtime.ReadMemStats(&stats)
-				allocated[i] += stats.TotalAlloc - before
-			}
-			started := time.Now()
-			runtime.GC()
-			collection := time.Since(started)
-			runtime.ReadMemStats(&stats)
-			for i := range took {
-				took[i] += time.Duration(float64(collection) * float64(allocated[i]) / float64(stats.HeapAlloc))
-			}
-		}
-		creations := time.Duration(b.N * len(turns) / 2 * batch)
-		report(b, took[0]/creations, took[1]/creations)
+	for _, quotas := range []int{2, 10} {
+		b.Run(fmt.Sprintf("clients=100/quotas=%d", quotas), func(b *testing.B) {
+			compare(b, create, [2]string{namespace(0, 0), namespace(0, quotas)})
+		})
+	}
+	b.Run("clients=100/pods=50000", func(b *testing.B) {
+		namespaces := [2]string{namespace(0, 2), namespace(50_000, 2)}
+		<-time.After(controllers.DefaultQuotaSyncPeriod) // what has to be loaded first
+		compare(b, create, namespaces)
 	})
 }
 
-func report(b *testing.B, free, bound time.Duration) {
-	b.ReportMetric(float64(free.Microseconds()), "µs/without")
-	b.ReportMetric(float64(bound.Microseconds()), "µs/with")
-	b.ReportMetric(float64(bound)/float64(free), "ratio")
+// turns is the order in which two sides are measured: a creation gets slower with the number of pods that the server holds.
+var turns = []int{0, 1, 1, 0, 1, 0, 0, 1}
+
+// compare compares what 100 clients create in two namespaces.
+//
+// Garbage is collected after each round of batches, and each side is charged with what it left: the share of the collection's time that it
+// allocated of what makes the collector run. Collections of a server that holds many pods take as long as a thousand creations, and would fall into
+// some batches and not into others. Pods are kept, so a round needs more memory than the one before, and its last batch is the one that waits for it: a
+// creation takes half as long again then. So which side comes last changes from round to round; it takes an even number of them (-benchtime=30x).
+func compare(b *testing.B, create func(namespace string), namespaces [2]string) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const batch = 250
+	var took [2]time.Duration
+	for round := 0; b.Loop(); round++ {
+		var stats runtime.MemStats
+		var allocated [2]uint64
+		for _, turn := range turns {
+			i := (turn + round) % 2
+			runtime.ReadMemStats(&stats)
+			before := stats.TotalAlloc
+			started := time.Now()
+			var left atomic.Int64
+			left.Store(batch)
+			var clients sync.WaitGroup
+			for range 100 {
+				clients.Go(func() {
+					for left.Add(-1) >= 0 {
+						create(namespaces[i])
+					}
+				})
+			}
+			clients.Wait()
+			took[i] += time.Since(started)
+			runtime.ReadMemStats(&stats)
+			allocated[i] += stats.TotalAlloc - before
+		}
+		started := time.Now()
+		runtime.GC()
+		collection := time.Since(started)
+		runtime.ReadMemStats(&stats)
+		for i := range took {
+			took[i] += time.Duration(float64(collection) * float64(allocated[i]) / float64(stats.HeapAlloc))
+		}
+	}
+	creations := time.Duration(b.N * len(turns) / 2 * batch)
+	report(b, took[0]/creations, took[1]/creations)
+}
+
+// report reports what a creation takes without and with what is measured.
+func report(b *testing.B, without, with time.Duration) {
+	b.ReportMetric(float64(without.Microseconds()), "µs/without")
+	b.ReportMetric(float64(with.Microseconds()), "µs/with")
+	b.ReportMetric(float64(with)/float64(without), "ratio")
 }
 
 func median(took []time.Duration) time.Duration {
