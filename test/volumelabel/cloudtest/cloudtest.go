@@ -47,10 +47,12 @@ func Repeat(n int, handler http.HandlerFunc) []http.HandlerFunc {
 	return slices.Repeat([]http.HandlerFunc{handler}, n)
 }
 
-// Hang answers nothing until the client gives up.
-func Hang(_ http.ResponseWriter, r *http.Request) {
+// Hang never answers. It ends when the client gives up, and then as Reset does: a client that is just closing its connection would still take what a
+// handler that returns answers.
+func Hang(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
 	<-r.Context().Done()
+	Reset(w, r)
 }
 
 // Reset breaks the connection.
