@@ -136,15 +136,18 @@ func Delay(d time.Duration, next http.Handler) http.Handler {
 		case <-timer.C:
 			next.ServeHTTP(w, r)
 		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
 		}
 	})
 }
 
-// Hang never answers. It returns when the call is given up.
+// Hang never answers. It ends when the call is given up, and breaks off then: what a handler answers that returns would still be
+// taken by a client that is just closing its connection.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // HTTP/1.1 notices a client that is gone only after its whole request
 		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
 	})
 }
 
