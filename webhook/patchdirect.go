@@ -124,7 +124,8 @@ func editOf(operation jsonpatch.Operation) (e edit, path []string, ok bool) {
 	return e, path, true
 }
 
-// textOf is what a JSON string says, empty for all else. Most strings have their text in them as it is.
+// textOf is what a JSON string says, empty for all else. Most strings have their text in them as it is; jsonpatch's Path and Kind
+// decode each one.
 func textOf(value *json.RawMessage) string {
 	if value == nil {
 		return ""

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 //
 //	go test -bench Post -benchmem ./webhook/backend
 func BenchmarkPost(b *testing.B) {
-	question := append(append([]byte(nil), review[:len(review)-2]...), []byte(`,"object":"`+string(bytes.Repeat([]byte("x"), 4<<10))+`"}}`)...)
+	question := append(bytes.TrimSuffix(slices.Concat(review...), []byte("}}")), []byte(`,"object":"`+string(bytes.Repeat([]byte("x"), 4<<10))+`"}}`)...)
 	answer := []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true}}`)
 	server := webhooktest.New(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -108,7 +108,7 @@ func TestCrash(t *testing.T) {
 		failed := make(chan error)
 		for range calls {
 			go func() {
-				_, err := clients[0].Post(context.Background(), [][]byte{review}, 30*time.Second)
+				_, err := clients[0].Post(context.Background(), review, 30*time.Second)
 				failed <- err
 			}()
 		}
@@ -119,7 +119,7 @@ func TestCrash(t *testing.T) {
 				t.Error("a call succeeded that nobody answered")
 			}
 		}
-		if _, err := clients[0].Post(context.Background(), [][]byte{review}, 30*time.Second); err == nil {
+		if _, err := clients[0].Post(context.Background(), review, 30*time.Second); err == nil {
 			t.Error("a call succeeded while nobody listened")
 		}
 		server.SetHandler(webhooktest.Allow())
@@ -228,7 +228,7 @@ func TestRetain(t *testing.T) {
 			before := server.Calls()
 			answered := make(chan error)
 			go func() {
-				_, err := c.Post(context.Background(), [][]byte{review}, 30*time.Second)
+				_, err := c.Post(context.Background(), review, 30*time.Second)
 				answered <- err
 			}()
 			eventually(t, "the call at the backend", func() bool { return server.Calls() > before })
@@ -256,11 +256,11 @@ func TestAuthoritiesAreApart(t *testing.T) {
 	post(t, newClient(t, pool, server.ClientConfig("/")))
 	cc := server.ClientConfig("/")
 	cc.CABundle = webhooktest.NewAuthority(t).PEM()
-	if _, err := newClient(t, pool, cc).Post(context.Background(), [][]byte{review}, 10*time.Second); err == nil {
+	if _, err := newClient(t, pool, cc).Post(context.Background(), review, 10*time.Second); err == nil {
 		t.Error("a server was trusted that the caBundle doesn't prove")
 	}
 	cc.CABundle = nil // the system's
-	if _, err := newClient(t, pool, cc).Post(context.Background(), [][]byte{review}, 10*time.Second); err == nil {
+	if _, err := newClient(t, pool, cc).Post(context.Background(), review, 10*time.Second); err == nil {
 		t.Error("a server was trusted that the system's authorities don't prove")
 	}
 }
@@ -277,7 +277,7 @@ func TestGivenUpCallsLeaveNothing(t *testing.T) {
 			const calls = 100
 			for range calls {
 				go func() {
-					_, err := client.Post(ctx, [][]byte{review}, 30*time.Second)
+					_, err := client.Post(ctx, review, 30*time.Second)
 					failed <- err
 				}()
 			}

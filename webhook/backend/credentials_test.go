@@ -133,7 +133,7 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 		for _, client := range []*backend.Client{
 			newClient(t, pool, server.ClientConfig("/")), newClient(t, pool, refused), newClient(t, pool, other), newClient(t, pool, reference(nil, nil, nil)),
 		} {
-			_, err := client.Post(context.Background(), [][]byte{review}, 20*time.Second)
+			_, err := client.Post(context.Background(), review, 20*time.Second)
 			if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "czNjcmV0") {
 				t.Errorf("error %v", err)
 			}

@@ -110,12 +110,12 @@ func TestConnectionFaultsInUpstreamsWords(t *testing.T) {
 func TestClientCertificateWanted(t *testing.T) {
 	leakFree(t)
 	server := webhooktest.New(t, webhooktest.Allow(), webhooktest.WantClientCertificate())
-	_, err := clientOf(t, server).Post(context.Background(), [][]byte{review}, 20*time.Second)
+	_, err := clientOf(t, server).Post(context.Background(), review, 20*time.Second)
 	if want := `Post "` + server.URL("/") + `?timeout=20s": remote error: tls: certificate required`; message(err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
 	}
 	server = webhooktest.New(t, webhooktest.Allow(), webhooktest.WantClientCertificate(), webhooktest.HTTP1())
-	if _, err := clientOf(t, server).Post(context.Background(), [][]byte{review}, 20*time.Second); err == nil {
+	if _, err := clientOf(t, server).Post(context.Background(), review, 20*time.Second); err == nil {
 		t.Error("no error")
 	}
 }
@@ -129,7 +129,7 @@ func compare(t *testing.T, url string, caBundle []byte, want string, code int) {
 	if strings.HasSuffix(want, "deadline exceeded") {
 		timeout = 2 * time.Second // long enough for all but what is to run into it
 	}
-	_, err := client.Post(context.Background(), [][]byte{review}, timeout)
+	_, err := client.Post(context.Background(), review, timeout)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -163,7 +163,7 @@ func TestRedirect(t *testing.T) {
 	leakFree(t)
 	target := webhooktest.New(t, webhooktest.Allow())
 	server := webhooktest.New(t, webhooktest.Redirect(target.URL("/")), webhooktest.WithAuthority(target.Authority))
-	_, err := clientOf(t, server).Post(context.Background(), [][]byte{review}, 10*time.Second)
+	_, err := clientOf(t, server).Post(context.Background(), review, 10*time.Second)
 	if want := "the server responded with the status code 307 but did not return more information"; message(err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
 	}
@@ -201,7 +201,7 @@ func TestTooLarge(t *testing.T) {
 				client := clientOf(t, server)
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				_, err := client.Post(context.Background(), [][]byte{review}, 30*time.Second)
+				_, err := client.Post(context.Background(), review, 30*time.Second)
 				runtime.ReadMemStats(&after)
 				if message(err) != test.want && !strings.HasPrefix(message(err), strings.TrimSuffix(test.want, `("unknown") has prevented the request from succeeding`)) {
 					t.Errorf("error %q, want %q", message(err), test.want)
@@ -243,11 +243,11 @@ func TestOwnDeadlineWhileDialing(t *testing.T) {
 	patient, giveUp := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
-		_, err := client.Post(patient, [][]byte{review}, 0)
+		_, err := client.Post(patient, review, 0)
 		ended <- err
 	}()
 	began := time.Now()
-	_, err := client.Post(context.Background(), [][]byte{review}, 100*time.Millisecond)
+	_, err := client.Post(context.Background(), review, 100*time.Millisecond)
 	if !strings.HasSuffix(message(err), ": context deadline exceeded") {
 		t.Errorf("error %q", message(err))
 	}
@@ -284,7 +284,7 @@ func TestClosingInHandshake(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	url := "https://" + listener.Addr().String()
 	cc := admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: webhooktest.NewAuthority(t).PEM()}
-	_, err = newClient(t, newPool(t, backend.Config{}), cc).Post(context.Background(), [][]byte{review}, 10*time.Second)
+	_, err = newClient(t, newPool(t, backend.Config{}), cc).Post(context.Background(), review, 10*time.Second)
 	if m := message(err); !strings.HasSuffix(m, ": EOF") && !strings.HasSuffix(m, "connection reset by peer") {
 		t.Errorf("error %q", m)
 	}

@@ -18,8 +18,8 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// review is the least that webhooktest's handlers answer.
-var review = []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`)
+// review is the least that webhooktest's handlers answer, in two parts.
+var review = [][]byte{[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",`), []byte(`"request":{"uid":"1"}}`)}
 
 func newPool(t testing.TB, config backend.Config) *backend.Pool {
 	t.Helper()
@@ -48,7 +48,7 @@ func clientOf(t testing.TB, server *webhooktest.Server) *backend.Client {
 
 func post(t testing.TB, client *backend.Client) {
 	t.Helper()
-	if _, err := client.Post(context.Background(), [][]byte{review}, 10*time.Second); err != nil {
+	if _, err := client.Post(context.Background(), review, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,7 +72,7 @@ func parallel(clients []*backend.Client, n int) error {
 	for i := range n {
 		wg.Go(func() {
 			<-start
-			_, errs[i] = clients[i%len(clients)].Post(context.Background(), [][]byte{review}, 30*time.Second)
+			_, errs[i] = clients[i%len(clients)].Post(context.Background(), review, 30*time.Second)
 		})
 	}
 	close(start)

@@ -71,7 +71,7 @@ func TestRequest(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = io.WriteString(w, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{}}`)
 			}), options...)
-			answer, err := newClient(t, newPool(t, backend.Config{}), server.ClientConfig("/validate/")).Post(context.Background(), [][]byte{review}, 10*time.Second)
+			answer, err := newClient(t, newPool(t, backend.Config{}), server.ClientConfig("/validate/")).Post(context.Background(), review, 10*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestTimeoutIsTold(t *testing.T) {
 		if test.deadline > 0 {
 			ctx, cancel = context.WithTimeout(ctx, test.deadline)
 		}
-		if _, err := client.Post(ctx, [][]byte{review}, test.timeout); err != nil {
+		if _, err := client.Post(ctx, review, test.timeout); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -172,7 +172,7 @@ func TestRetryAfter(t *testing.T) {
 				}
 				webhooktest.Allow().ServeHTTP(w, r)
 			}))
-			_, err := clientOf(t, server).Post(context.Background(), [][]byte{review}, 20*time.Second)
+			_, err := clientOf(t, server).Post(context.Background(), review, 20*time.Second)
 			if got := message(err); got != test.err {
 				t.Errorf("error %q, want %q", got, test.err)
 			}
@@ -229,7 +229,7 @@ func FuzzClient(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if _, err := client.Post(ended, [][]byte{review}, time.Second); err == nil {
+			if _, err := client.Post(ended, review, time.Second); err == nil {
 				t.Errorf("a call that was given up before it began has succeeded")
 			}
 		}

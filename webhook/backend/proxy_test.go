@@ -77,8 +77,8 @@ func TestProxy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		review := []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`)
-		if _, err := client.Post(context.Background(), [][]byte{review}, 20*time.Second); err != nil {
+		review := [][]byte{[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`)}
+		if _, err := client.Post(context.Background(), review, 20*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if asked.Load() != test.want {

@@ -132,7 +132,7 @@ func TestServiceReference(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := newClient(t, newPool(t, newCluster(t, test.cluster...).config(t)), reference(server.Authority.PEM(), test.port, test.path))
-			_, err := client.Post(context.Background(), [][]byte{review}, 20*time.Second)
+			_, err := client.Post(context.Background(), review, 20*time.Second)
 			if test.contains != "" {
 				if err == nil || !strings.Contains(err.Error(), test.contains) {
 					t.Errorf("error %v, want %q", err, test.contains)
@@ -217,7 +217,7 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 	server.SetHandler(webhooktest.Status(500, "text/plain", "boom"))
-	if _, err := newClient(t, pool, admissionregistrationv1.WebhookClientConfig{Service: service}).Post(context.Background(), [][]byte{review}, time.Second*20); statusCode(err) != 500 {
+	if _, err := newClient(t, pool, admissionregistrationv1.WebhookClientConfig{Service: service}).Post(context.Background(), review, time.Second*20); statusCode(err) != 500 {
 		t.Errorf("error %v", err)
 	}
 	var none *rest.RESTClient

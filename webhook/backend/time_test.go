@@ -169,9 +169,12 @@ func (m *memory) count() int {
 	return len(m.handshakes)
 }
 
+// anything is a body that nobody reads.
+var anything = [][]byte{[]byte("{}")}
+
 func mustPost(t *testing.T, client *Client) {
 	t.Helper()
-	if _, err := client.Post(context.Background(), [][]byte{[]byte("{}")}, maxTimeout); err != nil {
+	if _, err := client.Post(context.Background(), anything, maxTimeout); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -208,7 +211,7 @@ func TestLostBackendIsNoticed(t *testing.T) {
 		began := time.Now()
 		for {
 			// A call is under way when the connection is given up: no deadline is at a full second.
-			_, err := client.Post(context.Background(), [][]byte{[]byte("{}")}, 1300*time.Millisecond)
+			_, err := client.Post(context.Background(), anything, 1300*time.Millisecond)
 			if err == nil {
 				t.Fatal("a lost call was answered")
 			}
@@ -233,13 +236,13 @@ func TestHangingHandshake(t *testing.T) {
 		m := newMemory(t)
 		client := m.client(t, "/", "")
 		m.lost.Store(true)
-		_, err := client.Post(context.Background(), [][]byte{[]byte("{}")}, maxTimeout)
+		_, err := client.Post(context.Background(), anything, maxTimeout)
 		if err == nil || !strings.HasSuffix(err.Error(), ": net/http: TLS handshake timeout") {
 			t.Errorf("error %v", err)
 		}
 		for range 3 { // each begins anew
 			began := time.Now()
-			if _, err := client.Post(context.Background(), [][]byte{[]byte("{}")}, time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := client.Post(context.Background(), anything, time.Second); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v", err)
 			}
 			if took := time.Since(began); took != time.Second {
@@ -272,12 +275,12 @@ func TestBackendThatIsBack(t *testing.T) {
 		out.Store(true)
 		var calls sync.WaitGroup
 		for range 32 {
-			calls.Go(func() { _, _ = client.Post(context.Background(), [][]byte{[]byte("{}")}, 10*time.Second) })
+			calls.Go(func() { _, _ = client.Post(context.Background(), anything, 10*time.Second) })
 			time.Sleep(500 * time.Millisecond)
 		}
 		out.Store(false)
 		time.Sleep(freshDial)
-		if _, err := client.Post(context.Background(), [][]byte{[]byte("{}")}, time.Second); err != nil {
+		if _, err := client.Post(context.Background(), anything, time.Second); err != nil {
 			t.Error(err)
 		}
 		calls.Wait()
@@ -363,7 +366,7 @@ func TestClientCertificateRotated(t *testing.T) {
 				time.Sleep(certificateInterval - 10*time.Second)
 				answered := make(chan error)
 				go func() {
-					_, err := slow.Post(context.Background(), [][]byte{[]byte("{}")}, maxTimeout)
+					_, err := slow.Post(context.Background(), anything, maxTimeout)
 					answered <- err
 				}()
 				synctest.Wait()
@@ -416,7 +419,7 @@ func TestClientCertificateRotatedInHandshake(t *testing.T) {
 		time.Sleep(certificateInterval - time.Second)
 		var calls sync.WaitGroup
 		call := func() {
-			if _, err := client.Post(context.Background(), [][]byte{[]byte("{}")}, maxTimeout); err != nil {
+			if _, err := client.Post(context.Background(), anything, maxTimeout); err != nil {
 				t.Error(err)
 			}
 		}
