@@ -103,7 +103,7 @@ func TestCachedPodsAreMeasuredAgain(t *testing.T) {
 			return pods.Update(ended)
 		},
 		"its time is over": func(cache.Indexer) error {
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // on the bubble's clock
 			return nil
 		},
 		"it is deleted": func(pods cache.Indexer) error { return pods.Delete(podIn("demo", "a")) },

@@ -155,8 +155,8 @@ func (l *quotaList) without(key string) *quotaList {
 	return &quotaList{revision: l.revision, entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
 }
 
-// after is the state once the moved quotas have been written, and the writes that make it so, with room for one more.
-func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(*quotaEntry) error) (*quotaList, []clientv3.Op, error) {
+// after is the state once the moved quotas have been written to their store, and the writes that make it so, with room for one more.
+func (l *quotaList) after(ctx context.Context, s *accounted, moved []*corev1.ResourceQuota) (*quotaList, []clientv3.Op, error) {
 	if len(moved) == 0 {
 		return l, nil, nil
 	}
@@ -166,7 +166,7 @@ func (l *quotaList) after(moved []*corev1.ResourceQuota, encode func(*quotaEntry
 		i := slices.IndexFunc(next.entries, func(e quotaEntry) bool { return e.quota.UID == q.UID })
 		entry := &next.entries[i]
 		entry.quota, entry.revision = q, 0
-		if err := encode(entry); err != nil {
+		if err := s.encode(ctx, entry); err != nil {
 			return nil, nil, err
 		}
 		writes = append(writes, entry.put())

@@ -154,7 +154,8 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 	return err
 }
 
-// encode sets e.data to what is stored of e.quota. It goes by the entry's template, which is right as long as nothing but usage changes.
+// encode sets e.data to what is stored of e.quota. It goes by the entry's template, if it has one, or makes it one: an entry that
+// has one is changed by Change.Apply or Admit only, which change nothing but the usage of a quota that has moved before.
 func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
 	var plain []byte
 	var err error
@@ -168,11 +169,6 @@ func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
 	}
 	e.data, err = s.transformer.TransformToStorage(ctx, plain, value.DefaultContext(e.key))
 	return err
-}
-
-// encoder is encode of a list's entries.
-func (s *accounted) encoder(ctx context.Context) func(*quotaEntry) error {
-	return func(e *quotaEntry) error { return s.encode(ctx, e) }
 }
 
 // restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is stored, as long as that stays right: what is sent

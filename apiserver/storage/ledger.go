@@ -232,7 +232,7 @@ func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *wr
 		return nil, nil, refusal, nil
 	}
 	s, prefix := l.quotas(namespace)
-	next, operations, err := a.tip.after(moved, s.encoder(ctx))
+	next, operations, err := a.tip.after(ctx, s, moved)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -327,7 +327,7 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 		if refusal != nil {
 			return outcome{}, w.enforced.Refuse(refusal)
 		}
-		_, writes, err := others.after(moved, s.encoder(ctx))
+		_, writes, err := others.after(ctx, s, moved)
 		if err != nil {
 			return outcome{}, err
 		}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,5 +86,30 @@ func TestNoTemplate(t *testing.T) {
 		if newTemplate(q, data[:i]) != nil {
 			t.Errorf("there is a template of the first %d of %d bytes", i, len(data))
 		}
+	}
+}
+
+// Write after write, the quota is stored as the codec would store it: the first one by it, the others by its template.
+func TestQuotaIsStoredAsByTheCodec(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	stored := newQuota("pods", "9", "0")
+	stored.Status.Hard["pods"] = resource.MustParse("5") // the limit was raised since
+	stored.Annotations = map[string]string{"a": "b"}
+	s.put(quotaResource, stored)
+	for i := range 3 {
+		if _, err := a.write(podResource, nil, newPod(fmt.Sprint(i)), 0); err != nil {
+			t.Fatal(err)
+		}
+		want := stored.DeepCopy()
+		want.Status.Hard, want.Status.Used = want.Spec.Hard, corev1.ResourceList{"pods": *resource.NewQuantity(int64(i+1), resource.DecimalSI)}
+		got, err := s.kv.Get(t.Context(), keyOf(quotaResource, "q"))
+		if err != nil || len(got.Kvs) != 1 || !bytes.Equal(got.Kvs[0].Value, s.encode(want)) {
+			t.Fatalf("after %d pods: %v, %v\nwant %q", i+1, got, err, s.encode(want))
+		}
+	}
+	tip := a.account("demo").tip
+	if tip == nil || tip.entries[0].template == nil {
+		t.Error("there is no template")
 	}
 }
