@@ -1,5 +1,6 @@
-// Package apis holds the API types that Kubernetes no longer carries, in the versions in which it last served them. Go types, JSON
-// names, defaults and models are written to be what manifests and clients of those days expect.
+// Package apis holds the API types that Kubernetes no longer carries, in the versions in which it
+// last served them. Go types, JSON names, defaults and models are written to be what manifests and
+// clients of those days expect.
 //
 //   - admissionregistration/v1alpha1: InitializerConfiguration, served by Kubernetes until 1.13
 //   - policy/v1beta1: PodSecurityPolicy, served by Kubernetes until 1.24
@@ -7,9 +8,11 @@
 //   - openapi: what they look like in OpenAPI
 //   - initializers: what else there was to initializers than a kind
 //
-// The types are a library of k8s.io/api's size: the API server serves them (package apiserver/removed), the plugins of the same names read them.
+// The types are a library of k8s.io/api's size: the API server serves them (package
+// apiserver/removed), the plugins of the same names read them.
 //
-// What is generated is generated from the types by the tools of the Kubernetes version that go.mod requires:
+// What is generated is generated from the types by the tools of the Kubernetes version that go.mod
+// requires:
 //
 //	go generate ./apis
 package apis

@@ -34,9 +34,11 @@ const (
 	bootstrapTimeout     = 30 * time.Second
 )
 
-var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, metav1.NamespaceDefault, corev1.NamespaceNodeLease}
+var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, metav1.NamespaceDefault,
+	corev1.NamespaceNodeLease}
 
-// bootstrapHook makes what a cluster has from its first moment on. The server is not ready before it is done.
+// bootstrapHook makes what a cluster has from its first moment on. The server is not ready before
+// it is done.
 func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 	config := rest.CopyConfig(hook.LoopbackClientConfig)
 	config.QPS = -1
@@ -44,7 +46,8 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 	if err != nil {
 		return err
 	}
-	// Role bindings' namespaces are made first: reconciling a binding would make them too, and collide.
+	// Role bindings' namespaces are made first: reconciling a binding would make them too, and
+	// collide.
 	if err := inParallel(hook, namespaceTasks(client)); err != nil {
 		return err
 	}
@@ -93,7 +96,8 @@ func namespaceTasks(client kubernetes.Interface) []task {
 			if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				return err
 			}
-			_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			_, err := client.CoreV1().Namespaces().Create(ctx,
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 			return err
 		}})
 	}
@@ -142,8 +146,9 @@ func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
 	}}
 }
 
-// rbacTasks bring Kubernetes' default roles and bindings to what this version grants: missing ones are made, missing
-// rules and subjects added, except where an object says rbac.authorization.kubernetes.io/autoupdate=false.
+// rbacTasks bring Kubernetes' default roles and bindings to what this version grants: missing ones
+// are made, missing rules and subjects added, except where an object says
+// rbac.authorization.kubernetes.io/autoupdate=false.
 func rbacTasks(client kubernetes.Interface) []task {
 	var tasks []task
 	role := func(object string, owner reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
@@ -161,7 +166,8 @@ func rbacTasks(client kubernetes.Interface) []task {
 				reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()})
 		}
 	}
-	for _, bindings := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()} {
+	for _, bindings := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(),
+		bootstrappolicy.ControllerRoleBindings()} {
 		for _, b := range bindings {
 			binding("clusterrolebinding "+b.Name, reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &b},
 				reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()})
@@ -190,10 +196,12 @@ func (c *config) securePort() int {
 	return c.options.SecureServing.BindPort
 }
 
-// bootstrapAdmission lets pass what the server itself writes until it is ready, and hands everything else to the chain.
+// bootstrapAdmission lets pass what the server itself writes until it is ready, and hands
+// everything else to the chain.
 //
-// A server must come up whatever its chain is, with AlwaysDeny on or a webhook that is down; kube-apiserver does not. The exemption
-// ends with the start: later on, what the server does for itself or for a plugin is admitted like everybody's writes.
+// A server must come up whatever its chain is, with AlwaysDeny on or a webhook that is down;
+// kube-apiserver does not. The exemption ends with the start: later on, what the server does for
+// itself or for a plugin is admitted like everybody's writes.
 type bootstrapAdmission struct {
 	chain admission.Interface
 	ready atomic.Bool

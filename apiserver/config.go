@@ -50,8 +50,8 @@ import (
 // informerResync is kube-apiserver's.
 const informerResync = 10 * time.Minute
 
-// config is what the three servers of the delegation chain (custom resources, Kubernetes' own kinds, aggregated APIs)
-// are made from.
+// config is what the three servers of the delegation chain (custom resources, Kubernetes' own
+// kinds, aggregated APIs) are made from.
 type config struct {
 	options *Options
 	backend *storage.Backend
@@ -69,8 +69,8 @@ type config struct {
 	removed         []schema.GroupVersionResource
 }
 
-// newConfig makes the configuration that the servers share, all but admission, which is built from it. ctx bounds what
-// it starts.
+// newConfig makes the configuration that the servers share, all but admission, which is built from
+// it. ctx bounds what it starts.
 func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready <-chan struct{}) (*config, error) {
 	capabilities.Setup(o.AllowPrivileged, 0)
 	serviceaccount.RegisterMetrics()
@@ -90,7 +90,8 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready 
 	if c.client, err = kubernetes.NewForConfig(g.LoopbackClientConfig); err != nil {
 		return nil, err
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, informerResync, informers.WithTransform(withoutManagedFields))
+	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, informerResync,
+		informers.WithTransform(withoutManagedFields))
 	if err := o.Features.ApplyTo(g, c.client, c.informers); err != nil {
 		return nil, err
 	}
@@ -135,7 +136,8 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready 
 	return c, c.applyServiceResolver()
 }
 
-// applyServing takes the listener and lets the server call itself, over TLS with a certificate of its own authority.
+// applyServing takes the listener and lets the server call itself, over TLS with a certificate of
+// its own authority.
 func (c *config) applyServing() error {
 	g := c.generic
 	if err := c.options.SecureServing.ApplyTo(&g.SecureServing); err != nil {
@@ -146,12 +148,15 @@ func (c *config) applyServing() error {
 	if err != nil {
 		return err
 	}
-	cert, err := dynamiccertificates.NewStaticSNICertKeyContent("loopback", certPEM, keyPEM, server.LoopbackClientServerNameOverride)
+	cert, err := dynamiccertificates.NewStaticSNICertKeyContent("loopback", certPEM, keyPEM,
+		server.LoopbackClientServerNameOverride)
 	if err != nil {
 		return err
 	}
-	g.SecureServing.SNICerts = append([]dynamiccertificates.SNICertKeyContentProvider{cert}, g.SecureServing.SNICerts...)
-	g.LoopbackClientConfig, err = g.SecureServing.NewLoopbackClientConfig(uuid.NewString(), c.options.authority.CertPEM())
+	g.SecureServing.SNICerts = append([]dynamiccertificates.SNICertKeyContentProvider{cert},
+		g.SecureServing.SNICerts...)
+	g.LoopbackClientConfig,
+		err = g.SecureServing.NewLoopbackClientConfig(uuid.NewString(), c.options.authority.CertPEM())
 	if err != nil {
 		return err
 	}
@@ -161,12 +166,14 @@ func (c *config) applyServing() error {
 }
 
 func (c *config) applyOpenAPI() {
-	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-		all := generatedopenapi.GetOpenAPIDefinitions(ref)
-		maps.Copy(all, removedopenapi.Definitions(ref))
-		return all
-	})
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, removed.Versions)
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(
+		func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+			all := generatedopenapi.GetOpenAPIDefinitions(ref)
+			maps.Copy(all, removedopenapi.Definitions(ref))
+			return all
+		})
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
+		aggregatorscheme.Scheme, removed.Versions)
 	c.generic.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, namer)
 	c.generic.OpenAPIConfig.Info.Title = "Kubernetes"
 	c.generic.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, namer)
@@ -235,11 +242,12 @@ func (c *config) simpleStorage(generic *server.Config, codec runtime.Codec, vers
 	return nil
 }
 
-// applyAuthentication trusts, besides what the options say, client certificates of the server's own authority: the
-// administrator's must work whatever --client-ca-file is.
+// applyAuthentication trusts, besides what the options say, client certificates of the server's own
+// authority: the administrator's must work whatever --client-ca-file is.
 func (c *config) applyAuthentication(ctx context.Context) error {
 	o, g := c.options, c.generic
-	if err := o.Authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config, c.client, c.informers, g.APIServerID); err != nil {
+	if err := o.Authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config,
+		c.client, c.informers, g.APIServerID); err != nil {
 		return err
 	}
 	own, err := dynamiccertificates.NewStaticCAContent("gatehouse-ca", o.authority.CertPEM())
@@ -256,7 +264,8 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 		return err
 	}
 	g.Authentication.Authenticator = union.New(
-		authenticatedgroup.NewAuthenticatedGroupAdder(x509request.NewDynamic(own.VerifyOptions, x509request.CommonNameUserConversion)),
+		authenticatedgroup.NewAuthenticatedGroupAdder(x509request.NewDynamic(own.VerifyOptions,
+			x509request.CommonNameUserConversion)),
 		g.Authentication.Authenticator,
 	)
 	authn, err := o.Authentication.ToAuthenticationConfig()
@@ -276,8 +285,8 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 	return nil
 }
 
-// applyServiceResolver finds Services for aggregated APIs and conversion webhooks by their cluster IPs, and the
-// kubernetes Service in this process.
+// applyServiceResolver finds Services for aggregated APIs and conversion webhooks by their cluster
+// IPs, and the kubernetes Service in this process.
 func (c *config) applyServiceResolver() error {
 	loopback, err := url.Parse(c.generic.LoopbackClientConfig.Host)
 	if err != nil {
@@ -293,8 +302,8 @@ func (c *config) applyServiceResolver() error {
 	return nil
 }
 
-// defaultResources are the groups and versions that kube-apiserver serves by default, and the removed
-// workload versions, known but off.
+// defaultResources are the groups and versions that kube-apiserver serves by default, and the
+// removed workload versions, known but off.
 func defaultResources() *serverstorage.ResourceConfig {
 	resources := controlplane.DefaultAPIResourceConfigSource()
 	resources.DisableVersions(legacyWorkloadVersions...)
@@ -309,7 +318,8 @@ func withoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// withQuotaHolder gives every write the place in which the ResourceQuota plugin leaves what storage is to charge.
+// withQuotaHolder gives every write the place in which the ResourceQuota plugin leaves what storage
+// is to charge.
 func withQuotaHolder(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {

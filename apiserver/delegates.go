@@ -31,7 +31,8 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
-// delegate is the shared configuration for one more server of the chain, which must not run the first one's hooks again.
+// delegate is the shared configuration for one more server of the chain, which must not run the
+// first one's hooks again.
 func (c *config) delegate() server.Config {
 	generic := *c.generic
 	generic.PostStartHooks = map[string]server.PostStartHookConfigEntry{}
@@ -43,22 +44,28 @@ func (c *config) delegate() server.Config {
 func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.CustomResourceDefinitions, error) {
 	generic := c.delegate()
 	codec := extensionsserver.Codecs.LegacyCodec(extensionsv1beta1.SchemeGroupVersion, extensionsv1.SchemeGroupVersion)
-	versioner := runtime.NewMultiGroupVersioner(extensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: extensionsv1beta1.GroupName})
+	versioner := runtime.NewMultiGroupVersioner(extensionsv1beta1.SchemeGroupVersion,
+		schema.GroupKind{Group: extensionsv1beta1.GroupName})
 	if err := c.simpleStorage(&generic, codec, versioner); err != nil {
 		return nil, err
 	}
-	if err := c.options.APIEnablement.ApplyTo(&generic, extensionsserver.DefaultAPIResourceConfigSource(), extensionsserver.Scheme); err != nil {
+	if err := c.options.APIEnablement.ApplyTo(&generic, extensionsserver.DefaultAPIResourceConfigSource(),
+		extensionsserver.Scheme); err != nil {
 		return nil, err
 	}
-	c.customResources = generic.MergedResourceConfig.ResourceEnabled(extensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	stores := extensionsoptions.NewCRDRESTOptionsGetter(*c.options.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker)
+	c.customResources = generic.MergedResourceConfig.ResourceEnabled(
+		extensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	stores := extensionsoptions.NewCRDRESTOptionsGetter(*c.options.Etcd, generic.ResourceTransformers,
+		generic.StorageObjectCountTracker)
 	config := extensionsserver.Config{
 		GenericConfig: &server.RecommendedConfig{Config: generic, SharedInformerFactory: c.informers},
 		ExtraConfig: extensionsserver.ExtraConfig{
-			CRDRESTOptionsGetter: c.restOptions(stores, func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
-			MasterCount:          1,
-			AuthResolverWrapper:  webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil, c.generic.LoopbackClientConfig, c.generic.TracerProvider),
-			ServiceResolver:      c.serviceResolver,
+			CRDRESTOptionsGetter: c.restOptions(stores,
+				func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
+			MasterCount: 1,
+			AuthResolverWrapper: webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil,
+				c.generic.LoopbackClientConfig, c.generic.TracerProvider),
+			ServiceResolver: c.serviceResolver,
 		},
 	}
 	return config.Complete().New(next)
@@ -98,7 +105,8 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 	}{
 		{"gatehouse/bootstrap", c.bootstrapHook},
 		{"start-system-namespaces-controller", func(hook server.PostStartHookContext) error {
-			go systemnamespaces.NewController(systemNamespaces, c.client, c.informers.Core().V1().Namespaces()).Run(hook.Done())
+			go systemnamespaces.NewController(systemNamespaces, c.client,
+				c.informers.Core().V1().Namespaces()).Run(hook.Done())
 			return nil
 		}},
 		{"start-kubernetes-service-cidr-controller", func(hook server.PostStartHookContext) error {
@@ -149,8 +157,8 @@ func (c *config) publishAuthentication(hook server.PostStartHookContext) error {
 	return nil
 }
 
-// addEndpointsHook makes the server one of the endpoints of the kubernetes Service while it is ready. Several servers
-// over one etcd know of each other by leases in it.
+// addEndpointsHook makes the server one of the endpoints of the kubernetes Service while it is
+// ready. Several servers over one etcd know of each other by leases in it.
 func (c *config) addEndpointsHook(s *server.GenericAPIServer) error {
 	config, err := c.storageFactory.NewConfig(api.Resource("apiServerIPInfo"), &api.Endpoints{})
 	if err != nil {
@@ -169,12 +177,13 @@ func (c *config) addEndpointsHook(s *server.GenericAPIServer) error {
 		return err
 	}
 	controller := kubernetesservice.New(kubernetesservice.Config{
-		PublicIP:           c.generic.PublicAddress,
-		EndpointReconciler: reconcilers.NewLeaseEndpointReconciler(reconcilers.NewEndpointsAdapter(endpoints, slices), leases),
-		EndpointInterval:   controlplane.DefaultEndpointReconcilerInterval,
-		ServiceIP:          c.options.apiServiceIP,
-		ServicePort:        443,
-		PublicServicePort:  c.securePort(),
+		PublicIP: c.generic.PublicAddress,
+		EndpointReconciler: reconcilers.NewLeaseEndpointReconciler(reconcilers.NewEndpointsAdapter(endpoints, slices),
+			leases),
+		EndpointInterval:  controlplane.DefaultEndpointReconcilerInterval,
+		ServiceIP:         c.options.apiServiceIP,
+		ServicePort:       443,
+		PublicServicePort: c.securePort(),
 	}, c.client, c.informers.Core().V1().Services())
 	err = s.AddPostStartHook("bootstrap-controller", func(hook server.PostStartHookContext) error {
 		controller.Start(hook.Done())
@@ -189,17 +198,21 @@ func (c *config) addEndpointsHook(s *server.GenericAPIServer) error {
 	})
 }
 
-// newAggregator makes the outermost server: it serves APIServices, passes on what other API servers serve, and merges
-// everybody's discovery and OpenAPI.
-func (c *config) newAggregator(kubernetes *server.GenericAPIServer, extensions *extensionsserver.CustomResourceDefinitions) (*aggregatorserver.APIAggregator, error) {
+// newAggregator makes the outermost server: it serves APIServices, passes on what other API servers
+// serve, and merges everybody's discovery and OpenAPI.
+func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
+	extensions *extensionsserver.CustomResourceDefinitions) (*aggregatorserver.APIAggregator, error) {
 	generic := c.delegate()
 	generic.SkipOpenAPIInstallation = true // the aggregator merges the others'
-	codec := aggregatorscheme.Codecs.LegacyCodec(aggregationv1.SchemeGroupVersion, aggregationv1beta1.SchemeGroupVersion)
-	versioner := runtime.NewMultiGroupVersioner(aggregationv1.SchemeGroupVersion, schema.GroupKind{Group: aggregationv1beta1.GroupName})
+	codec := aggregatorscheme.Codecs.LegacyCodec(aggregationv1.SchemeGroupVersion,
+		aggregationv1beta1.SchemeGroupVersion)
+	versioner := runtime.NewMultiGroupVersioner(aggregationv1.SchemeGroupVersion,
+		schema.GroupKind{Group: aggregationv1beta1.GroupName})
 	if err := c.simpleStorage(&generic, codec, versioner); err != nil {
 		return nil, err
 	}
-	if err := c.options.APIEnablement.ApplyTo(&generic, aggregatorserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme); err != nil {
+	if err := c.options.APIEnablement.ApplyTo(&generic, aggregatorserver.DefaultAPIResourceConfigSource(),
+		aggregatorscheme.Scheme); err != nil {
 		return nil, err
 	}
 	config := &aggregatorserver.Config{
@@ -216,13 +229,15 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer, extensions *
 		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), c.customResources, groupPriorities())
 }
 
-// groupPriorities order groups and versions in discovery, and so decide which one a client takes that names
-// neither. The figures are kube-apiserver's; a group that is missing here would get no APIService.
+// groupPriorities order groups and versions in discovery, and so decide which one a client takes
+// that names neither. The figures are kube-apiserver's; a group that is missing here would get no
+// APIService.
 func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
 	priorities := controlplaneapiserver.DefaultGenericAPIServicePriorities()
 	add := func(group string, priority int32, versions map[string]int32) {
 		for version, order := range versions {
-			priorities[schema.GroupVersion{Group: group, Version: version}] = controlplaneapiserver.APIServicePriority{Group: priority, Version: order}
+			priorities[schema.GroupVersion{Group: group,
+				Version: version}] = controlplaneapiserver.APIServicePriority{Group: priority, Version: order}
 		}
 	}
 	add("extensions", 17900, map[string]int32{"v1beta1": 1})

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// lockDir makes the calling process the only user of dir, which is created where it doesn't exist, for as long as the file
-// it returns is open.
+// lockDir makes the calling process the only user of dir, which is created where it doesn't exist,
+// for as long as the file it returns is open.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s can't be created: %w", dir, err)
@@ -25,7 +25,8 @@ func lockDir(dir string) (*os.File, error) {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			owner, _ := io.ReadAll(io.LimitReader(f, 32))
-			return nil, fmt.Errorf("data directory %s is in use by process %s: stop it, or choose another --data-dir", dir, strings.TrimSpace(string(owner)))
+			return nil, fmt.Errorf("data directory %s is in use by process %s: stop it, or choose another --data-dir",
+				dir, strings.TrimSpace(string(owner)))
 		}
 		return nil, fmt.Errorf("data directory %s can't be locked: %w", dir, err)
 	}

@@ -13,16 +13,19 @@ import (
 )
 
 const (
-	// mapperReset is how often kinds are looked up anew whether or not one was missed. The figure is kube-apiserver's.
+	// mapperReset is how often kinds are looked up anew whether or not one was missed. The figure
+	// is kube-apiserver's.
 	mapperReset = 30 * time.Second
-	// mapperRetry is how long a kind that wasn't found is taken not to be served without asking again.
+	// mapperRetry is how long a kind that wasn't found is taken not to be served without asking
+	// again.
 	mapperRetry = time.Second
 )
 
-// newMapper makes what tells plugins which resource a kind is of. It finds a new custom resource as soon as discovery shows it; kube-apiserver's takes up to
-// mapperReset.
+// newMapper makes what tells plugins which resource a kind is of. It finds a new custom resource as
+// soon as discovery shows it; kube-apiserver's takes up to mapperReset.
 func newMapper(client discovery.DiscoveryInterface) *restmapper.DeferredDiscoveryRESTMapper {
-	return restmapper.NewDeferredDiscoveryRESTMapper(&kinds{CachedDiscoveryInterface: cacheddiscovery.NewMemCacheClient(client)})
+	return restmapper.NewDeferredDiscoveryRESTMapper(
+		&kinds{CachedDiscoveryInterface: cacheddiscovery.NewMemCacheClient(client)})
 }
 
 // addMapperHook forgets now and then what is served, since a kind that was found may have gone.
@@ -33,7 +36,8 @@ func (c *config) addMapperHook(mapper *restmapper.DeferredDiscoveryRESTMapper) e
 	})
 }
 
-// kinds is a cache that says itself that it isn't fresh any more. The mapper asks it that when it doesn't know a kind; the library's would always say yes.
+// kinds is a cache that says itself that it isn't fresh any more. The mapper asks it that when it
+// doesn't know a kind; the library's would always say yes.
 type kinds struct {
 	discovery.CachedDiscoveryInterface
 	mu    sync.Mutex

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// A kind is found once it is served, without a reset. Who asks for what isn't there makes the server look it up once a second.
+// A kind is found once it is served, without a reset. Who asks for what isn't there makes the
+// server look it up once a second.
 func TestMapperFindsNewKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

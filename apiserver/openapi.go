@@ -26,15 +26,17 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// What Kubernetes' own kinds look like in OpenAPI is described when somebody asks for it first. The library describes everything
-// while the server starts, which takes as long as all the rest of a start and tens of megabytes; most servers that a test starts
-// are never asked.
+// What Kubernetes' own kinds look like in OpenAPI is described when somebody asks for it first. The
+// library describes everything while the server starts, which takes as long as all the rest of a
+// start and tens of megabytes; most servers that a test starts are never asked.
 //
-// The one thing that must be known at once is the hash by which the index of /openapi/v3 tells clients that their
-// copy of a document is still good. The library's is that of the document. This one is that of all the document is made from: the
-// program, its features, and the routes of the group.
+// The one thing that must be known at once is the hash by which the index of /openapi/v3 tells
+// clients that their copy of a document is still good. The library's is that of the document. This
+// one is that of all the document is made from: the program, its features, and the routes of the
+// group.
 
-// installOpenAPI makes s serve /openapi/v2 and /openapi/v3 for all that its container serves by now.
+// installOpenAPI makes s serve /openapi/v2 and /openapi/v3 for all that its container serves by
+// now.
 func (c *config) installOpenAPI(s *server.GenericAPIServer, v2 *common.Config, v3 *common.OpenAPIV3Config) error {
 	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
 	lazy := cached.Once(cached.Func(func() (*spec.Swagger, string, error) {
@@ -74,7 +76,8 @@ func newDocuments(services []*restful.WebService, config *common.OpenAPIV3Config
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for _, service := range services {
 		name := strings.TrimPrefix(service.RootPath(), "/")
-		doc := &document{hash: routesHash(service), handler: sync.OnceValue(func() http.Handler { return describe(service, config) })}
+		doc := &document{hash: routesHash(service),
+			handler: sync.OnceValue(func() http.Handler { return describe(service, config) })}
 		d.byName[name] = doc
 		index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: doc.url(name)}
 	}
@@ -101,8 +104,8 @@ func (d *documents) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Write(d.index)
 }
 
-// serveDocument answers as the library does: a request with the document's hash may be answered from a cache for ever, and one
-// with another hash is sent to the right one.
+// serveDocument answers as the library does: a request with the document's hash may be answered
+// from a cache for ever, and one with another hash is sent to the right one.
 func (d *documents) serveDocument(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, documentsPath+"/")
 	doc, ok := d.byName[name]

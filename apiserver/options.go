@@ -44,10 +44,11 @@ const (
 	serviceAccountSigningKey = "service-account-signing-key-file"
 )
 
-// Options say how a server runs. NewOptions gives those of a server with no configuration; flags carry
-// kube-apiserver's names and meanings.
+// Options say how a server runs. NewOptions gives those of a server with no configuration; flags
+// carry kube-apiserver's names and meanings.
 type Options struct {
-	// DataDir holds the embedded etcd's data, the server's own certificates and the administrator's kubeconfig.
+	// DataDir holds the embedded etcd's data, the server's own certificates and the administrator's
+	// kubeconfig.
 	DataDir string
 
 	Run            *genericoptions.ServerRunOptions
@@ -60,12 +61,13 @@ type Options struct {
 	APIEnablement  *genericoptions.APIEnablementOptions
 	Kubelet        kubeletclient.KubeletClientConfig
 
-	// RequiredAPIs are resources that plugins need, with the plugins' names. Those of package removed are served besides what --runtime-config switches
-	// on; what it switches off is an error.
+	// RequiredAPIs are resources that plugins need, with the plugins' names. Those of package
+	// removed are served besides what --runtime-config switches on; what it switches off is an
+	// error.
 	RequiredAPIs map[schema.GroupVersionResource][]string
 
-	// HideUninitialized hides objects that wait for initializers, and makes their creators wait, for InitializationTimeout at most; see package
-	// storage/uninitialized.
+	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
+	// for InitializationTimeout at most; see package storage/uninitialized.
 	HideUninitialized     bool
 	InitializationTimeout time.Duration
 
@@ -75,7 +77,8 @@ type Options struct {
 	ServiceClusterIPRanges string
 	// AllowPrivileged admits privileged containers, as every real cluster does.
 	AllowPrivileged bool
-	// ServiceAccountSigningKeyFile signs service account tokens; empty for a key of the server's own.
+	// ServiceAccountSigningKeyFile signs service account tokens; empty for a key of the server's
+	// own.
 	ServiceAccountSigningKeyFile string
 	// ProxyClientCertFile and ProxyClientKeyFile prove to aggregated API servers who is calling.
 	ProxyClientCertFile, ProxyClientKeyFile string
@@ -93,9 +96,10 @@ type Options struct {
 // 127.0.0.1:6443.
 func NewOptions() *Options {
 	o := &Options{
-		DataDir:        DefaultDataDir,
-		Run:            genericoptions.NewServerRunOptions(),
-		Etcd:           genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(kubeoptions.DefaultEtcdPathPrefix, nil)),
+		DataDir: DefaultDataDir,
+		Run:     genericoptions.NewServerRunOptions(),
+		Etcd: genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(kubeoptions.DefaultEtcdPathPrefix,
+			nil)),
 		SecureServing:  kubeoptions.NewSecureServingOptions().SecureServingOptions,
 		Audit:          genericoptions.NewAuditOptions(),
 		Features:       genericoptions.NewFeatureOptions(),
@@ -121,8 +125,8 @@ func NewOptions() *Options {
 	}
 	o.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
 	o.SecureServing.ServerCert.CertDirectory = ""
-	// A stop ends the watches, which kube-apiserver by default waits for until --request-timeout, and then
-	// the listener, so that who asks meanwhile is told to ask again.
+	// A stop ends the watches, which kube-apiserver by default waits for until --request-timeout,
+	// and then the listener, so that who asks meanwhile is told to ask again.
 	o.Run.ShutdownWatchTerminationGracePeriod = watchTermination
 	o.Run.ShutdownSendRetryAfter = true
 	o.Authorization.Modes = []string{modes.ModeNode, modes.ModeRBAC}
@@ -134,12 +138,14 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(fss *cliflag.NamedFlagSets) {
 	fs := fss.FlagSet("gatehouse")
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir,
-		"The directory of everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One process uses it at a time.")
+		"The directory of everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One "+
+			"process uses it at a time.")
 
 	o.SecureServing.AddFlags(fss.FlagSet("secure serving"))
 	o.Etcd.AddFlags(fss.FlagSet("etcd"))
 	o.Authentication.AddFlags(fss.FlagSet("authentication"))
-	fss.FlagSet("authentication").StringVar(&o.ServiceAccountSigningKeyFile, serviceAccountSigningKey, o.ServiceAccountSigningKeyFile,
+	fss.FlagSet("authentication").StringVar(&o.ServiceAccountSigningKeyFile, serviceAccountSigningKey,
+		o.ServiceAccountSigningKeyFile,
 		"File with the private key that signs service account tokens. A key of the server's own if empty.")
 	o.Authorization.AddFlags(fss.FlagSet("authorization"))
 	o.APIEnablement.AddFlags(fss.FlagSet("API enablement"))
@@ -150,21 +156,26 @@ func (o *Options) AddFlags(fss *cliflag.NamedFlagSets) {
 	fs = fss.FlagSet("workloads")
 	fs.BoolVar(&o.AllowPrivileged, "allow-privileged", o.AllowPrivileged, "If true, allow privileged containers.")
 	fs.StringVar(&o.ServiceClusterIPRanges, "service-cluster-ip-range", o.ServiceClusterIPRanges,
-		"A CIDR notation IP range from which to assign service cluster IPs; two, of different families, for a dual-stack cluster.")
+		"A CIDR notation IP range from which to assign service cluster IPs; two, of different families, for a "+
+			"dual-stack cluster.")
 	fs.DurationVar(&o.EventTTL, "event-ttl", o.EventTTL, "Amount of time to retain events.")
 
 	fs = fss.FlagSet("kubelet")
-	fs.StringSliceVar(&o.Kubelet.PreferredAddressTypes, "kubelet-preferred-address-types", o.Kubelet.PreferredAddressTypes,
+	fs.StringSliceVar(&o.Kubelet.PreferredAddressTypes, "kubelet-preferred-address-types",
+		o.Kubelet.PreferredAddressTypes,
 		"List of the preferred NodeAddressTypes to use for kubelet connections.")
 	fs.DurationVar(&o.Kubelet.HTTPTimeout, "kubelet-timeout", o.Kubelet.HTTPTimeout, "Timeout for kubelet operations.")
-	fs.StringVar(&o.Kubelet.TLSClientConfig.CertFile, "kubelet-client-certificate", "", "Path to a client cert file for TLS.")
+	fs.StringVar(&o.Kubelet.TLSClientConfig.CertFile, "kubelet-client-certificate", "",
+		"Path to a client cert file for TLS.")
 	fs.StringVar(&o.Kubelet.TLSClientConfig.KeyFile, "kubelet-client-key", "", "Path to a client key file for TLS.")
-	fs.StringVar(&o.Kubelet.TLSClientConfig.CAFile, "kubelet-certificate-authority", "", "Path to a cert file for the certificate authority.")
+	fs.StringVar(&o.Kubelet.TLSClientConfig.CAFile, "kubelet-certificate-authority", "",
+		"Path to a cert file for the certificate authority.")
 
 	fs = fss.FlagSet("aggregation")
 	fs.StringVar(&o.ProxyClientCertFile, "proxy-client-cert-file", o.ProxyClientCertFile,
 		"Client certificate with which requests are passed on to aggregated API servers.")
-	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile, "Private key of --proxy-client-cert-file.")
+	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile,
+		"Private key of --proxy-client-cert-file.")
 }
 
 // Embedded tells whether the server runs its own etcd.
@@ -218,8 +229,9 @@ func (o *Options) complete() error {
 }
 
 func (o *Options) completeAddresses() error {
-	// Where the server is reached only from its own machine, no other address would be true, and there is none to publish
-	// as the kubernetes Service's endpoint: Kubernetes refuses loopback addresses there.
+	// Where the server is reached only from its own machine, no other address would be true, and
+	// there is none to publish as the kubernetes Service's endpoint: Kubernetes refuses loopback
+	// addresses there.
 	o.publishEndpoints = len(o.Run.AdvertiseAddress) != 0 || !o.SecureServing.BindAddress.IsLoopback()
 	if !o.publishEndpoints {
 		o.Run.AdvertiseAddress = o.SecureServing.BindAddress
@@ -249,7 +261,8 @@ func (o *Options) completeAddresses() error {
 		if o.serviceIPs[i] = r; i == 0 {
 			o.apiServiceIP = firstIP
 		} else if netutils.IsIPv6CIDR(&o.serviceIPs[0]) == netutils.IsIPv6CIDR(&r) {
-			return fmt.Errorf("--service-cluster-ip-range %q: the two ranges must be of different IP families", o.ServiceClusterIPRanges)
+			return fmt.Errorf("--service-cluster-ip-range %q: the two ranges must be of different IP families",
+				o.ServiceClusterIPRanges)
 		}
 	}
 	return nil
@@ -303,7 +316,8 @@ func (o *Options) completeServiceAccounts() error {
 	}
 	if o.ServiceAccountSigningKeyFile == "" {
 		if len(accounts.KeyFiles) > 0 {
-			return fmt.Errorf("--service-account-key-file needs --%s: tokens signed with the server's own key would not be accepted", serviceAccountSigningKey)
+			return fmt.Errorf("--service-account-key-file needs --%s: tokens signed with the server's own key would "+
+				"not be accepted", serviceAccountSigningKey)
 		}
 		file, err := pki.TokenKey(o.pkiDir())
 		if err != nil {
@@ -322,7 +336,8 @@ func (o *Options) completeServiceAccounts() error {
 	if o.tokenIssuer, err = serviceaccount.JWTTokenGenerator(accounts.Issuers[0], key); err != nil {
 		return fmt.Errorf("--%s: %w", serviceAccountSigningKey, err)
 	}
-	if lifetime := accounts.MaxExpiration; lifetime != 0 && (lifetime < time.Hour || lifetime > time.Duration(1<<32)*time.Second) {
+	if lifetime := accounts.MaxExpiration; lifetime != 0 &&
+		(lifetime < time.Hour || lifetime > time.Duration(1<<32)*time.Second) {
 		return errors.New("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
 	}
 	return nil
@@ -337,7 +352,9 @@ func (o *Options) validate() error {
 	}
 	for _, override := range o.Etcd.EtcdServersOverrides {
 		if strings.HasPrefix(override, "/resourcequotas#") {
-			errs = append(errs, fmt.Errorf("--etcd-servers-overrides: %s: resource quotas must be in the main etcd cluster, whose transactions they are charged in", override))
+			errs = append(errs,
+				fmt.Errorf("--etcd-servers-overrides: %s: resource quotas must be in the main etcd cluster, whose "+
+					"transactions they are charged in", override))
 		}
 	}
 	errs = append(errs, o.SecureServing.Validate()...)
@@ -345,19 +362,21 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
-	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, removed.Scheme) {
+	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
+		aggregatorscheme.Scheme, removed.Scheme) {
 		errs = append(errs, fmt.Errorf("--runtime-config: %w", err))
 	}
 	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
-		errs = append(errs, errors.New("--proxy-client-cert-file and --proxy-client-key-file must be specified together"))
+		errs = append(errs,
+			errors.New("--proxy-client-cert-file and --proxy-client-key-file must be specified together"))
 	}
 	return utilerrors.NewAggregate(errs)
 }
 
 func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, "etcd") }
 
-// servingCA is what a client must trust to trust the serving certificate: the server's own authority, or the given
-// certificate file itself.
+// servingCA is what a client must trust to trust the serving certificate: the server's own
+// authority, or the given certificate file itself.
 func (o *Options) servingCA() ([]byte, error) {
 	if filepath.Dir(o.SecureServing.ServerCert.CertKey.CertFile) == o.pkiDir() {
 		return o.authority.CertPEM(), nil

@@ -27,11 +27,14 @@ import (
 	"gatehouse.dev/apiserver/removed"
 )
 
-// removedResources are the resources of removed kinds that are served: those that runtimeConfig (--runtime-config) switches on by name, and
-// those that are required. Where it switches off what is required that is an error.
+// removedResources are the resources of removed kinds that are served: those that runtimeConfig
+// (--runtime-config) switches on by name, and those that are required. Where it switches off what
+// is required that is an error.
 //
-// A version that Kubernetes still has, with other kinds, means those, as it does to kube-apiserver: to get ours it takes the resource's name.
-func removedResources(runtimeConfig cliflag.ConfigurationMap, required map[schema.GroupVersionResource][]string) ([]schema.GroupVersionResource, error) {
+// A version that Kubernetes still has, with other kinds, means those, as it does to kube-apiserver:
+// to get ours it takes the resource's name.
+func removedResources(runtimeConfig cliflag.ConfigurationMap,
+	required map[schema.GroupVersionResource][]string) ([]schema.GroupVersionResource, error) {
 	ours := cliflag.ConfigurationMap{}
 	for key, value := range runtimeConfig {
 		// The group policy is also Kubernetes' own, which answers for its other versions.
@@ -68,9 +71,10 @@ func removedResources(runtimeConfig cliflag.ConfigurationMap, required map[schem
 	return served, nil
 }
 
-// requireResources is an error where some of Kubernetes' own resources are not served that are required. Plugins would wait for them forever, and
-// so would all that the plugins decide about.
-func requireResources(resources *serverstorage.ResourceConfig, required map[schema.GroupVersionResource][]string) error {
+// requireResources is an error where some of Kubernetes' own resources are not served that are
+// required. Plugins would wait for them forever, and so would all that the plugins decide about.
+func requireResources(resources *serverstorage.ResourceConfig,
+	required map[schema.GroupVersionResource][]string) error {
 	var errs []error
 	for resource, plugins := range required {
 		if !slices.Contains(removed.Resources, resource) && !resources.ResourceEnabled(resource) {
@@ -86,8 +90,9 @@ func switchedOff(resource schema.GroupVersionResource, plugins []string) error {
 		resource.Resource, resource.GroupVersion(), strings.Join(plugins, ", "))
 }
 
-// yieldVersions makes Kubernetes not serve, of resources, versions in which removed kinds are served: a version comes from one scheme. Where
-// somebody asks for one of Kubernetes' resources there by its name, that is an error.
+// yieldVersions makes Kubernetes not serve, of resources, versions in which removed kinds are
+// served: a version comes from one scheme. Where somebody asks for one of Kubernetes' resources
+// there by its name, that is an error.
 func yieldVersions(resources *serverstorage.ResourceConfig, served []schema.GroupVersionResource) error {
 	for _, ours := range served {
 		for theirs, on := range resources.ExplicitResourceConfigs {
@@ -103,9 +108,9 @@ func yieldVersions(resources *serverstorage.ResourceConfig, served []schema.Grou
 
 // installRemoved makes s serve resources of removed kinds.
 //
-// The library installs whole groups. Here it is single versions, since policy, which s serves too, would be two groups of the
-// same name to it: kinds of another scheme, sent in another form. The document that describes a group to clients is the aggregator's
-// in any case.
+// The library installs whole groups. Here it is single versions, since policy, which s serves too,
+// would be two groups of the same name to it: kinds of another scheme, sent in another form. The
+// document that describes a group to clients is the aggregator's in any case.
 func (c *config) installRemoved(s *server.GenericAPIServer, openAPI *common.OpenAPIV3Config) error {
 	if len(c.removed) == 0 {
 		return nil

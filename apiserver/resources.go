@@ -40,11 +40,12 @@ const serviceRepairInterval = 3 * time.Minute
 // A provider is an API group's storage as Kubernetes' registries provide it.
 type provider = controlplaneapiserver.RESTStorageProvider
 
-// withoutHook hides a group's post-start hook: package apiserver does that work in its own, faster way (see bootstrap).
+// withoutHook hides a group's post-start hook: package apiserver does that work in its own, faster
+// way (see bootstrap).
 type withoutHook struct{ provider }
 
-// groups are all groups of Kubernetes' own, in the order in which discovery lists them; where two groups have a resource of
-// the same name, a client that gives no group gets the first.
+// groups are all groups of Kubernetes' own, in the order in which discovery lists them; where two
+// groups have a resource of the same name, a client that gives no group gets the first.
 func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 	g := c.generic
 	loopback, allocated, err := c.allocated(s)
@@ -78,7 +79,8 @@ func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 	return []provider{
 		core,
 		apiserverinternalrest.StorageProvider{},
-		authenticationrest.RESTStorageProvider{Authenticator: g.Authentication.Authenticator, APIAudiences: g.Authentication.APIAudiences},
+		authenticationrest.RESTStorageProvider{Authenticator: g.Authentication.Authenticator,
+			APIAudiences: g.Authentication.APIAudiences},
 		authorizationrest.RESTStorageProvider{Authorizer: authorizer, RuleResolver: g.RuleResolver},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
@@ -122,14 +124,16 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		if err != nil {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
-		// A kind that this version of Kubernetes no longer has, or doesn't have yet, isn't served even where its
-		// group version is on.
-		if err := lifecycle.RemoveUnavailableKinds(group.GroupName(), info.Scheme, info.VersionedResourcesStorageMap, resources); err != nil {
+		// A kind that this version of Kubernetes no longer has, or doesn't have yet, isn't served
+		// even where its group version is on.
+		if err := lifecycle.RemoveUnavailableKinds(group.GroupName(), info.Scheme, info.VersionedResourcesStorageMap,
+			resources); err != nil {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
 		switch group.GroupName() {
 		case appsv1.GroupName:
-			if extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig, resources.ResourceEnabled); extensions != nil {
+			if extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig,
+				resources.ResourceEnabled); extensions != nil {
 				named = append(named, extensions)
 			}
 		case admissionregistrationv1.GroupName:
@@ -138,9 +142,10 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		if len(info.VersionedResourcesStorageMap) == 0 {
 			continue // switched off altogether
 		}
-		info.PrioritizedVersions = slices.DeleteFunc(slices.Clone(info.PrioritizedVersions), func(gv schema.GroupVersion) bool {
-			return len(info.VersionedResourcesStorageMap[gv.Version]) == 0
-		})
+		info.PrioritizedVersions = slices.DeleteFunc(slices.Clone(info.PrioritizedVersions),
+			func(gv schema.GroupVersion) bool {
+				return len(info.VersionedResourcesStorageMap[gv.Version]) == 0
+			})
 		if hook, ok := group.(server.PostStartHookProvider); ok {
 			name, run, err := hook.PostStartHook()
 			if err != nil {
@@ -159,8 +164,9 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 	return s.InstallAPIGroups(named...)
 }
 
-// untilStopped is a hook that ends well when the server stops. The one that repairs what was allocated to Services waits a minute for
-// the server to answer and then ends the process, also where that server was stopped and the process goes on.
+// untilStopped is a hook that ends well when the server stops. The one that repairs what was
+// allocated to Services waits a minute for the server to answer and then ends the process, also
+// where that server was stopped and the process goes on.
 func untilStopped(run server.PostStartHookFunc) server.PostStartHookFunc {
 	return func(hook server.PostStartHookContext) error {
 		done := make(chan error, 1)

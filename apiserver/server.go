@@ -30,14 +30,15 @@ import (
 )
 
 const (
-	// readyPoll is how often a starting server looks whether it is ready. The look is a function call.
+	// readyPoll is how often a starting server looks whether it is ready. The look is a function
+	// call.
 	readyPoll = 5 * time.Millisecond
 
 	adminUser = "kubernetes-admin"
 )
 
-// An AdmissionFunc builds the chain that every write passes from what the server offers it. Where the chain is a
-// chain.ReadyChecker, /readyz shows its checks.
+// An AdmissionFunc builds the chain that every write passes from what the server offers it. Where
+// the chain is a chain.ReadyChecker, /readyz shows its checks.
 type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 
 // Server is an API server that has been built and has not yet ended.
@@ -56,9 +57,10 @@ type Server struct {
 	ready     chan struct{}
 }
 
-// New builds a server: it takes the port, opens the storage, builds the admission chain and writes the administrator's
-// kubeconfig. Whatever is wrong with the options, the port, the storage or the chain's configuration is its error, and nothing
-// is left running then. The server serves when Run is called; Run must be called, since it also releases everything.
+// New builds a server: it takes the port, opens the storage, builds the admission chain and writes
+// the administrator's kubeconfig. Whatever is wrong with the options, the port, the storage or the
+// chain's configuration is its error, and nothing is left running then. The server serves when Run
+// is called; Run must be called, since it also releases everything.
 func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{options: o, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
@@ -101,7 +103,8 @@ func (s *Server) listen() error {
 		address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
-			return fmt.Errorf("can't listen on %s: %w (--bind-address and --secure-port choose another)", address, errors.Unwrap(err))
+			return fmt.Errorf("can't listen on %s: %w (--bind-address and --secure-port choose another)", address,
+				errors.Unwrap(err))
 		}
 		serving.Listener = listener
 	}
@@ -180,7 +183,8 @@ func (s *Server) buildServers(c *config) error {
 	return nil
 }
 
-// Run serves until ctx ends, then lets requests in flight finish, and closes the storage. It may be called once.
+// Run serves until ctx ends, then lets requests in flight finish, and closes the storage. It may be
+// called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.release()
 	ctx, cancel := s.afterStart(ctx)
@@ -205,8 +209,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(s.run(ctx), <-stopped)
 }
 
-// afterStart is a context that ends when ctx does, but not while the server starts: some of Kubernetes' start hooks end the
-// process where they are interrupted.
+// afterStart is a context that ends when ctx does, but not while the server starts: some of
+// Kubernetes' start hooks end the process where they are interrupted.
 func (s *Server) afterStart(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -238,8 +242,8 @@ func (s *Server) awaitReady(ctx context.Context) {
 	}
 }
 
-// closeIdleConnections closes the connections that this process has to itself while the server stops. A client that keeps
-// an idle connection open makes the server wait a second for it.
+// closeIdleConnections closes the connections that this process has to itself while the server
+// stops. A client that keeps an idle connection open makes the server wait a second for it.
 func (s *Server) closeIdleConnections(ctx context.Context, ended <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -286,7 +290,8 @@ func (s *Server) release() {
 	}
 }
 
-// writeAdminKubeconfig makes a client certificate in the group that may do everything, and writes it where kubectl reads it.
+// writeAdminKubeconfig makes a client certificate in the group that may do everything, and writes
+// it where kubectl reads it.
 func (s *Server) writeAdminKubeconfig() error {
 	o := s.options
 	certPEM, keyPEM, err := o.authority.Client(adminUser, user.SystemPrivilegedGroup)

@@ -13,7 +13,8 @@ import (
 )
 
 // restOptions makes the storage of every kind that delegate describes; see storage.Backend.
-func (c *config) restOptions(delegate generic.RESTOptionsGetter, cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
+func (c *config) restOptions(delegate generic.RESTOptionsGetter,
+	cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
 	getter := c.backend.RESTOptions(delegate, cached)
 	if c.options.HideUninitialized {
 		getter = uninitialized.RESTOptions(getter, c.options.InitializationTimeout, c.ready)
@@ -21,8 +22,9 @@ func (c *config) restOptions(delegate generic.RESTOptionsGetter, cached func(sch
 	return getter
 }
 
-// allocated are the client configuration and the informers of what allocates IPs and ports to Services, and takes back what no Service
-// has: the server's own, but a Service that is hidden must not lose what it was given.
+// allocated are the client configuration and the informers of what allocates IPs and ports to
+// Services, and takes back what no Service has: the server's own, but a Service that is hidden must
+// not lose what it was given.
 func (c *config) allocated(s *server.GenericAPIServer) (*rest.Config, informers.SharedInformerFactory, error) {
 	if !c.options.HideUninitialized {
 		return c.generic.LoopbackClientConfig, c.informers, nil
@@ -32,9 +34,11 @@ func (c *config) allocated(s *server.GenericAPIServer) (*rest.Config, informers.
 	if err != nil {
 		return nil, nil, err
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(withoutManagedFields))
-	return config, factory, s.AddPostStartHook("gatehouse/start-allocation-informers", func(hook server.PostStartHookContext) error {
-		factory.StartWithContext(hook)
-		return nil
-	})
+	factory := informers.NewSharedInformerFactoryWithOptions(client, informerResync,
+		informers.WithTransform(withoutManagedFields))
+	return config, factory,
+		s.AddPostStartHook("gatehouse/start-allocation-informers", func(hook server.PostStartHookContext) error {
+			factory.StartWithContext(hook)
+			return nil
+		})
 }

@@ -10,8 +10,9 @@ import (
 	"k8s.io/component-base/compatibility"
 )
 
-// effectiveVersion says at /version which Kubernetes this is. Kubernetes' own build writes that into its binaries when it
-// links them; a program that has Kubernetes as a module finds it among its modules.
+// effectiveVersion says at /version which Kubernetes this is. Kubernetes' own build writes that
+// into its binaries when it links them; a program that has Kubernetes as a module finds it among
+// its modules.
 type effectiveVersion struct {
 	compatibility.EffectiveVersion
 }
@@ -32,8 +33,8 @@ func (v effectiveVersion) Info() *apimachineryversion.Info {
 	return info
 }
 
-// KubernetesVersion is the version of k8s.io/kubernetes in the program, as v1.36.3, or nothing where the program doesn't
-// tell.
+// KubernetesVersion is the version of k8s.io/kubernetes in the program, as v1.36.3, or nothing
+// where the program doesn't tell.
 var KubernetesVersion = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

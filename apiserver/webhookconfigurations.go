@@ -18,13 +18,15 @@ import (
 	validatingstorage "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration/storage"
 )
 
-// Kubernetes stopped serving webhook configurations in v1beta1 in 1.22, and still carries the types, their
-// defaults and their conversions. They are views of what v1 stores, as the workloads' old versions are.
+// Kubernetes stopped serving webhook configurations in v1beta1 in 1.22, and still carries the
+// types, their defaults and their conversions. They are views of what v1 stores, as the workloads'
+// old versions are.
 var legacyWebhookConfigurations = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 
-// addLegacyWebhookConfigurations adds them to the group's v1beta1, where runtimeConfig names them. The policies of that version
-// are Kubernetes' to serve.
-func addLegacyWebhookConfigurations(group *server.APIGroupInfo, runtimeConfig map[string]string, enabled func(schema.GroupVersionResource) bool) {
+// addLegacyWebhookConfigurations adds them to the group's v1beta1, where runtimeConfig names them.
+// The policies of that version are Kubernetes' to serve.
+func addLegacyWebhookConfigurations(group *server.APIGroupInfo, runtimeConfig map[string]string,
+	enabled func(schema.GroupVersionResource) bool) {
 	stored := map[string]rest.Storage{}
 	for name, s := range group.VersionedResourcesStorageMap[admissionregistrationv1.SchemeGroupVersion.Version] {
 		switch s := s.(type) {
@@ -51,8 +53,8 @@ func addLegacyWebhookConfigurations(group *server.APIGroupInfo, runtimeConfig ma
 	maps.Copy(group.VersionedResourcesStorageMap[version.Version], resources)
 }
 
-// legacyCreateStrategy accepts what v1beta1 accepted and v1 doesn't: webhooks with side effects, and several of the
-// same name.
+// legacyCreateStrategy accepts what v1beta1 accepted and v1 doesn't: webhooks with side effects,
+// and several of the same name.
 type legacyCreateStrategy struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
@@ -82,11 +84,13 @@ func (s legacyUpdateStrategy) ValidateUpdate(ctx context.Context, obj, old runti
 	}
 }
 
-// Kubernetes 1.16 to 1.21 asked for less in v1beta1 (requireNoSideEffects and requireUniqueWebhookNames in
-// pkg/apis/admissionregistration/validation). What is left of that is what an update may keep of an object that was stored then. So
-// the object is validated as the update of one with side effects and without unique names, and otherwise as it was.
+// Kubernetes 1.16 to 1.21 asked for less in v1beta1 (requireNoSideEffects and
+// requireUniqueWebhookNames in pkg/apis/admissionregistration/validation). What is left of that is
+// what an update may keep of an object that was stored then. So the object is validated as the
+// update of one with side effects and without unique names, and otherwise as it was.
 
-func validateLegacyMutating(c *admissionregistration.MutatingWebhookConfiguration, old []admissionregistration.MutatingWebhook) field.ErrorList {
+func validateLegacyMutating(c *admissionregistration.MutatingWebhookConfiguration,
+	old []admissionregistration.MutatingWebhook) field.ErrorList {
 	before := &admissionregistration.MutatingWebhookConfiguration{Webhooks: slices.Clone(old)}
 	for i := range before.Webhooks {
 		before.Webhooks[i].Name, before.Webhooks[i].SideEffects = "", nil
@@ -95,7 +99,8 @@ func validateLegacyMutating(c *admissionregistration.MutatingWebhookConfiguratio
 	return validation.ValidateMutatingWebhookConfigurationUpdate(c, before)
 }
 
-func validateLegacyValidating(c *admissionregistration.ValidatingWebhookConfiguration, old []admissionregistration.ValidatingWebhook) field.ErrorList {
+func validateLegacyValidating(c *admissionregistration.ValidatingWebhookConfiguration,
+	old []admissionregistration.ValidatingWebhook) field.ErrorList {
 	before := &admissionregistration.ValidatingWebhookConfiguration{Webhooks: slices.Clone(old)}
 	for i := range before.Webhooks {
 		before.Webhooks[i].Name, before.Webhooks[i].SideEffects = "", nil
@@ -104,9 +109,10 @@ func validateLegacyValidating(c *admissionregistration.ValidatingWebhookConfigur
 	return validation.ValidateValidatingWebhookConfigurationUpdate(c, before)
 }
 
-// withNameless adds webhooks to those of an old object until two of them have the same name, none. An old object that has as
-// many as the updated one is left as it is, and none is made to have as many: upstream doesn't compile match conditions again that
-// it finds unchanged, one by one. (As many as one have no names to share anyway.)
+// withNameless adds webhooks to those of an old object until two of them have the same name, none.
+// An old object that has as many as the updated one is left as it is, and none is made to have as
+// many: upstream doesn't compile match conditions again that it finds unchanged, one by one. (As
+// many as one have no names to share anyway.)
 func withNameless[W any](old []W, updated int) []W {
 	if len(old) == updated {
 		return old

@@ -17,9 +17,10 @@ import (
 	replicasetstorage "k8s.io/kubernetes/pkg/registry/apps/replicaset/storage"
 )
 
-// Kubernetes stopped serving these versions in 1.16, and still carries their types and their conversions. KEP-492's
-// examples need them, and so does whoever tests that a webhook sees a write whatever the version it was made in. They
-// are views of what apps/v1 stores, so they share its storage.
+// Kubernetes stopped serving these versions in 1.16, and still carries their types and their
+// conversions. KEP-492's examples need them, and so does whoever tests that a webhook sees a write
+// whatever the version it was made in. They are views of what apps/v1 stores, so they share its
+// storage.
 var legacyWorkloadVersions = []schema.GroupVersion{
 	appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion, extensionsv1beta1.SchemeGroupVersion,
 }
@@ -45,8 +46,8 @@ var legacyWorkloads = map[schema.GroupVersion][]string{
 	},
 }
 
-// A write to a scale looks up where the version in the request has its replicas, and ends the process where it isn't told. Kubernetes'
-// tables lack the version that it dropped first.
+// A write to a scale looks up where the version in the request has its replicas, and ends the
+// process where it isn't told. Kubernetes' tables lack the version that it dropped first.
 func init() {
 	for _, replicas := range []managedfields.ResourcePathMappings{
 		deploymentstorage.ReplicasPathMappings(), replicasetstorage.ReplicasPathMappings(),
@@ -55,10 +56,11 @@ func init() {
 	}
 }
 
-// addLegacyWorkloads adds to apps, as Kubernetes installs it, the versions that runtimeConfig names, and returns the extensions group,
-// or nil where nothing of it is asked for. Only their own names switch them on: api/beta=true means what
-// it means to kube-apiserver.
-func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]string, enabled func(schema.GroupVersionResource) bool) *server.APIGroupInfo {
+// addLegacyWorkloads adds to apps, as Kubernetes installs it, the versions that runtimeConfig
+// names, and returns the extensions group, or nil where nothing of it is asked for. Only their own
+// names switch them on: api/beta=true means what it means to kube-apiserver.
+func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]string,
+	enabled func(schema.GroupVersionResource) bool) *server.APIGroupInfo {
 	stored := apps.VersionedResourcesStorageMap[appsv1.SchemeGroupVersion.Version]
 	view := func(gv schema.GroupVersion) map[string]rest.Storage {
 		return legacyView(gv, legacyWorkloads[gv], stored, runtimeConfig, enabled)
@@ -72,14 +74,16 @@ func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]stri
 	if len(resources) == 0 {
 		return nil
 	}
-	extensions := server.NewDefaultAPIGroupInfo(extensionsv1beta1.GroupName, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
+	extensions := server.NewDefaultAPIGroupInfo(extensionsv1beta1.GroupName, legacyscheme.Scheme,
+		legacyscheme.ParameterCodec, legacyscheme.Codecs)
 	extensions.VersionedResourcesStorageMap[extensionsv1beta1.SchemeGroupVersion.Version] = resources
 	return &extensions
 }
 
-// legacyView is what is served of a version that Kubernetes no longer serves: of the resources that it had, those that are stored
-// and that runtimeConfig names.
-func legacyView(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, runtimeConfig map[string]string, enabled func(schema.GroupVersionResource) bool) map[string]rest.Storage {
+// legacyView is what is served of a version that Kubernetes no longer serves: of the resources that
+// it had, those that are stored and that runtimeConfig names.
+func legacyView(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, runtimeConfig map[string]string,
+	enabled func(schema.GroupVersionResource) bool) map[string]rest.Storage {
 	resources := map[string]rest.Storage{}
 	for _, name := range had {
 		resource, _, _ := strings.Cut(name, "/")

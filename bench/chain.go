@@ -22,8 +22,10 @@ import (
 	"gatehouse.dev/server"
 )
 
-// few are the plugins whose chain is timed alone. They look at the namespace only, so their chain's time is the chain's own.
-var few = chain.Options{Exact: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists"}}
+// few are the plugins whose chain is timed alone. They look at the namespace only, so their chain's
+// time is the chain's own.
+var few = chain.Options{Exact: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle",
+	"NamespaceExists"}}
 
 // A chainCase is a chain to be timed.
 type chainCase struct {
@@ -40,8 +42,8 @@ var chainCases = []chainCase{
 	})}},
 }
 
-// timeChain measures both phases of the creation of a pod: the pod in the server's own form, the chain with its metrics
-// and with the caches and clients of a server that runs in this process.
+// timeChain measures both phases of the creation of a pod: the pod in the server's own form, the
+// chain with its metrics and with the caches and clients of a server that runs in this process.
 func timeChain(b *testing.B, env *chain.Env, c chainCase) {
 	selected, err := few.Select(plugins.List)
 	if err != nil {
@@ -132,7 +134,8 @@ func withEnv(ctx context.Context, dir string, f func(*chain.Env) error) error {
 	if err != nil {
 		return err
 	}
-	if _, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err == nil {
+	if _, err = client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err == nil {
 		err = f(env)
 	}
 	cancel()

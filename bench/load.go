@@ -28,7 +28,8 @@ const (
 	manyClients = 32
 	// warmUp is how many pods are made before anything is counted.
 	warmUp = 500
-	// settle is left between batches, so that one's rest (etcd writes its tree to disk in the background) isn't the next one's.
+	// settle is left between batches, so that one's rest (etcd writes its tree to disk in the
+	// background) isn't the next one's.
 	settle = 500 * time.Millisecond
 )
 
@@ -56,20 +57,22 @@ func (l *load) prepare(ctx context.Context) error {
 		l.clients = append(l.clients, client)
 	}
 	core := l.clients[0].CoreV1()
-	if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	// kube-apiserver has no controllers that would make it.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	if _, err := core.ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := core.ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	_, err := l.create(ctx, manyClients, warmUp)
 	return err
 }
 
-// newClient is a client with a connection of its own: client-go shares one between clients of the same configuration, but
-// not of different dialers.
+// newClient is a client with a connection of its own: client-go shares one between clients of the
+// same configuration, but not of different dialers.
 func newClient(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{}).DialContext
@@ -125,7 +128,8 @@ func (l *load) create(ctx context.Context, clients, n int) (batch, error) {
 	}, nil
 }
 
-// chainTime is what the server's own metrics say it has spent in admission, and on how many creates.
+// chainTime is what the server's own metrics say it has spent in admission, and on how many
+// creates.
 func (l *load) chainTime(ctx context.Context) (spent time.Duration, creates float64, err error) {
 	text, err := l.clients[0].Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -151,24 +155,32 @@ func (l *load) chainTime(ctx context.Context) (spent time.Duration, creates floa
 	return spent, creates, nil
 }
 
-// newPod is what a deployment's pod looks like: two containers with resources and probes, two volumes.
+// newPod is what a deployment's pod looks like: two containers with resources and probes, two
+// volumes.
 func newPod(name string) *corev1.Pod {
 	resources := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)}
 	}
 	container := func(name string, port int32) corev1.Container {
 		return corev1.Container{
-			Name:      name,
-			Image:     "registry.example.com/shop/" + name + ":1.42.0",
-			Ports:     []corev1.ContainerPort{{Name: name, ContainerPort: port}},
-			Env:       []corev1.EnvVar{{Name: "LEVEL", Value: "info"}, {Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
-			Resources: corev1.ResourceRequirements{Requests: resources("250m", "256Mi"), Limits: resources("1", "512Mi")},
+			Name:  name,
+			Image: "registry.example.com/shop/" + name + ":1.42.0",
+			Ports: []corev1.ContainerPort{{Name: name, ContainerPort: port}},
+			Env: []corev1.EnvVar{{Name: "LEVEL", Value: "info"},
+				{Name: "POD",
+					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+			Resources: corev1.ResourceRequirements{Requests: resources("250m", "256Mi"),
+				Limits: resources("1", "512Mi")},
 			ReadinessProbe: &corev1.Probe{
-				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString(name)}},
+				ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz",
+					Port: intstr.FromString(name)}},
 				PeriodSeconds: 5,
 			},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: "/etc/web"}, {Name: "tmp", MountPath: "/tmp"}},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/web"},
+				{Name: "tmp", MountPath: "/tmp"}},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}
 	}
 	return &corev1.Pod{
@@ -181,7 +193,8 @@ func newPod(name string) *corev1.Pod {
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), FSGroup: ptr.To[int64](2000)},
 			Containers:      []corev1.Container{container("web", 8080), container("proxy", 8081)},
 			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}},
+				{Name: "config",
+					VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 			NodeSelector: map[string]string{"kubernetes.io/os": "linux"},

@@ -1,5 +1,5 @@
-// Command bench does the same work with Gatehouse, with Gatehouse without its chain, and with kube-apiserver over etcd,
-// and prints the figures side by side.
+// Command bench does the same work with Gatehouse, with Gatehouse without its chain, and with
+// kube-apiserver over etcd, and prints the figures side by side.
 package main
 
 import (
@@ -77,8 +77,8 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// measureStarts starts each server alone, on a new directory and then again on the same one. The first round reads the
-// programs from disk and isn't counted.
+// measureStarts starts each server alone, on a new directory and then again on the same one. The
+// first round reads the programs from disk and isn't counted.
 func (r *results) measureStarts(ctx context.Context, bin string) error {
 	for round := range r.options.starts + 1 {
 		for i, s := range subjects {
@@ -120,8 +120,9 @@ func (r *results) measureStarts(ctx context.Context, bin string) error {
 	return nil
 }
 
-// measureLoad has all servers up and gives each its batch in turn, in an order that rotates, so that what changes on the
-// machine meanwhile changes for all of them and their ratios hold. At the end each is started again, alone.
+// measureLoad has all servers up and gives each its batch in turn, in an order that rotates, so
+// that what changes on the machine meanwhile changes for all of them and their ratios hold. At the
+// end each is started again, alone.
 func (r *results) measureLoad(ctx context.Context, bin string) error {
 	loads := make([]*load, len(subjects))
 	stop := func() {
@@ -153,7 +154,8 @@ func (r *results) measureLoad(ctx context.Context, bin string) error {
 				return fmt.Errorf("%s: %w", subjects[i].name, err)
 			}
 			f := r.subjects[i]
-			progress("load %d of %d: %-24s 1 client %.0f/s, %d clients %.0f/s", round+1, r.options.rounds, subjects[i].name,
+			progress("load %d of %d: %-24s 1 client %.0f/s, %d clients %.0f/s", round+1, r.options.rounds,
+				subjects[i].name,
 				f.one.rate[round], manyClients, f.many.rate[round])
 		}
 	}
@@ -218,7 +220,8 @@ func (r *results) measureChain(ctx context.Context, bin string) error {
 				progress("chain %d of %d: %s: %s %s", round+1, chainRounds, c.name, b, b.MemString())
 				f := &r.chain[i]
 				f.nanoseconds = append(f.nanoseconds, float64(b.T.Nanoseconds())/float64(b.N))
-				f.bytes, f.allocs = append(f.bytes, float64(b.AllocedBytesPerOp())), append(f.allocs, float64(b.AllocsPerOp()))
+				f.bytes, f.allocs = append(f.bytes, float64(b.AllocedBytesPerOp())),
+					append(f.allocs, float64(b.AllocsPerOp()))
 			}
 		}
 		return ctx.Err()

@@ -81,7 +81,8 @@ func (p *process) failure(err error) error {
 func (p *process) awaitOK(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // it is asked nothing secret
+	// it is asked nothing secret
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	for {
@@ -138,7 +139,8 @@ func (p *process) cpu() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The second field is a name in parentheses that may have spaces. utime and stime are the 14th and 15th.
+	// The second field is a name in parentheses that may have spaces. utime and stime are the 14th
+	// and 15th.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	var ticks int64
 	for _, field := range fields[11:13] {

@@ -18,7 +18,8 @@ import (
 // samples are one figure's values in several runs.
 type samples []float64
 
-// quantile is the value that the share q of the others doesn't exceed, between two neighbours where need be.
+// quantile is the value that the share q of the others doesn't exceed, between two neighbours where
+// need be.
 func (s samples) quantile(q float64) float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	position := q * float64(len(sorted)-1)
@@ -86,7 +87,9 @@ func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", machine())
 	on, _ := pluginsOn() // it was asked before
-	fmt.Fprintf(&b, "Plugins: %s. Median (and range of the middle half) of %d starts and of %d batches, of %d pods where %d clients make them and %d where one does.\n\n",
+	fmt.Fprintf(&b,
+		"Plugins: %s. Median (and range of the middle half) of %d starts and of %d batches, of %d pods where %d "+
+			"clients make them and %d where one does.\n\n",
 		strings.Join(on, ", "), r.options.starts, r.options.rounds, r.options.pods, manyClients, r.options.pods/3)
 
 	row := func(name string, cell func(figures) string) {
@@ -122,7 +125,8 @@ func (r *results) markdown() string {
 	b.WriteString("\n| what the chain adds to a create | time | memory | allocations |\n| --- | ---: | ---: | ---: |\n")
 	for i, c := range chainCases {
 		f := r.chain[i]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.name, f.microseconds().show(2, " µs"), samples{f.bytes.median()}.show(0, " B"), samples{f.allocs.median()}.show(0, ""))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.name, f.microseconds().show(2, " µs"),
+			samples{f.bytes.median()}.show(0, " B"), samples{f.allocs.median()}.show(0, ""))
 	}
 
 	b.WriteString("\n| goal | measured | |\n| --- | ---: | --- |\n")
@@ -131,7 +135,8 @@ func (r *results) markdown() string {
 		if measured >= limit {
 			verdict = "**missed**"
 		}
-		fmt.Fprintf(&b, "| %s under %g%s | %s | %s |\n", name, limit, unit, samples{measured}.show(decimals, unit), verdict)
+		fmt.Fprintf(&b, "| %s under %g%s | %s | %s |\n", name, limit, unit, samples{measured}.show(decimals, unit),
+			verdict)
 	}
 	f := r.subjects[full]
 	goal("fresh start", f.fresh.median(), 1, 2, " s")
@@ -181,10 +186,13 @@ func machine() string {
 			versions[module.Path] = module.Version
 		}
 	}
-	return fmt.Sprintf("%d cores of %s, %.0f GB of memory, Linux %s, a 4 KB write to disk and its sync in %.2f ms; %s; "+
+	return fmt.Sprintf("%d cores of %s, %.0f GB of memory, Linux %s, a 4 KB write to disk and its sync in %.2f ms; "+
+		"%s; "+
 		"Gatehouse of this tree, Kubernetes %s, etcd %s. %s.",
-		runtime.NumCPU(), cmp.Or(model, "an unknown CPU"), kib*1024/1e9, strings.TrimSpace(string(kernel)), milliseconds(syncTime()),
-		runtime.Version(), versions["k8s.io/kubernetes"], versions["go.etcd.io/etcd/server/v3"], time.Now().Format("January 2006"))
+		runtime.NumCPU(), cmp.Or(model, "an unknown CPU"), kib*1024/1e9, strings.TrimSpace(string(kernel)),
+		milliseconds(syncTime()),
+		runtime.Version(), versions["k8s.io/kubernetes"], versions["go.etcd.io/etcd/server/v3"],
+		time.Now().Format("January 2006"))
 }
 
 // syncTime is the median time of a small durable write, which every create waits for.

@@ -155,8 +155,9 @@ func (s *instance) runGatehouse(ctx context.Context, admissionFlag string) error
 	return err
 }
 
-// runPeer starts etcd, and kube-apiserver once it can store: it would wait longer than needed where etcd doesn't answer at
-// once. Its certificates are made beforehand, so that their making is not in the figures.
+// runPeer starts etcd, and kube-apiserver once it can store: it would wait longer than needed where
+// etcd doesn't answer at once. Its certificates are made beforehand, so that their making is not in
+// the figures.
 func (s *instance) runPeer(ctx context.Context) error {
 	var ports []string
 	for range 3 {
@@ -188,11 +189,14 @@ func (s *instance) runPeer(ctx context.Context) error {
 		return err
 	}
 	server, err := s.exec(kubeAPIServer, "--etcd-servers="+client,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[2], "--endpoint-reconciler-type=none",
-		"--tls-cert-file="+filepath.Join(certs, "server.crt"), "--tls-private-key-file="+filepath.Join(certs, "server.key"),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[2],
+		"--endpoint-reconciler-type=none",
+		"--tls-cert-file="+filepath.Join(certs, "server.crt"),
+		"--tls-private-key-file="+filepath.Join(certs, "server.key"),
 		"--client-ca-file="+filepath.Join(certs, "ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file="+filepath.Join(certs, "sa.key"), "--service-account-signing-key-file="+filepath.Join(certs, "sa.key"),
+		"--service-account-key-file="+filepath.Join(certs, "sa.key"),
+		"--service-account-signing-key-file="+filepath.Join(certs, "sa.key"),
 		"--authorization-mode=Node,RBAC", "--allow-privileged", "--service-cluster-ip-range=10.96.0.0/12",
 		"--admission-control="+strings.Join(on, ","))
 	if err != nil {
@@ -205,7 +209,8 @@ func (s *instance) runPeer(ctx context.Context) error {
 	return nil
 }
 
-// makeCertificates gives kube-apiserver what Gatehouse makes for itself: an authority, keys, and an administrator.
+// makeCertificates gives kube-apiserver what Gatehouse makes for itself: an authority, keys, and an
+// administrator.
 func (s *instance) makeCertificates(dir, url string) error {
 	authority, err := pki.LoadAuthority(dir)
 	if err != nil {
@@ -215,7 +220,8 @@ func (s *instance) makeCertificates(dir, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(pki.WriteFile(filepath.Join(dir, "server.crt"), cert), pki.WriteFile(filepath.Join(dir, "server.key"), key)); err != nil {
+	if err := errors.Join(pki.WriteFile(filepath.Join(dir, "server.crt"), cert),
+		pki.WriteFile(filepath.Join(dir, "server.key"), key)); err != nil {
 		return err
 	}
 	if _, err := pki.TokenKey(dir); err != nil {
@@ -225,6 +231,7 @@ func (s *instance) makeCertificates(dir, url string) error {
 	if err != nil {
 		return err
 	}
-	s.config = &rest.Config{Host: url, TLSClientConfig: rest.TLSClientConfig{CAData: authority.CertPEM(), CertData: cert, KeyData: key}}
+	s.config = &rest.Config{Host: url,
+		TLSClientConfig: rest.TLSClientConfig{CAData: authority.CertPEM(), CertData: cert, KeyData: key}}
 	return nil
 }

@@ -9,13 +9,14 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 )
 
-// Adopt makes a Descriptor of a plugin that was written for the registration of k8s.io/apiserver/pkg/admission.
-// register is the plugin's own function, by convention named Register, and registers it under
-// d.Name. d says the rest: summary, phases, whether it is on by default.
+// Adopt makes a Descriptor of a plugin that was written for the registration of
+// k8s.io/apiserver/pkg/admission. register is the plugin's own function, by convention named
+// Register, and registers it under d.Name. d says the rest: summary, phases, whether it is on by
+// default.
 //
-// The plugin is built and initialized as k8s.io/apiserver would do it, from Env, and sees objects as it does
-// there, in the form the server holds them in: the descriptor is Internal. What a
-// plugin wants beyond k8s.io/apiserver/pkg/admission/initializer it is not given, and its
+// The plugin is built and initialized as k8s.io/apiserver would do it, from Env, and sees objects
+// as it does there, in the form the server holds them in: the descriptor is Internal. What a plugin
+// wants beyond k8s.io/apiserver/pkg/admission/initializer it is not given, and its
 // ValidateInitialization will say so.
 func Adopt(d Descriptor, register func(*admission.Plugins)) Descriptor {
 	d.Internal, d.validated = true, true

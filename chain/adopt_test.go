@@ -21,13 +21,15 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// upstream is a plugin as people write them for k8s.io/apiserver: registered, half built, then initialized.
+// upstream is a plugin as people write them for k8s.io/apiserver: registered, half built, then
+// initialized.
 type upstream struct {
 	*admission.Handler
 	config  string
 	env     Env
 	version compatibility.EffectiveVersion
-	// validations is how often it was validated: upstream's plugins for policies start their goroutines then.
+	// validations is how often it was validated: upstream's plugins for policies start their
+	// goroutines then.
 	validations int
 }
 
@@ -122,7 +124,10 @@ func TestAdopt(t *testing.T) {
 	}
 
 	_, err = New([]Descriptor{d}, nil, nil)
-	wantError(t, err, `admission plugin "Upstream": adopting it (its registration has ["Upstream"]): failed to initialize admission plugin "Upstream": missing client`)
+	wantError(t, err,
+		`admission plugin "Upstream": adopting it (its registration has ["Upstream"]): failed to initialize `+
+			`admission plugin "Upstream": missing client`)
 	_, err = New([]Descriptor{Adopt(Descriptor{Name: "Other", Phases: Mutating}, register)}, nil, env)
-	wantError(t, err, `admission plugin "Other": adopting it (its registration has ["Upstream"]): unknown admission plugin: Other`)
+	wantError(t, err,
+		`admission plugin "Other": adopting it (its registration has ["Upstream"]): unknown admission plugin: Other`)
 }

@@ -18,11 +18,11 @@ import (
 // phase of one request. Everything but the objects is the request's own: annotations,
 // warnings and the reinvocation context go where they would go without it.
 //
-// The server holds objects in internal types. Conversion is lazy, because most plugins look at
-// few requests, and cheap, because it shares memory with the internal object wherever
-// the two types are laid out alike. What plugins change in the mutating phase may thus show in parts of the server's object
-// at once; writeBack makes it whole at the end of the phase. In the validating phase the object
-// is not to be changed.
+// The server holds objects in internal types. Conversion is lazy, because most plugins look at few
+// requests, and cheap, because it shares memory with the internal object wherever the two types are
+// laid out alike. What plugins change in the mutating phase may thus show in parts of the server's
+// object at once; writeBack makes it whole at the end of the phase. In the validating phase the
+// object is not to be changed.
 //
 // GetObject and GetOldObject may be called concurrently: plugins that call webhooks in parallel do.
 type versioned struct {
@@ -71,7 +71,8 @@ func (v *versioned) GetObject() runtime.Object {
 	return v.object.shown
 }
 
-// GetOldObject returns the stored object in the type of the request's API version. It is never to be changed.
+// GetOldObject returns the stored object in the type of the request's API version. It is never to
+// be changed.
 func (v *versioned) GetOldObject() runtime.Object {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -118,9 +119,9 @@ func (v *versioned) changed() bool {
 	return v.before != nil && differ(v.before, v.object.shown)
 }
 
-// writeBack brings what plugins changed into the server's own object. The server holds
-// on to that object, so its content is replaced and not the object. Afterwards the object is converted
-// again for who asks next.
+// writeBack brings what plugins changed into the server's own object. The server holds on to that
+// object, so its content is replaced and not the object. Afterwards the object is converted again
+// for who asks next.
 //
 // Where a plugin looked, the object is converted back whether it changed or not: that takes
 // two microseconds for a pod, and a copy to compare with took thirty.
@@ -132,8 +133,8 @@ func (v *versioned) writeBack() error {
 	if shown == nil || shown == internal {
 		return nil
 	}
-	// What a plugin added lacks its defaults, which the server gave the rest when it decoded the request. kube-apiserver does
-	// the same after a mutating webhook.
+	// What a plugin added lacks its defaults, which the server gave the rest when it decoded the
+	// request. kube-apiserver does the same after a mutating webhook.
 	if defaulter := v.interfaces.GetObjectDefaulter(); defaulter != nil {
 		defaulter.Default(shown)
 	}
@@ -142,7 +143,8 @@ func (v *versioned) writeBack() error {
 	// a conversion that fails halfway leaves the server's object as it was.
 	fresh := reflect.New(reflect.TypeOf(internal).Elem())
 	if err := v.interfaces.GetObjectConvertor().Convert(shown, fresh.Interface(), nil); err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("converting %s back after admission plugins changed it: %w", v.GetKind(), err))
+		return apierrors.NewInternalError(fmt.Errorf("converting %s back after admission plugins changed it: %w",
+			v.GetKind(), err))
 	}
 	kind := internal.GetObjectKind().GroupVersionKind()
 	reflect.ValueOf(internal).Elem().Set(fresh.Elem())
@@ -155,20 +157,21 @@ func differ(a, b runtime.Object) bool {
 	return !reflect.DeepEqual(a, b) && !equality.Semantic.DeepEqual(a, b)
 }
 
-// versionedForm returns obj in the type that plugins see: that of kind, which is what the request was
-// sent as. obj itself is returned where it has no other form: it is unstructured (custom
-// resources are held in the version of the request), it already is of that type, or its
-// type is not one of the server's scheme (the Scale of a custom resource).
+// versionedForm returns obj in the type that plugins see: that of kind, which is what the request
+// was sent as. obj itself is returned where it has no other form: it is unstructured (custom
+// resources are held in the version of the request), it already is of that type, or its type is not
+// one of the server's scheme (the Scale of a custom resource).
 //
-// For subresources kind is that of what was sent, and their objects convert to it: pods/binding to v1
-// Binding, pods/eviction to policy/v1 Eviction (whichever version was sent), scale to
+// For subresources kind is that of what was sent, and their objects convert to it: pods/binding to
+// v1 Binding, pods/eviction to policy/v1 Eviction (whichever version was sent), scale to
 // autoscaling/v1 Scale or to that of the old workload groups, serviceaccounts/token to
-// authentication.k8s.io/v1 TokenRequest. For CONNECT the server's kind is derived from the storage's
-// New(), which for every connecting storage of Kubernetes returns the options type that
-// its NewConnectOptions returns (PodExecOptions, NodeProxyOptions, ...): kind
-// and object agree, in the version of the group that serves the subresource. A storage of
-// someone else's may pass an object of another kind; alternatives says what happens then.
-func versionedForm(obj runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+// authentication.k8s.io/v1 TokenRequest. For CONNECT the server's kind is derived from the
+// storage's New(), which for every connecting storage of Kubernetes returns the options type that
+// its NewConnectOptions returns (PodExecOptions, NodeProxyOptions, ...): kind and object agree, in
+// the version of the group that serves the subresource. A storage of someone else's may pass an
+// object of another kind; alternatives says what happens then.
+func versionedForm(obj runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
 	if _, ok := obj.(runtime.Unstructured); ok || o == nil {
 		return obj, nil
 	}
@@ -212,11 +215,12 @@ func convert(obj runtime.Object, kind schema.GroupVersionKind, o admission.Objec
 	return out, nil
 }
 
-// alternatives are the kinds to show an object as that can't be shown as the request's kind, in order
-// of preference: a versioned type is shown as it is; an object of another kind of the request's
-// group is shown in the request's version; one of another group in the version its scheme prefers.
-// An object of the request's own kind has no alternative: its conversion failed.
-func alternatives(own []schema.GroupVersionKind, kind schema.GroupVersionKind, o admission.ObjectInterfaces) []schema.GroupVersionKind {
+// alternatives are the kinds to show an object as that can't be shown as the request's kind, in
+// order of preference: a versioned type is shown as it is; an object of another kind of the
+// request's group is shown in the request's version; one of another group in the version its scheme
+// prefers. An object of the request's own kind has no alternative: its conversion failed.
+func alternatives(own []schema.GroupVersionKind, kind schema.GroupVersionKind,
+	o admission.ObjectInterfaces) []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for _, k := range own {
 		switch {

@@ -39,13 +39,19 @@ func TestMutatedObject(t *testing.T) {
 		toVersioned, toInternal int32
 		err                     string
 	}{
-		"nobody looks":          {plugins: []func(admission.Attributes) error{idle, idle}},
-		"two look":              {plugins: []func(admission.Attributes) error{look, look}, toVersioned: 1, toInternal: 1},
-		"nothing differs":       {plugins: []func(admission.Attributes) error{thereAndBack}, toVersioned: 1, toInternal: 1},
-		"one changes":           {plugins: []func(admission.Attributes) error{look, label("x", "1"), look}, labels: map[string]string{"app": "web", "x": "1"}, toVersioned: 1, toInternal: 1},
-		"two change":            {plugins: []func(admission.Attributes) error{label("x", "1"), label("y", "2")}, labels: map[string]string{"app": "web", "x": "1", "y": "2"}, toVersioned: 1, toInternal: 1},
-		"one removes":           {plugins: []func(admission.Attributes) error{unset}, selector: map[string]string{}, toVersioned: 1, toInternal: 1},
-		"refused after changes": {plugins: []func(admission.Attributes) error{unset, refuse, label("y", "2")}, toVersioned: 1, err: `pods.example.apiserver.k8s.io "web" is forbidden: no`},
+		"nobody looks": {plugins: []func(admission.Attributes) error{idle, idle}},
+		"two look": {plugins: []func(admission.Attributes) error{look, look}, toVersioned: 1,
+			toInternal: 1},
+		"nothing differs": {plugins: []func(admission.Attributes) error{thereAndBack}, toVersioned: 1,
+			toInternal: 1},
+		"one changes": {plugins: []func(admission.Attributes) error{look, label("x", "1"), look},
+			labels: map[string]string{"app": "web", "x": "1"}, toVersioned: 1, toInternal: 1},
+		"two change": {plugins: []func(admission.Attributes) error{label("x", "1"), label("y", "2")},
+			labels: map[string]string{"app": "web", "x": "1", "y": "2"}, toVersioned: 1, toInternal: 1},
+		"one removes": {plugins: []func(admission.Attributes) error{unset}, selector: map[string]string{},
+			toVersioned: 1, toInternal: 1},
+		"refused after changes": {plugins: []func(admission.Attributes) error{unset, refuse, label("y", "2")},
+			toVersioned: 1, err: `pods.example.apiserver.k8s.io "web" is forbidden: no`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,12 +89,14 @@ func TestPluginsSeeVersionedObjects(t *testing.T) {
 		if !ok || oldObject.Labels["app"] != "old" || oldObject.GroupVersionKind() != podKind {
 			t.Errorf("old object is %#v", a.GetOldObject())
 		}
-		if a.GetKind() != podKind || a.GetName() != "web" || a.GetUserInfo().GetName() != "jane" || a.GetOperation() != admission.Update {
+		if a.GetKind() != podKind || a.GetName() != "web" || a.GetUserInfo().GetName() != "jane" ||
+			a.GetOperation() != admission.Update {
 			t.Errorf("attributes are not the request's: %v %v", a.GetKind(), a.GetName())
 		}
 		return nil
 	}
-	c := newChain(t, append(mutators(see, see), described("v", fake{validate: see}), described("w", fake{validate: see})))
+	c := newChain(t,
+		append(mutators(see, see), described("v", fake{validate: see}), described("w", fake{validate: see})))
 	o := newInterfaces()
 	if err := c.Admit(context.Background(), update(pod, old), o); err != nil {
 		t.Error(err)
@@ -125,7 +133,8 @@ func TestNoObject(t *testing.T) {
 		}
 		return nil
 	}
-	a := admission.NewAttributesRecord(nil, newPod(), podKind, "shop", "web", pods, "", admission.Delete, &metav1.DeleteOptions{}, false, nil)
+	a := admission.NewAttributesRecord(nil, newPod(), podKind, "shop", "web", pods, "", admission.Delete,
+		&metav1.DeleteOptions{}, false, nil)
 	c := newChain(t, []Descriptor{described("p", fake{admit: see, validate: see})}, ObserverFuncs{Changes: true})
 	if err := c.Admit(context.Background(), a, newInterfaces()); err != nil {
 		t.Error(err)
@@ -141,7 +150,8 @@ type unregistered struct{ examplev1.Pod }
 func (u *unregistered) DeepCopyObject() runtime.Object { c := *u; return &c }
 
 func TestObjectsWithoutAnotherForm(t *testing.T) {
-	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "stable.example.com/v1", "kind": "CronTab"}}
+	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "stable.example.com/v1",
+		"kind": "CronTab"}}
 	for name, object := range map[string]runtime.Object{
 		"custom resource":   custom,
 		"versioned already": &examplev1.Pod{},
@@ -182,11 +192,16 @@ func TestObjectOfAnotherKind(t *testing.T) {
 		seen   runtime.Object
 		err    string
 	}{
-		"another kind of the group":       {&example.Pod{}, examplev1.SchemeGroupVersion.WithKind("Binding"), &examplev1.Pod{}, ""},
-		"a kind of another group":         {&example.Pod{}, schema.GroupVersionKind{Group: "x.example.com", Version: "v1", Kind: "PodOptions"}, &examplev1.Pod{}, ""},
-		"a versioned kind, another group": {&examplev1.Pod{}, schema.GroupVersionKind{Group: "x.example.com", Version: "v1", Kind: "PodOptions"}, &examplev1.Pod{}, ""},
-		"a version that isn't there": {&example.Pod{}, schema.GroupVersionKind{Group: example.GroupName, Version: "v7", Kind: "Pod"}, nil,
-			`Internal error occurred: showing example.apiserver.k8s.io/v7, Kind=Pod to admission plugins: no kind "Pod" is registered for version "example.apiserver.k8s.io/v7" in scheme "` + scheme.Name() + `"`},
+		"another kind of the group": {&example.Pod{}, examplev1.SchemeGroupVersion.WithKind("Binding"),
+			&examplev1.Pod{}, ""},
+		"a kind of another group": {&example.Pod{},
+			schema.GroupVersionKind{Group: "x.example.com", Version: "v1", Kind: "PodOptions"}, &examplev1.Pod{}, ""},
+		"a versioned kind, another group": {&examplev1.Pod{},
+			schema.GroupVersionKind{Group: "x.example.com", Version: "v1", Kind: "PodOptions"}, &examplev1.Pod{}, ""},
+		"a version that isn't there": {&example.Pod{},
+			schema.GroupVersionKind{Group: example.GroupName, Version: "v7", Kind: "Pod"}, nil,
+			`Internal error occurred: showing example.apiserver.k8s.io/v7, Kind=Pod to admission plugins: no kind ` +
+				`"Pod" is registered for version "example.apiserver.k8s.io/v7" in scheme "` + scheme.Name() + `"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen runtime.Object
@@ -205,15 +220,21 @@ func TestFailedConversion(t *testing.T) {
 		admit  func(admission.Attributes) error
 		err    string
 	}{
-		"the plugin admits": {&examplev1.Pod{}, look, "Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is broken"},
+		"the plugin admits": {&examplev1.Pod{}, look,
+			"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: " +
+				"conversion is broken"},
 		"the plugin refuses": {&examplev1.Pod{}, func(a admission.Attributes) error { a.GetObject(); return refuse(a) },
-			"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is broken"},
+			"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: " +
+				"conversion is broken"},
 		"the plugin panics": {&examplev1.Pod{}, label("x", "1"),
-			"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is broken"},
+			"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: " +
+				"conversion is broken"},
 		"back": {&example.Pod{}, func(a admission.Attributes) error {
 			a.GetObject().(*examplev1.Pod).Spec.ServiceAccountName = "changed"
 			return nil
-		}, "Internal error occurred: converting example.apiserver.k8s.io/v1, Kind=Pod back after admission plugins changed it: conversion is broken"},
+		},
+			"Internal error occurred: converting example.apiserver.k8s.io/v1, Kind=Pod back after admission plugins " +
+				"changed it: conversion is broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			captureLog(t)
@@ -236,10 +257,12 @@ func TestFailedConversionWhileValidating(t *testing.T) {
 	o.failTo = &examplev1.Pod{}
 	c := newChain(t, validators(look))
 	wantError(t, c.Validate(context.Background(), create(newPod()), o),
-		"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is broken")
+		"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is "+
+			"broken")
 	c = newChain(t, validators(func(a admission.Attributes) error { a.GetOldObject(); return nil }))
 	wantError(t, c.Validate(context.Background(), update(newPod(), newPod()), o),
-		"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is broken")
+		"Internal error occurred: showing example.apiserver.k8s.io/v1, Kind=Pod to admission plugins: conversion is "+
+			"broken")
 }
 
 func TestInternalPlugins(t *testing.T) {
@@ -271,7 +294,8 @@ func TestInternalPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.wantConversions(t, 2, 2)
-	if want := map[string]string{"app": "web", "x": "1", "internal": "yes", "z": "3"}; !reflect.DeepEqual(pod.Labels, want) {
+	if want := map[string]string{"app": "web", "x": "1", "internal": "yes", "z": "3"}; !reflect.DeepEqual(pod.Labels,
+		want) {
 		t.Errorf("labels are %v, want %v", pod.Labels, want)
 	}
 	if err := c.Validate(context.Background(), create(pod), o); err != nil {
@@ -286,7 +310,8 @@ func TestFailedConversionForInternalPlugin(t *testing.T) {
 	o := newInterfaces()
 	o.failTo = &example.Pod{}
 	wantError(t, newChain(t, list).Admit(context.Background(), create(newPod()), o),
-		"Internal error occurred: converting example.apiserver.k8s.io/v1, Kind=Pod back after admission plugins changed it: conversion is broken")
+		"Internal error occurred: converting example.apiserver.k8s.io/v1, Kind=Pod back after admission plugins "+
+			"changed it: conversion is broken")
 }
 
 // Plugins call webhooks in parallel, and each of these calls may be the first to look.
@@ -306,7 +331,8 @@ func TestConcurrentLooks(t *testing.T) {
 		wait.Wait()
 		return nil
 	}
-	c := newChain(t, []Descriptor{described("p", fake{admit: parallel, validate: parallel})}, ObserverFuncs{Changes: true})
+	c := newChain(t, []Descriptor{described("p", fake{admit: parallel, validate: parallel})},
+		ObserverFuncs{Changes: true})
 	o := newInterfaces()
 	a := update(newPod(), newPod())
 	if err := c.Admit(context.Background(), a, o); err != nil {

@@ -17,8 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// internalPod stands for the internal Pod of k8s.io/kubernetes, which this package doesn't import: another
-// type of the same layout, converted by sharing memory. The real conversion takes 1 to 2 µs more.
+// internalPod stands for the internal Pod of k8s.io/kubernetes, which this package doesn't import:
+// another type of the same layout, converted by sharing memory. The real conversion takes 1 to 2 µs
+// more.
 type internalPod struct{ corev1.Pod }
 
 func (p *internalPod) DeepCopyObject() runtime.Object { return &internalPod{*p.Pod.DeepCopy()} }
@@ -27,54 +28,66 @@ func podScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	s.AddKnownTypeWithName(schema.GroupVersionKind{Version: runtime.APIVersionInternal, Kind: "Pod"}, &internalPod{})
 	utilruntime.Must(corev1.AddToScheme(s))
-	utilruntime.Must(s.AddConversionFunc((*internalPod)(nil), (*corev1.Pod)(nil), func(a, b any, _ conversion.Scope) error {
-		*b.(*corev1.Pod) = a.(*internalPod).Pod
-		return nil
-	}))
-	utilruntime.Must(s.AddConversionFunc((*corev1.Pod)(nil), (*internalPod)(nil), func(a, b any, _ conversion.Scope) error {
-		b.(*internalPod).Pod = *a.(*corev1.Pod)
-		return nil
-	}))
+	utilruntime.Must(s.AddConversionFunc((*internalPod)(nil), (*corev1.Pod)(nil),
+		func(a, b any, _ conversion.Scope) error {
+			*b.(*corev1.Pod) = a.(*internalPod).Pod
+			return nil
+		}))
+	utilruntime.Must(s.AddConversionFunc((*corev1.Pod)(nil), (*internalPod)(nil),
+		func(a, b any, _ conversion.Scope) error {
+			b.(*internalPod).Pod = *a.(*corev1.Pod)
+			return nil
+		}))
 	return s
 }
 
 // benchPod is what a deployment's pod looks like: two containers, two volumes, resources, probes.
 func benchPod() *internalPod {
 	resources := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)}
 	}
 	container := func(name string) corev1.Container {
 		return corev1.Container{
-			Name:      name,
-			Image:     "registry.example.com/shop/" + name + ":1.42.0",
-			Ports:     []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
-			Env:       []corev1.EnvVar{{Name: "LEVEL", Value: "info"}, {Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}}},
-			Resources: corev1.ResourceRequirements{Requests: resources("250m", "256Mi"), Limits: resources("1", "512Mi")},
+			Name:  name,
+			Image: "registry.example.com/shop/" + name + ":1.42.0",
+			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+			Env: []corev1.EnvVar{{Name: "LEVEL", Value: "info"},
+				{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
+					FieldPath: "metadata.name"}}}},
+			Resources: corev1.ResourceRequirements{Requests: resources("250m", "256Mi"),
+				Limits: resources("1", "512Mi")},
 			ReadinessProbe: &corev1.Probe{
-				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Scheme: corev1.URISchemeHTTP}},
+				ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz",
+					Scheme: corev1.URISchemeHTTP}},
 				PeriodSeconds: 5, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
 			},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: "/etc/web"}, {Name: "tmp", MountPath: "/tmp"}},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/web"},
+				{Name: "tmp", MountPath: "/tmp"}},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}
 	}
 	return &internalPod{corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-7d4b9c6f5-x2x9k", GenerateName: "web-7d4b9c6f5-",
-			Labels:          map[string]string{"app": "web", "tier": "front", "pod-template-hash": "7d4b9c6f5"},
-			Annotations:     map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7d4b9c6f5", UID: "0f9b2a1c-8f8e-4f52-9d2e-2d3b6e7f8a90", Controller: ptr.To(true)}},
+			Labels:      map[string]string{"app": "web", "tier": "front", "pod-template-hash": "7d4b9c6f5"},
+			Annotations: map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7d4b9c6f5",
+				UID: "0f9b2a1c-8f8e-4f52-9d2e-2d3b6e7f8a90", Controller: ptr.To(true)}},
 		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: "web",
 			SecurityContext:    &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), FSGroup: ptr.To[int64](2000)},
 			Containers:         []corev1.Container{container("web"), container("proxy")},
 			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}},
+				{Name: "config",
+					VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 			NodeSelector: map[string]string{"kubernetes.io/os": "linux"},
-			Tolerations:  []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}},
+			Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists,
+				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}},
 		},
 	}}
 }

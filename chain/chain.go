@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Chain is the admission control of a server: the plugins that were selected, built and in order. It
-// is safe for concurrent use.
+// Chain is the admission control of a server: the plugins that were selected, built and in order.
+// It is safe for concurrent use.
 type Chain struct {
 	descriptors []Descriptor
 	// The plugins of each phase that handle an operation. Those that don't cost a request nothing.
@@ -47,9 +47,9 @@ type validator struct {
 	internal bool
 }
 
-// New builds the selected plugins (see Options.Select), in order, each with its section of config and
-// with env. The chain it returns tells the observers what it does. Where plugins
-// can't be built the error names all of them.
+// New builds the selected plugins (see Options.Select), in order, each with its section of config
+// and with env. The chain it returns tells the observers what it does. Where plugins can't be built
+// the error names all of them.
 func New(selected []Descriptor, config *Config, env *Env, observers ...Observer) (*Chain, error) {
 	if err := checkList(selected); err != nil {
 		return nil, err
@@ -116,7 +116,8 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 
 var operations = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
 
-// addFor adds a plugin to the lists of the operations that it handles. It is asked once: what a plugin handles doesn't change.
+// addFor adds a plugin to the lists of the operations that it handles. It is asked once: what a
+// plugin handles doesn't change.
 func addFor[P any](lists map[admission.Operation][]P, plugin admission.Interface, entry P) {
 	for _, operation := range operations {
 		if plugin.Handles(operation) {
@@ -147,7 +148,8 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	return err
 }
 
-func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int, err error) {
+func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int,
+	err error) {
 	v := newVersioned(a, o, true, c.tracking)
 	if err := c.admitRound(ctx, 0, a, v, o); err != nil {
 		return 1, err
@@ -163,11 +165,13 @@ func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.O
 	return rounds, v.writeBack()
 }
 
-func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attributes, v *versioned, o admission.ObjectInterfaces) error {
+func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attributes, v *versioned,
+	o admission.ObjectInterfaces) error {
 	for _, p := range c.mutating[a.GetOperation()] {
 		start := c.now()
 		changed, err := c.admitPlugin(ctx, p, a, v, o)
-		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err, Changed: changed})
+		c.pluginDone(ctx, start,
+			PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err, Changed: changed})
 		if err != nil {
 			return err
 		}
@@ -175,7 +179,8 @@ func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attribute
 	return nil
 }
 
-func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned, o admission.ObjectInterfaces) (changed bool, err error) {
+func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned,
+	o admission.ObjectInterfaces) (changed bool, err error) {
 	if p.internal {
 		// What plugins have changed so far is in the versioned object: the server's own gets
 		// it first, and is converted anew for the plugins that follow.
@@ -241,7 +246,8 @@ func guard(name string, phase Phases, a admission.Attributes, call func() error)
 		}
 		klog.ErrorS(nil, "Admission plugin panicked", "plugin", name, "phase", phase.String(),
 			"operation", a.GetOperation(), "resource", a.GetResource().String(), "subresource", a.GetSubresource(),
-			"object", klog.KRef(a.GetNamespace(), a.GetName()), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			"object", klog.KRef(a.GetNamespace(), a.GetName()), "panic", fmt.Sprint(cause), "stack",
+			string(debug.Stack()))
 		err = apierrors.NewInternalError(fmt.Errorf("admission plugin %q panicked in the %s phase", name, phase))
 	}()
 	return call()

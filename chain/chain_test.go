@@ -58,13 +58,15 @@ func TestOrder(t *testing.T) {
 		},
 		"only what handles the operation": {
 			list: []Descriptor{
-				described("a", fake{operations: []admission.Operation{admission.Delete}, admit: say("a admit"), validate: say("a validate")}),
+				described("a", fake{operations: []admission.Operation{admission.Delete}, admit: say("a admit"),
+					validate: say("a validate")}),
 				described("b", fake{operations: []admission.Operation{admission.Create}, admit: say("b admit")}),
 			},
 			calls: []string{"b admit"}, handles: true,
 		},
 		"nothing handles the operation": {
-			list: []Descriptor{described("a", fake{operations: []admission.Operation{admission.Delete}, admit: say("a admit"), validate: say("a validate")})},
+			list: []Descriptor{described("a", fake{operations: []admission.Operation{admission.Delete},
+				admit: say("a admit"), validate: say("a validate")})},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +98,8 @@ func TestHandlesInEitherPhase(t *testing.T) {
 		described("a", fake{operations: []admission.Operation{admission.Create}, admit: idle}),
 		described("b", fake{operations: []admission.Operation{admission.Delete}, validate: idle}),
 	})
-	for operation, want := range map[admission.Operation]bool{admission.Create: true, admission.Delete: true, admission.Update: false} {
+	for operation, want := range map[admission.Operation]bool{admission.Create: true, admission.Delete: true,
+		admission.Update: false} {
 		if got := c.Handles(operation); got != want {
 			t.Errorf("Handles(%s) is %v, want %v", operation, got, want)
 		}
@@ -121,9 +124,12 @@ func TestReinvocation(t *testing.T) {
 		err   string
 	}{
 		"nobody asks": {mutators(plugin("a", false), plugin("b", false)), []string{"a false", "b false"}, ""},
-		"one asks":    {mutators(plugin("a", false), plugin("b", true)), []string{"a false", "b false", "a true", "b true"}, ""},
-		"all ask":     {mutators(plugin("a", true), plugin("b", true)), []string{"a false", "b false", "a true", "b true"}, ""},
-		"and refused": {mutators(plugin("a", true), refuse), []string{"a false"}, `pods.example.apiserver.k8s.io "web" is forbidden: no`},
+		"one asks": {mutators(plugin("a", false), plugin("b", true)),
+			[]string{"a false", "b false", "a true", "b true"}, ""},
+		"all ask": {mutators(plugin("a", true), plugin("b", true)),
+			[]string{"a false", "b false", "a true", "b true"}, ""},
+		"and refused": {mutators(plugin("a", true), refuse), []string{"a false"},
+			`pods.example.apiserver.k8s.io "web" is forbidden: no`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls = nil
@@ -145,7 +151,8 @@ func TestReinvocation(t *testing.T) {
 			a.GetReinvocationContext().SetShouldReinvoke()
 			return nil
 		}))
-		wantError(t, c.Admit(context.Background(), create(newPod()), o), `pods.example.apiserver.k8s.io "web" is forbidden: no`)
+		wantError(t, c.Admit(context.Background(), create(newPod()), o),
+			`pods.example.apiserver.k8s.io "web" is forbidden: no`)
 		o.wantConversions(t, 1, 0)
 	})
 
@@ -183,7 +190,8 @@ func captureLog(t *testing.T) *bytes.Buffer {
 	t.Cleanup(state.Restore)
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
-	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false",
+		"stderrthreshold": "FATAL"} {
 		if err := flags.Set(name, value); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +216,8 @@ func TestPanic(t *testing.T) {
 			t.Errorf("error is a %T", err)
 		}
 		klog.Flush()
-		for _, want := range []string{`"Admission plugin panicked"`, `plugin="Broken"`, `phase="` + phase + `"`, "chain_test.go", `object="shop/web"`} {
+		for _, want := range []string{`"Admission plugin panicked"`, `plugin="Broken"`, `phase="` + phase + `"`,
+			"chain_test.go", `object="shop/web"`} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log has no %s:\n%s", want, log)
 			}
@@ -244,12 +253,21 @@ func TestNew(t *testing.T) {
 		list []Descriptor
 		err  string
 	}{
-		"New fails":      {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("Client is nil"))}}, `admission plugin "A": Client is nil`},
-		"no plugin":      {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, nil)}}, `admission plugin "A": New returned no plugin`},
-		"no Admit":       {[]Descriptor{{Name: "A", Phases: Mutating | Validating, New: build(onlyValidate{}, nil)}}, `admission plugin "A": takes part in the mutating phase, but its type chain.onlyValidate has no Admit method`},
-		"no Validate":    {[]Descriptor{{Name: "A", Phases: Validating, New: build(onlyAdmit{}, nil)}}, `admission plugin "A": takes part in the validating phase, but its type chain.onlyAdmit has no Validate method`},
-		"uninitialized":  {[]Descriptor{{Name: "A", Phases: Validating, New: build(uninitialized{}, nil)}}, `admission plugin "A": missing client`},
-		"all are named":  {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("x"))}, {Name: "B", Phases: Mutating, New: build(nil, errors.New("y"))}}, `[admission plugin "A": x, admission plugin "B": y]`},
+		"New fails": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("Client is nil"))}},
+			`admission plugin "A": Client is nil`},
+		"no plugin": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, nil)}},
+			`admission plugin "A": New returned no plugin`},
+		"no Admit": {[]Descriptor{{Name: "A", Phases: Mutating | Validating, New: build(onlyValidate{}, nil)}},
+			`admission plugin "A": takes part in the mutating phase, but its type chain.onlyValidate has no Admit ` +
+				`method`},
+		"no Validate": {[]Descriptor{{Name: "A", Phases: Validating, New: build(onlyAdmit{}, nil)}},
+			`admission plugin "A": takes part in the validating phase, but its type chain.onlyAdmit has no Validate ` +
+				`method`},
+		"uninitialized": {[]Descriptor{{Name: "A", Phases: Validating, New: build(uninitialized{}, nil)}},
+			`admission plugin "A": missing client`},
+		"all are named": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("x"))},
+			{Name: "B", Phases: Mutating, New: build(nil, errors.New("y"))}},
+			`[admission plugin "A": x, admission plugin "B": y]`},
 		"malformed list": {[]Descriptor{{Name: "A", Phases: Mutating}}, `admission plugin list: "A" has no New`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,24 +279,28 @@ func TestNew(t *testing.T) {
 
 func TestNewPassesConfigurationAndEnv(t *testing.T) {
 	env := &Env{Done: make(chan struct{})}
-	config := &Config{file: "adm.yaml", plugins: []pluginConfig{{name: "A", field: "plugins[0]", data: []byte(`{"x":1}`)}, {name: "C", field: "plugins[1]", path: "/etc/c.yaml", data: []byte("y")}}}
+	config := &Config{file: "adm.yaml", plugins: []pluginConfig{{name: "A", field: "plugins[0]",
+		data: []byte(`{"x":1}`)}, {name: "C", field: "plugins[1]", path: "/etc/c.yaml", data: []byte("y")}}}
 	got := map[string]string{}
 	var list []Descriptor
 	for _, name := range []string{"A", "B", "C"} {
-		list = append(list, Descriptor{Name: name, Phases: Mutating, New: func(config io.Reader, e *Env) (admission.Interface, error) {
-			if e != env {
-				t.Error("env is another one")
-			}
-			got[name] = "none"
-			if config != nil {
-				data, _ := io.ReadAll(config)
-				got[name] = string(data)
-			}
-			return nil, errors.New("bad")
-		}})
+		list = append(list,
+			Descriptor{Name: name, Phases: Mutating, New: func(config io.Reader, e *Env) (admission.Interface, error) {
+				if e != env {
+					t.Error("env is another one")
+				}
+				got[name] = "none"
+				if config != nil {
+					data, _ := io.ReadAll(config)
+					got[name] = string(data)
+				}
+				return nil, errors.New("bad")
+			}})
 	}
 	_, err := New(list, config, env)
-	wantError(t, err, `[admission plugin "A" (configured in adm.yaml: plugins[0].configuration): bad, admission plugin "B": bad, admission plugin "C" (configured in /etc/c.yaml): bad]`)
+	wantError(t, err,
+		`[admission plugin "A" (configured in adm.yaml: plugins[0].configuration): bad, admission plugin "B": bad, `+
+			`admission plugin "C" (configured in /etc/c.yaml): bad]`)
 	if want := map[string]string{"A": `{"x":1}`, "B": "none", "C": "y"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("configurations are %v, want %v", got, want)
 	}
@@ -290,7 +312,8 @@ func TestDeprecatedIsLogged(t *testing.T) {
 	d.Deprecated = "use New instead"
 	newChain(t, []Descriptor{d})
 	klog.Flush()
-	if want := `Admission plugin "Old" is enabled, but deprecated: use New instead`; !strings.Contains(log.String(), want) {
+	if want := `Admission plugin "Old" is enabled, but deprecated: use New instead`; !strings.Contains(log.String(),
+		want) {
 		t.Errorf("the log has no %s:\n%s", want, log)
 	}
 }

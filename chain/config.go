@@ -17,8 +17,8 @@ import (
 	"gatehouse.dev/internal/configfile"
 )
 
-// Config is the configuration of plugins, as read from an admission control configuration file. The zero
-// value and nil configure no plugin.
+// Config is the configuration of plugins, as read from an admission control configuration file. The
+// zero value and nil configure no plugin.
 type Config struct {
 	file    string
 	plugins []pluginConfig
@@ -39,14 +39,16 @@ type pluginConfig struct {
 const configKind = "AdmissionConfiguration"
 
 var (
-	// configVersions are the versions in which that kind is accepted. The two don't differ in their fields.
+	// configVersions are the versions in which that kind is accepted. The two don't differ in their
+	// fields.
 	configVersions = []string{apiserverv1.SchemeGroupVersion.String(), apiserverv1alpha1.SchemeGroupVersion.String()}
 
 	configMust = fmt.Sprintf("must be kind %s in apiVersion %s", configKind, strings.Join(configVersions, " or "))
 )
 
-// The file's content is decoded strictly into these types, and not by the scheme of k8s.io/apiserver, so that
-// configuration reaches plugins as it was written and messages name plugin and field.
+// The file's content is decoded strictly into these types, and not by the scheme of
+// k8s.io/apiserver, so that configuration reaches plugins as it was written and messages name
+// plugin and field.
 type (
 	configFile struct {
 		configfile.Meta
@@ -59,9 +61,9 @@ type (
 	}
 )
 
-// LoadConfig reads an admission control configuration file: an AdmissionConfiguration, as YAML or JSON, and
-// the files that its plugins' paths name, relative to its own directory. The empty
-// path is an empty configuration. Reading is strict: an unknown or repeated field is an error.
+// LoadConfig reads an admission control configuration file: an AdmissionConfiguration, as YAML or
+// JSON, and the files that its plugins' paths name, relative to its own directory. The empty path
+// is an empty configuration. Reading is strict: an unknown or repeated field is an error.
 func LoadConfig(path string) (*Config, error) {
 	if path == "" {
 		return &Config{}, nil
@@ -80,7 +82,8 @@ func LoadConfig(path string) (*Config, error) {
 			continue
 		}
 		if p.data, err = os.ReadFile(p.path); err != nil {
-			return nil, fmt.Errorf("admission control configuration %s: plugin %q: %s.path: %w", path, p.name, p.field, err)
+			return nil,
+				fmt.Errorf("admission control configuration %s: plugin %q: %s.path: %w", path, p.name, p.field, err)
 		}
 		if p.data == nil {
 			p.data = []byte{}
@@ -117,7 +120,8 @@ func parseConfig(file string, data []byte) (*Config, error) {
 			continue
 		}
 		if other := c.find(p.name); other != nil {
-			errs = append(errs, fmt.Errorf("plugin %q: %s.name: the plugin is configured already by %s", p.name, p.field, other.field))
+			errs = append(errs,
+				fmt.Errorf("plugin %q: %s.name: the plugin is configured already by %s", p.name, p.field, other.field))
 		}
 		c.plugins = append(c.plugins, p)
 	}
@@ -139,7 +143,8 @@ func parseEntry(dir, field string, raw json.RawMessage) (pluginConfig, error) {
 	var entry configEntry
 	err := configfile.Strict(raw, &entry)
 	if err == nil {
-		// What inline configuration means is the plugin's business, but no field of it may be there twice.
+		// What inline configuration means is the plugin's business, but no field of it may be there
+		// twice.
 		var anything map[string]any
 		err = configfile.Strict(raw, &anything)
 	}
@@ -157,7 +162,9 @@ func parseEntry(dir, field string, raw json.RawMessage) (pluginConfig, error) {
 		return p, nil
 	}
 	if p.data != nil {
-		return pluginConfig{}, fmt.Errorf("plugin %q: %s: path and configuration are mutually exclusive: remove one of them", p.name, field)
+		return pluginConfig{},
+			fmt.Errorf("plugin %q: %s: path and configuration are mutually exclusive: remove one of them", p.name,
+				field)
 	}
 	if !filepath.IsAbs(p.path) {
 		p.path = filepath.Join(dir, p.path)
@@ -201,7 +208,8 @@ func (c *Config) For(name string) io.Reader {
 	return bytes.NewReader(p.data)
 }
 
-// origin is the part of a message that says where the named plugin's configuration is, empty where it has none.
+// origin is the part of a message that says where the named plugin's configuration is, empty where
+// it has none.
 func (c *Config) origin(name string) string {
 	p := c.find(name)
 	switch {
@@ -214,8 +222,8 @@ func (c *Config) origin(name string) string {
 	}
 }
 
-// Check refuses configuration that no plugin would read: of plugins that are not in list, and of those that
-// are not enabled. It is more likely a mistake than meant.
+// Check refuses configuration that no plugin would read: of plugins that are not in list, and of
+// those that are not enabled. It is more likely a mistake than meant.
 func (c *Config) Check(list, enabled []Descriptor) error {
 	if c == nil {
 		return nil
@@ -228,11 +236,14 @@ func (c *Config) Check(list, enabled []Descriptor) error {
 			if remedy == "" {
 				remedy = ": remove the entry"
 			}
-			errs = append(errs, fmt.Errorf("admission control configuration %s: plugin %q: %s.name: the plugin is unknown%s",
-				c.file, p.name, p.field, remedy))
+			errs = append(errs,
+				fmt.Errorf("admission control configuration %s: plugin %q: %s.name: the plugin is unknown%s",
+					c.file, p.name, p.field, remedy))
 		case !hasName(enabled, p.name):
-			errs = append(errs, fmt.Errorf("admission control configuration %s: plugin %q: %s: the plugin is not enabled: enable it with --%s or remove the entry",
-				c.file, p.name, p.field, enableFlag))
+			errs = append(errs,
+				fmt.Errorf("admission control configuration %s: plugin %q: %s: the plugin is not enabled: enable it "+
+					"with --%s or remove the entry",
+					c.file, p.name, p.field, enableFlag))
 		}
 	}
 	return utilerrors.NewAggregate(errs)

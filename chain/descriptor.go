@@ -39,17 +39,18 @@ type Descriptor struct {
 	// chain logs it when the plugin is enabled.
 	Deprecated string
 
-	// Internal says that the plugin works on objects in the form the server holds them
-	// in (the internal types of k8s.io/kubernetes) and not on their k8s.io/api types.
-	// It is for plugins that were written for another server, see Adopt, and for those that look at nothing but the metadata of every object:
-	// they spare the server the conversion.
+	// Internal says that the plugin works on objects in the form the server holds them in (the
+	// internal types of k8s.io/kubernetes) and not on their k8s.io/api types. It is for plugins
+	// that were written for another server, see Adopt, and for those that look at nothing but the
+	// metadata of every object: they spare the server the conversion.
 	Internal bool
 
 	// New builds the plugin. config is the plugin's section of the admission control
 	// configuration file, nil where there is none. env is valid for as long as the plugin is.
 	New func(config io.Reader, env *Env) (admission.Interface, error)
 
-	// validated says that New calls the plugin's ValidateInitialization; some plugins begin to work in that, and must not do so twice.
+	// validated says that New calls the plugin's ValidateInitialization; some plugins begin to work
+	// in that, and must not do so twice.
 	validated bool
 }
 

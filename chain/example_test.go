@@ -49,7 +49,8 @@ func (p *imageRegistry) Validate(_ context.Context, a admission.Attributes, _ ad
 	}
 	for i, c := range pod.Spec.Containers {
 		if !strings.HasPrefix(c.Image, p.registry+"/") {
-			return admission.NewForbidden(a, fmt.Errorf("spec.containers[%d].image: %q is not from %s", i, c.Image, p.registry))
+			return admission.NewForbidden(a,
+				fmt.Errorf("spec.containers[%d].image: %q is not from %s", i, c.Image, p.registry))
 		}
 	}
 	return nil

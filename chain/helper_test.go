@@ -156,11 +156,13 @@ func newPod() *example.Pod {
 func create(obj runtime.Object) admission.Attributes { return createAs(obj, podKind) }
 
 func createAs(obj runtime.Object, kind schema.GroupVersionKind) admission.Attributes {
-	return admission.NewAttributesRecord(obj, nil, kind, "shop", "web", pods, "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "jane"})
+	return admission.NewAttributesRecord(obj, nil, kind, "shop", "web", pods, "", admission.Create,
+		&metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "jane"})
 }
 
 func update(obj, old runtime.Object) admission.Attributes {
-	return admission.NewAttributesRecord(obj, old, podKind, "shop", "web", pods, "", admission.Update, &metav1.UpdateOptions{}, false, &user.DefaultInfo{Name: "jane"})
+	return admission.NewAttributesRecord(obj, old, podKind, "shop", "web", pods, "", admission.Update,
+		&metav1.UpdateOptions{}, false, &user.DefaultInfo{Name: "jane"})
 }
 
 func wantError(t *testing.T, err error, want string) {

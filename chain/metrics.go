@@ -24,7 +24,8 @@ func Metrics() Observer {
 	}
 }
 
-// controllerLabels is how many labels the metric of a plugin has. The others are appended to the plugin's name, here without another allocation.
+// controllerLabels is how many labels the metric of a plugin has. The others are appended to the
+// plugin's name, here without another allocation.
 const controllerLabels = 4
 
 // metricsType is the value of the metrics' label "type".

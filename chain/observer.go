@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// An Observer is told what the chain does with each request. Metrics, traces and audit are observers;
-// a plugin holds no code for them.
+// An Observer is told what the chain does with each request. Metrics, traces and audit are
+// observers; a plugin holds no code for them.
 //
 // An observer is called in the request's goroutine, after what it is told of, and concurrently for
 // concurrent requests. It must not change the objects it can reach through the attributes.
@@ -32,8 +32,8 @@ type ChangeObserver interface {
 
 // PluginStep is one call of a plugin.
 type PluginStep struct {
-	// Attributes are the request's, with its objects in the form the server holds them in. In the mutating
-	// phase these don't have yet what plugins have changed.
+	// Attributes are the request's, with its objects in the form the server holds them in. In the
+	// mutating phase these don't have yet what plugins have changed.
 	Attributes admission.Attributes
 	// Plugin is the plugin's name.
 	Plugin string

@@ -24,11 +24,13 @@ func (r *recorder) observer(changes bool) Observer {
 		Changes: changes,
 		Plugin: func(_ context.Context, s PluginStep) {
 			r.duration = r.duration && s.Duration > 0
-			r.steps = append(r.steps, fmt.Sprintf("%s %s %s round %d changed %v: %v", s.Attributes.GetName(), s.Plugin, s.Phase, s.Round, s.Changed, s.Err))
+			r.steps = append(r.steps, fmt.Sprintf("%s %s %s round %d changed %v: %v", s.Attributes.GetName(), s.Plugin,
+				s.Phase, s.Round, s.Changed, s.Err))
 		},
 		Phase: func(_ context.Context, p PhaseStep) {
 			r.duration = r.duration && p.Duration > 0
-			r.steps = append(r.steps, fmt.Sprintf("%s %s rounds %d: %v", p.Attributes.GetName(), p.Phase, p.Rounds, p.Err))
+			r.steps = append(r.steps,
+				fmt.Sprintf("%s %s rounds %d: %v", p.Attributes.GetName(), p.Phase, p.Rounds, p.Err))
 		},
 	}
 }
@@ -91,13 +93,15 @@ func TestObserversOfFailures(t *testing.T) {
 		"refusal": {func(a admission.Attributes) error { _ = label("x", "1")(a); return errors.New("no") },
 			[]string{"web a mutating round 0 changed true: no", "web mutating rounds 1: no"}},
 		"panic": {func(admission.Attributes) error { panic("x") }, []string{
-			`web a mutating round 0 changed false: Internal error occurred: admission plugin "a" panicked in the mutating phase`,
+			`web a mutating round 0 changed false: Internal error occurred: admission plugin "a" panicked in the ` +
+				`mutating phase`,
 			`web mutating rounds 1: Internal error occurred: admission plugin "a" panicked in the mutating phase`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			captureLog(t)
 			r := &recorder{}
-			if err := newChain(t, mutators(test.admit), r.observer(true)).Admit(context.Background(), create(newPod()), newInterfaces()); err == nil {
+			if err := newChain(t, mutators(test.admit), r.observer(true)).Admit(context.Background(), create(newPod()),
+				newInterfaces()); err == nil {
 				t.Error("no error")
 			}
 			if !reflect.DeepEqual(r.steps, test.steps) {
@@ -144,9 +148,12 @@ func TestMetrics(t *testing.T) {
 	}
 	after := samples(t)
 	for _, key := range []string{
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestA operation=CREATE rejected=false type=admit",
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestA operation=CREATE rejected=false type=validate",
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestB operation=CREATE rejected=true type=validate",
+		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestA operation=CREATE " +
+			"rejected=false type=admit",
+		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestA operation=CREATE " +
+			"rejected=false type=validate",
+		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestB operation=CREATE rejected=true " +
+			"type=validate",
 		"apiserver_admission_step_admission_duration_seconds operation=CREATE rejected=false type=admit",
 		"apiserver_admission_step_admission_duration_seconds operation=CREATE rejected=true type=validate",
 	} {

@@ -17,10 +17,11 @@ type Options struct {
 	Enable []string
 	// Disable are default plugins that don't run (--disable-admission-plugins).
 	Disable []string
-	// Exact, where not nil, are the plugins that run, in this order (--admission-control, deprecated). It
-	// excludes Enable and Disable.
+	// Exact, where not nil, are the plugins that run, in this order (--admission-control,
+	// deprecated). It excludes Enable and Disable.
 	Exact []string
-	// ConfigFile is the admission control configuration file (--admission-control-config-file); see LoadConfig.
+	// ConfigFile is the admission control configuration file (--admission-control-config-file); see
+	// LoadConfig.
 	ConfigFile string
 }
 
@@ -83,7 +84,8 @@ func (o *Options) Select(list []Descriptor) ([]Descriptor, error) {
 func (o *Options) check(list []Descriptor) error {
 	var errs []error
 	if o.Exact != nil && (o.Enable != nil || o.Disable != nil) {
-		errs = append(errs, fmt.Errorf("%s and %s/%s flags are mutually exclusive: use the latter", exactFlag, enableFlag, disableFlag))
+		errs = append(errs, fmt.Errorf("%s and %s/%s flags are mutually exclusive: use the latter", exactFlag,
+			enableFlag, disableFlag))
 	}
 	for _, flag := range []struct {
 		name  string
@@ -96,7 +98,8 @@ func (o *Options) check(list []Descriptor) error {
 		}
 	}
 	if both := sets.New(o.Enable...).Intersection(sets.New(o.Disable...)); len(both) > 0 {
-		errs = append(errs, fmt.Errorf("%v in %s and %s overlapped: remove from one of them", sets.List(both), enableFlag, disableFlag))
+		errs = append(errs, fmt.Errorf("%v in %s and %s overlapped: remove from one of them", sets.List(both),
+			enableFlag, disableFlag))
 	}
 	seen, repeated := sets.New[string](), sets.New[string]()
 	for _, name := range o.Exact {
@@ -106,7 +109,8 @@ func (o *Options) check(list []Descriptor) error {
 		seen.Insert(name)
 	}
 	if len(repeated) > 0 {
-		errs = append(errs, fmt.Errorf("%v in %s repeated: a plugin runs once in each phase", sets.List(repeated), exactFlag))
+		errs = append(errs,
+			fmt.Errorf("%v in %s repeated: a plugin runs once in each phase", sets.List(repeated), exactFlag))
 	}
 	return utilerrors.NewAggregate(errs)
 }
@@ -128,7 +132,9 @@ func checkList(list []Descriptor) error {
 			errs = append(errs, fmt.Errorf("admission plugin list: %q has no New", d.Name))
 		}
 		if d.Phases == 0 || !(Mutating | Validating).Has(d.Phases) {
-			errs = append(errs, fmt.Errorf("admission plugin list: %q has Phases %d, must be Mutating, Validating or both", d.Name, d.Phases))
+			errs = append(errs,
+				fmt.Errorf("admission plugin list: %q has Phases %d, must be Mutating, Validating or both", d.Name,
+					d.Phases))
 		}
 	}
 	return utilerrors.NewAggregate(errs)
@@ -146,7 +152,8 @@ func hasName(list []Descriptor, name string) bool {
 	return slices.ContainsFunc(list, func(d Descriptor) bool { return d.Name == name })
 }
 
-// suggestion is the end of a message on an unknown name: the name that differs only in case, where there is one.
+// suggestion is the end of a message on an unknown name: the name that differs only in case, where
+// there is one.
 func suggestion(list []Descriptor, name string) string {
 	for _, d := range list {
 		if strings.EqualFold(d.Name, name) {

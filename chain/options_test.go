@@ -26,26 +26,40 @@ func TestSelect(t *testing.T) {
 		want []string
 		err  string
 	}{
-		"defaults":                  {nil, []string{"A", "C"}, ""},
-		"enable":                    {[]string{"--enable-admission-plugins=D,B"}, []string{"A", "B", "C", "D"}, ""},
-		"enable a default one":      {[]string{"--enable-admission-plugins=A,A"}, []string{"A", "C"}, ""},
-		"enable, twice":             {[]string{"--enable-admission-plugins=D", "--enable-admission-plugins=B"}, []string{"A", "B", "C", "D"}, ""},
-		"disable":                   {[]string{"--disable-admission-plugins=A"}, []string{"C"}, ""},
-		"disable one that is off":   {[]string{"--disable-admission-plugins=B"}, []string{"A", "C"}, ""},
-		"disable all":               {[]string{"--disable-admission-plugins=A,C"}, nil, ""},
-		"enable and disable":        {[]string{"--disable-admission-plugins=A", "--enable-admission-plugins=B"}, []string{"B", "C"}, ""},
-		"exact order":               {[]string{"--admission-control=D,A,B"}, []string{"D", "A", "B"}, ""},
-		"exactly none":              {[]string{"--admission-control="}, nil, ""},
-		"unknown":                   {[]string{"--enable-admission-plugins=X", "--disable-admission-plugins=Y"}, nil, `[enable-admission-plugins plugin "X" is unknown, disable-admission-plugins plugin "Y" is unknown]`},
-		"unknown, exact":            {[]string{"--admission-control=A,X"}, nil, `admission-control plugin "X" is unknown`},
-		"written otherwise":         {[]string{"--enable-admission-plugins=b"}, nil, `enable-admission-plugins plugin "b" is unknown, did you mean "B"?`},
-		"an empty name":             {[]string{"--enable-admission-plugins=B,"}, nil, `enable-admission-plugins plugin "" is unknown`},
-		"contradiction":             {[]string{"--enable-admission-plugins=C,B,A", "--disable-admission-plugins=A,B"}, nil, `[A B] in enable-admission-plugins and disable-admission-plugins overlapped: remove from one of them`},
-		"repeated":                  {[]string{"--admission-control=D,A,D,A,A"}, nil, `[A D] in admission-control repeated: a plugin runs once in each phase`},
-		"exact and enable":          {[]string{"--admission-control=A", "--enable-admission-plugins=B"}, nil, `admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive: use the latter`},
-		"exactly none, and disable": {[]string{"--admission-control=", "--disable-admission-plugins=A"}, nil, `admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive: use the latter`},
-		"all that is wrong": {[]string{"--admission-control=A,A", "--enable-admission-plugins=B,d", "--disable-admission-plugins=B"}, nil,
-			`[admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive: use the latter, ` +
+		"defaults":             {nil, []string{"A", "C"}, ""},
+		"enable":               {[]string{"--enable-admission-plugins=D,B"}, []string{"A", "B", "C", "D"}, ""},
+		"enable a default one": {[]string{"--enable-admission-plugins=A,A"}, []string{"A", "C"}, ""},
+		"enable, twice": {[]string{"--enable-admission-plugins=D", "--enable-admission-plugins=B"},
+			[]string{"A", "B", "C", "D"}, ""},
+		"disable":                 {[]string{"--disable-admission-plugins=A"}, []string{"C"}, ""},
+		"disable one that is off": {[]string{"--disable-admission-plugins=B"}, []string{"A", "C"}, ""},
+		"disable all":             {[]string{"--disable-admission-plugins=A,C"}, nil, ""},
+		"enable and disable": {[]string{"--disable-admission-plugins=A", "--enable-admission-plugins=B"},
+			[]string{"B", "C"}, ""},
+		"exact order":  {[]string{"--admission-control=D,A,B"}, []string{"D", "A", "B"}, ""},
+		"exactly none": {[]string{"--admission-control="}, nil, ""},
+		"unknown": {[]string{"--enable-admission-plugins=X", "--disable-admission-plugins=Y"}, nil,
+			`[enable-admission-plugins plugin "X" is unknown, disable-admission-plugins plugin "Y" is unknown]`},
+		"unknown, exact": {[]string{"--admission-control=A,X"}, nil,
+			`admission-control plugin "X" is unknown`},
+		"written otherwise": {[]string{"--enable-admission-plugins=b"}, nil,
+			`enable-admission-plugins plugin "b" is unknown, did you mean "B"?`},
+		"an empty name": {[]string{"--enable-admission-plugins=B,"}, nil,
+			`enable-admission-plugins plugin "" is unknown`},
+		"contradiction": {[]string{"--enable-admission-plugins=C,B,A", "--disable-admission-plugins=A,B"},
+			nil, `[A B] in enable-admission-plugins and disable-admission-plugins overlapped: remove from one of them`},
+		"repeated": {[]string{"--admission-control=D,A,D,A,A"}, nil,
+			`[A D] in admission-control repeated: a plugin runs once in each phase`},
+		"exact and enable": {[]string{"--admission-control=A", "--enable-admission-plugins=B"}, nil,
+			`admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive: ` +
+				`use the latter`},
+		"exactly none, and disable": {[]string{"--admission-control=", "--disable-admission-plugins=A"}, nil,
+			`admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive: ` +
+				`use the latter`},
+		"all that is wrong": {[]string{"--admission-control=A,A", "--enable-admission-plugins=B,d",
+			"--disable-admission-plugins=B"}, nil,
+			`[admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually ` +
+				`exclusive: use the latter, ` +
 				`enable-admission-plugins plugin "d" is unknown, did you mean "D"?, ` +
 				`[B] in enable-admission-plugins and disable-admission-plugins overlapped: remove from one of them, ` +
 				`[A] in admission-control repeated: a plugin runs once in each phase]`},
@@ -74,10 +88,13 @@ func TestMalformedList(t *testing.T) {
 		list []Descriptor
 		err  string
 	}{
-		"twice":         {append(optionList(), optionList()[0]), `admission plugin list: "A" is there twice`},
-		"no name":       {[]Descriptor{{}}, `admission plugin list: entry 0 has no Name`},
-		"nothing":       {[]Descriptor{nothing}, `[admission plugin list: "N" has no New, admission plugin list: "N" has Phases 0, must be Mutating, Validating or both]`},
-		"unknown phase": {[]Descriptor{{Name: "N", Phases: 5, New: optionList()[0].New}}, `admission plugin list: "N" has Phases 5, must be Mutating, Validating or both`},
+		"twice":   {append(optionList(), optionList()[0]), `admission plugin list: "A" is there twice`},
+		"no name": {[]Descriptor{{}}, `admission plugin list: entry 0 has no Name`},
+		"nothing": {[]Descriptor{nothing},
+			`[admission plugin list: "N" has no New, admission plugin list: "N" has Phases 0, must be Mutating, ` +
+				`Validating or both]`},
+		"unknown phase": {[]Descriptor{{Name: "N", Phases: 5, New: optionList()[0].New}},
+			`admission plugin list: "N" has Phases 5, must be Mutating, Validating or both`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&Options{}).Select(test.list)
@@ -100,11 +117,13 @@ func TestFlags(t *testing.T) {
 	if o.ConfigFile != "/etc/adm.yaml" {
 		t.Errorf("ConfigFile is %q", o.ConfigFile)
 	}
-	if want := "Flag --admission-control has been deprecated, use --enable-admission-plugins and --disable-admission-plugins instead.\n"; output.String() != want {
+	if want := "Flag --admission-control has been deprecated, use --enable-admission-plugins and " +
+		"--disable-admission-plugins instead.\n"; output.String() != want {
 		t.Errorf("output is %q, want %q", output, want)
 	}
 	usage := fs.FlagUsages()
-	for _, want := range []string{"--enable-admission-plugins", "--disable-admission-plugins", "--admission-control ", "--admission-control-config-file", "by default (A, C)", "names of: A, B, C, D."} {
+	for _, want := range []string{"--enable-admission-plugins", "--disable-admission-plugins", "--admission-control ",
+		"--admission-control-config-file", "by default (A, C)", "names of: A, B, C, D."} {
 		if !strings.Contains(usage, want) {
 			t.Errorf("the help has no %q:\n%s", want, usage)
 		}

@@ -22,13 +22,15 @@ func TestReadyChecks(t *testing.T) {
 	watching := func(name string, checks ...string) Descriptor {
 		w := watcher{fake: fake{validate: idle}}
 		for _, check := range checks {
-			w.checks = append(w.checks, healthz.NamedCheck(check, func(*http.Request) error { return errors.New("broken") }))
+			w.checks = append(w.checks,
+				healthz.NamedCheck(check, func(*http.Request) error { return errors.New("broken") }))
 		}
 		d := described(name, w.fake)
 		d.New = func(io.Reader, *Env) (admission.Interface, error) { return w, nil }
 		return d
 	}
-	c := newChain(t, []Descriptor{watching("A", "first", "second"), described("B", fake{validate: idle}), watching("C"), watching("D", "third")})
+	c := newChain(t, []Descriptor{watching("A", "first", "second"), described("B", fake{validate: idle}), watching("C"),
+		watching("D", "third")})
 	var names string
 	for _, check := range c.ReadyChecks() {
 		names += " " + check.Name()

@@ -40,7 +40,8 @@ func Rows(list []Descriptor, options *Options) ([]Row, error) {
 	return rows, nil
 }
 
-// PrintRows writes rows as a table where format is empty, and otherwise as what it names: json or yaml.
+// PrintRows writes rows as a table where format is empty, and otherwise as what it names: json or
+// yaml.
 func PrintRows(w io.Writer, rows []Row, format string) error {
 	switch format {
 	case "":

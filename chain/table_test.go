@@ -82,7 +82,8 @@ C      validating            true      true      (deprecated) Does c.
 			t.Errorf("as %q printed\n%s\nwant\n%s", format, &out, want)
 		}
 	}
-	wantError(t, PrintRows(&strings.Builder{}, rows, "xml"), `unknown output format "xml": must be json or yaml, or left out for a table`)
+	wantError(t, PrintRows(&strings.Builder{}, rows, "xml"),
+		`unknown output format "xml": must be json or yaml, or left out for a table`)
 	_, err = Rows(optionList(), &Options{Enable: []string{"X"}})
 	wantError(t, err, `enable-admission-plugins plugin "X" is unknown`)
 }
@@ -92,7 +93,8 @@ func TestNoRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for format, want := range map[string]string{"json": "[]\n", "yaml": "[]\n", "": "NAME   PHASES   DEFAULT   ENABLED   SUMMARY\n"} {
+	for format, want := range map[string]string{"json": "[]\n", "yaml": "[]\n",
+		"": "NAME   PHASES   DEFAULT   ENABLED   SUMMARY\n"} {
 		var out strings.Builder
 		if err := PrintRows(&out, rows, format); err != nil || out.String() != want {
 			t.Errorf("as %q printed %q (%v), want %q", format, &out, err, want)

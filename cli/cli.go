@@ -1,5 +1,5 @@
-// Package cli is the gatehouse command. A program with admission plugins of its own is a main that calls Main with a list
-// that has them.
+// Package cli is the gatehouse command. A program with admission plugins of its own is a main that
+// calls Main with a list that has them.
 package cli
 
 import (
@@ -43,10 +43,12 @@ func Run(ctx context.Context, plugins []chain.Descriptor, args []string, stdout,
 		c.Flags().SetOutput(stderr) // cobra would tell of deprecated flags on the standard output
 	}
 	err := root.ExecuteContext(ctx)
-	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) { // done, or stopped before it was
+	// done, or stopped before it was
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "gatehouse: %s\n", strings.ReplaceAll(err.Error(), "\n", "; ")) // one line, of several errors, too
+	// one line, of several errors, too
+	fmt.Fprintf(stderr, "gatehouse: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	var usage usageError
 	if errors.As(err, &usage) {
 		return ExitUsage
@@ -93,10 +95,12 @@ func groupFlags(c *cobra.Command, groups cliflag.NamedFlagSets) {
 	cliflag.SetUsageAndHelpFunc(c, groups, columns)
 }
 
-// noArgs refuses positional arguments by name: a flag's value that was separated from it, most often.
+// noArgs refuses positional arguments by name: a flag's value that was separated from it, most
+// often.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q (see '%s --help')", c.CommandPath(), args, c.CommandPath())}
+		return usageError{fmt.Errorf("%s takes no arguments, got %q (see '%s --help')", c.CommandPath(), args,
+			c.CommandPath())}
 	}
 	return nil
 }

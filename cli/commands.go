@@ -85,9 +85,12 @@ Lease kube-system/gatehouse-controllers works, the others wait.`,
 	}
 	var groups cliflag.NamedFlagSets
 	fs := groups.FlagSet("controllers")
-	fs.StringVar(&kubeconfig, "kubeconfig", "", "The kubeconfig file with which to reach the server. Each controller has its user's permissions.")
-	fs.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect, "Run only while holding the Lease kube-system/gatehouse-controllers.")
-	fs.BoolVar(&options.Impersonate, "use-service-account-credentials", false, "Run each controller as its service account, by impersonation.")
+	fs.StringVar(&kubeconfig, "kubeconfig", "",
+		"The kubeconfig file with which to reach the server. Each controller has its user's permissions.")
+	fs.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect,
+		"Run only while holding the Lease kube-system/gatehouse-controllers.")
+	fs.BoolVar(&options.Impersonate, "use-service-account-credentials", false,
+		"Run each controller as its service account, by impersonation.")
 	options.AddFlags(fs)
 	log.addFlags(fs)
 	groupFlags(c, groups)

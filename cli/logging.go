@@ -14,8 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// logging is what the server's parts log. Without -v only warnings and errors are shown, and only while the server is
-// up: what fails for a moment during a start is tried again, and what fails for good is the command's own error.
+// logging is what the server's parts log. Without -v only warnings and errors are shown, and only
+// while the server is up: what fails for a moment during a start is tried again, and what fails for
+// good is the command's own error.
 type logging struct {
 	verbosity int
 	shown     atomic.Bool
@@ -23,7 +24,8 @@ type logging struct {
 }
 
 func (l *logging) addFlags(fs *pflag.FlagSet) {
-	fs.IntVarP(&l.verbosity, "v", "v", 0, "Log level: 0 shows warnings and errors, 1 what the server does, and more with each step, as klog's -v.")
+	fs.IntVarP(&l.verbosity, "v", "v", 0,
+		"Log level: 0 shows warnings and errors, 1 what the server does, and more with each step, as klog's -v.")
 }
 
 // apply makes klog write to out.
@@ -53,7 +55,8 @@ func (l *logging) apply(out io.Writer) {
 // show begins or ends showing warnings and errors.
 func (l *logging) show(shown bool) { l.shown.Store(shown) }
 
-// untilStopped is a context that ends when asked does, a moment later: what a stop makes the server's parts say isn't shown.
+// untilStopped is a context that ends when asked does, a moment later: what a stop makes the
+// server's parts say isn't shown.
 func (l *logging) untilStopped(asked context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
 	context.AfterFunc(asked, func() {
@@ -71,8 +74,8 @@ func (l *logging) Write(line []byte) (int, error) {
 	return l.out.Write(line)
 }
 
-// fatal ends the process with a sentence, where klog would write the stacks of all goroutines. A hook of Kubernetes' that
-// fails while the server starts says so this way.
+// fatal ends the process with a sentence, where klog would write the stacks of all goroutines. A
+// hook of Kubernetes' that fails while the server starts says so this way.
 type fatal struct{ out io.Writer }
 
 // Write implements io.Writer for klog.

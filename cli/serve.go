@@ -65,7 +65,8 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 	}
 	for _, plugin := range selected {
 		if plugin.Deprecated != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: admission plugin %s is deprecated: %s\n", plugin.Name, plugin.Deprecated)
+			fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: admission plugin %s is deprecated: %s\n", plugin.Name,
+				plugin.Deprecated)
 		}
 	}
 	log.apply(c.ErrOrStderr())
@@ -81,7 +82,8 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 		case <-srv.Ready():
 			slow.Stop()
 			log.show(true)
-			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n", srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
+			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
+				srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
 			returnMemory()
 		case <-ctx.Done():
 		}

@@ -19,7 +19,8 @@ const (
 	unreachableFlag   = "default-unreachable-toleration-seconds"
 )
 
-// tolerationFlags are the two flags that kube-apiserver has for a plugin. Where one of them is given, they are that plugin's configuration.
+// tolerationFlags are the two flags that kube-apiserver has for a plugin. Where one of them is
+// given, they are that plugin's configuration.
 type tolerationFlags struct {
 	notReady, unreachable int64
 	flags                 *pflag.FlagSet
@@ -31,7 +32,8 @@ func addTolerationFlags(fs *pflag.FlagSet, plugins []chain.Descriptor) *tolerati
 	if !slices.ContainsFunc(plugins, isTolerations) {
 		return f
 	}
-	help := "How many seconds a pod tolerates its node being %s (the tolerationSeconds of the toleration for %s:NoExecute), " +
+	help := "How many seconds a pod tolerates its node being %s (the tolerationSeconds of the toleration for " +
+		"%s:NoExecute), " +
 		"where it says nothing of that itself. Configures the admission plugin " + tolerationsPlugin + "."
 	fs.Int64Var(&f.notReady, notReadyFlag, 300, fmt.Sprintf(help, "not ready", "notReady"))
 	fs.Int64Var(&f.unreachable, unreachableFlag, 300, fmt.Sprintf(help, "unreachable", "unreachable"))
@@ -40,8 +42,8 @@ func addTolerationFlags(fs *pflag.FlagSet, plugins []chain.Descriptor) *tolerati
 
 func isTolerations(d chain.Descriptor) bool { return d.Name == tolerationsPlugin }
 
-// configure gives the plugin its configuration where the command line has any of the flags. As with other configuration, a plugin
-// that doesn't run can't have one, and nothing is configured twice.
+// configure gives the plugin its configuration where the command line has any of the flags. As with
+// other configuration, a plugin that doesn't run can't have one, and nothing is configured twice.
 func (f *tolerationFlags) configure(config *server.Config) error {
 	var given []string
 	for _, name := range []string{notReadyFlag, unreachableFlag} {
@@ -57,17 +59,20 @@ func (f *tolerationFlags) configure(config *server.Config) error {
 		return err
 	}
 	if !slices.ContainsFunc(selected, isTolerations) {
-		return fmt.Errorf("%s: the plugin %s is not enabled: enable it or remove the flag", strings.Join(given, ", "), tolerationsPlugin)
+		return fmt.Errorf("%s: the plugin %s is not enabled: enable it or remove the flag", strings.Join(given, ", "),
+			tolerationsPlugin)
 	}
 	file, err := chain.LoadConfig(config.Admission.ConfigFile)
 	if err != nil {
 		return err
 	}
 	if file.For(tolerationsPlugin) != nil {
-		return fmt.Errorf("%s: the plugin %s is configured in %s already: remove one of the two", strings.Join(given, ", "), tolerationsPlugin, config.Admission.ConfigFile)
+		return fmt.Errorf("%s: the plugin %s is configured in %s already: remove one of the two",
+			strings.Join(given, ", "), tolerationsPlugin, config.Admission.ConfigFile)
 	}
 
-	configuration := fmt.Sprintf("apiVersion: gatehouse.dev/v1alpha1\nkind: %sConfiguration\nnotReadyTolerationSeconds: %d\nunreachableTolerationSeconds: %d\n",
+	configuration := fmt.Sprintf("apiVersion: gatehouse.dev/v1alpha1\nkind: "+
+		"%sConfiguration\nnotReadyTolerationSeconds: %d\nunreachableTolerationSeconds: %d\n",
 		tolerationsPlugin, f.notReady, f.unreachable)
 	config.Plugins = slices.Clone(config.Plugins)
 	plugin := &config.Plugins[slices.IndexFunc(config.Plugins, isTolerations)]

@@ -47,7 +47,8 @@ func TestTolerationFlags(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod := chaintest.New(t, config.Plugins[1], "").Admit(t, chaintest.Create(&corev1.Pod{})).Admitted(t).Object.(*corev1.Pod)
+			pod := chaintest.New(t, config.Plugins[1], "").Admit(t,
+				chaintest.Create(&corev1.Pod{})).Admitted(t).Object.(*corev1.Pod)
 			if got := *pod.Spec.Tolerations[0].TolerationSeconds; got != test.notReady {
 				t.Errorf("not ready: got %d, want %d", got, test.notReady)
 			}
@@ -71,12 +72,17 @@ plugins:
 	}
 	const flag = "--default-not-ready-toleration-seconds"
 	for name, test := range map[string]struct{ args, want string }{
-		"not enabled": {flag + "=1 --disable-admission-plugins=DefaultTolerationSeconds", flag + ": the plugin DefaultTolerationSeconds is not enabled: enable it or remove the flag"},
+		"not enabled": {flag + "=1 --disable-admission-plugins=DefaultTolerationSeconds", flag +
+			": the plugin DefaultTolerationSeconds is not enabled: enable it or remove the flag"},
 		"a file, too": {flag + "=1 --default-unreachable-toleration-seconds=2 --admission-control-config-file=" + file,
-			flag + ", --default-unreachable-toleration-seconds: the plugin DefaultTolerationSeconds is configured in " + file + " already: remove one of the two"},
-		"no file":          {flag + "=1 --admission-control-config-file=/nosuch", "admission control configuration: open /nosuch: no such file or directory"},
-		"other bad flags":  {flag + "=1 --enable-admission-plugins=NoSuch", `enable-admission-plugins plugin "NoSuch" is unknown`},
-		"no whole number":  {flag + "=5m", `invalid argument "5m" for "` + flag + `" flag: strconv.ParseInt: parsing "5m": invalid syntax`},
+			flag + ", --default-unreachable-toleration-seconds: the plugin DefaultTolerationSeconds is configured in " +
+				file + " already: remove one of the two"},
+		"no file": {flag + "=1 --admission-control-config-file=/nosuch",
+			"admission control configuration: open /nosuch: no such file or directory"},
+		"other bad flags": {flag + "=1 --enable-admission-plugins=NoSuch",
+			`enable-admission-plugins plugin "NoSuch" is unknown`},
+		"no whole number": {flag + "=5m", `invalid argument "5m" for "` + flag +
+			`" flag: strconv.ParseInt: parsing "5m": invalid syntax`},
 		"only in the file": {"--admission-control-config-file=" + file, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

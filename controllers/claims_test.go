@@ -33,8 +33,9 @@ func claim(name string, deleted bool) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// The controller, whose cache of pods is behind, lists the pods for one claim. Another claim gets into use and is deleted before its turn comes; what the controller has is a list from
-// before. Nothing but claimClient keeps it from taking that claim away from its pod.
+// The controller, whose cache of pods is behind, lists the pods for one claim. Another claim gets
+// into use and is deleted before its turn comes; what the controller has is a list from before.
+// Nothing but claimClient keeps it from taking that claim away from its pod.
 func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 	for name, test := range map[string]struct {
 		client func(kubernetes.Interface, informers.SharedInformerFactory) kubernetes.Interface
@@ -43,8 +44,12 @@ func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 		"with our client": {func(c kubernetes.Interface, f informers.SharedInformerFactory) kubernetes.Interface {
 			return &claimClient{Interface: c, claims: f.Core().V1().PersistentVolumeClaims().Lister()}
 		}, false},
-		// So it is without. Once it isn't any more, Kubernetes has mended it, and claimClient can go.
-		"with any client": {func(c kubernetes.Interface, _ informers.SharedInformerFactory) kubernetes.Interface { return c }, true},
+		// So it is without. Once it isn't any more, Kubernetes has mended it, and claimClient can
+		// go.
+		"with any client": {func(c kubernetes.Interface,
+			_ informers.SharedInformerFactory) kubernetes.Interface {
+			return c
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,19 +57,22 @@ func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 				client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
 					return true, watch.NewFake(), nil // which tells of nothing
 				})
-				// An update of a claim of these names says that it has come, and waits until it may go on.
+				// An update of a claim of these names says that it has come, and waits until it may
+				// go on.
 				come, goOn := make(chan string), make(chan struct{})
 				stops := map[string]bool{"earlier": true, "first": true}
-				client.PrependReactor("update", "persistentvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
-					if name := action.(clienttesting.UpdateAction).GetObject().(metav1.Object).GetName(); stops[name] {
-						come <- name
-						<-goOn
-					}
-					return false, nil, nil
-				})
+				client.PrependReactor("update", "persistentvolumeclaims",
+					func(action clienttesting.Action) (bool, runtime.Object, error) {
+						if name := action.(clienttesting.UpdateAction).GetObject().(metav1.Object).GetName(); stops[name] {
+							come <- name
+							<-goOn
+						}
+						return false, nil, nil
+					})
 				factory := informers.NewSharedInformerFactory(client, 0)
 				core := factory.Core().V1()
-				c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(t.Context()), core.PersistentVolumeClaims(), core.Pods(), test.client(client, factory))
+				c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(t.Context()),
+					core.PersistentVolumeClaims(), core.Pods(), test.client(client, factory))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +94,8 @@ func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 				}
 				claims := corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 
-				// While one claim keeps the controller busy, two more are there to be looked at: one is deleted, one has no finalizer.
+				// While one claim keeps the controller busy, two more are there to be looked at:
+				// one is deleted, one has no finalizer.
 				if got := <-come; got != "earlier" {
 					t.Fatalf("%s is updated", got)
 				}
@@ -96,7 +105,8 @@ func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 				tracked(client.Tracker().Add(fresh))
 				goOn <- struct{}{}
 
-				// Pods have been listed for the first of the two. Now the second one gets a pod, and then is deleted.
+				// Pods have been listed for the first of the two. Now the second one gets a pod,
+				// and then is deleted.
 				if got := <-come; got != "first" {
 					t.Fatalf("%s is updated", got)
 				}

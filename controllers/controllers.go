@@ -1,9 +1,11 @@
-// Package controllers runs the controllers without which an API server's own objects don't hold together: deleted
-// namespaces empty and go, dependents go with their owners, deleted claims and volumes go once nothing uses them, every namespace has its
-// default ServiceAccount and the cluster's CA, and aggregated ClusterRoles get their rules.
+// Package controllers runs the controllers without which an API server's own objects don't hold
+// together: deleted namespaces empty and go, dependents go with their owners, deleted claims and
+// volumes go once nothing uses them, every namespace has its default ServiceAccount and the
+// cluster's CA, and aggregated ClusterRoles get their rules.
 //
-// The controllers are Kubernetes' own, under the names that kube-controller-manager gives them. They are clients: the same
-// code runs inside the server and, as `gatehouse controllers`, apart from it. Their writes pass admission as everybody's do.
+// The controllers are Kubernetes' own, under the names that kube-controller-manager gives them.
+// They are clients: the same code runs inside the server and, as `gatehouse controllers`, apart
+// from it. Their writes pass admission as everybody's do.
 package controllers
 
 import (
@@ -41,11 +43,12 @@ type Options struct {
 	// LeaderElect makes the controllers run only in the process that holds the Lease
 	// kube-system/gatehouse-controllers, so that several processes may run them over one cluster.
 	LeaderElect bool
-	// Impersonate gives each controller the identity of its service account in kube-system, with what Kubernetes' default
-	// roles grant that one and no more. The configuration's user must be allowed to impersonate.
+	// Impersonate gives each controller the identity of its service account in kube-system, with
+	// what Kubernetes' default roles grant that one and no more. The configuration's user must be
+	// allowed to impersonate.
 	Impersonate bool
-	// RootCA is the PEM of the authority that the API server's certificate is of, published in every namespace. The
-	// client configuration's authority if empty.
+	// RootCA is the PEM of the authority that the API server's certificate is of, published in
+	// every namespace. The client configuration's authority if empty.
 	RootCA []byte
 	// QuotaSyncPeriod is how often what quotas limit is counted again. DefaultQuotaSyncPeriod if 0.
 	QuotaSyncPeriod time.Duration
@@ -63,9 +66,11 @@ func Names() []string {
 // AddFlags adds --controllers and --resource-quota-sync-period.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, fmt.Sprintf(
-		"A list of controllers to enable. '*' enables all, 'foo' enables the controller named 'foo', '-foo' disables it.\nAll controllers: %s",
+		"A list of controllers to enable. '*' enables all, 'foo' enables the controller named 'foo', '-foo' "+
+			"disables it.\nAll controllers: %s",
 		strings.Join(Names(), ", ")))
-	fs.DurationVar(&o.QuotaSyncPeriod, "resource-quota-sync-period", DefaultQuotaSyncPeriod, "How often what resource quotas limit is counted again.")
+	fs.DurationVar(&o.QuotaSyncPeriod, "resource-quota-sync-period", DefaultQuotaSyncPeriod,
+		"How often what resource quotas limit is counted again.")
 }
 
 // Validate says which of the names is none.
@@ -73,7 +78,8 @@ func (o *Options) Validate() error {
 	var errs []error
 	for _, name := range o.Controllers {
 		if name != "*" && !slices.Contains(Names(), strings.TrimPrefix(name, "-")) {
-			errs = append(errs, fmt.Errorf("--controllers: %q is not a controller; there are %s", name, strings.Join(Names(), ", ")))
+			errs = append(errs,
+				fmt.Errorf("--controllers: %q is not a controller; there are %s", name, strings.Join(Names(), ", ")))
 		}
 	}
 	if o.QuotaSyncPeriod < 0 {
@@ -82,8 +88,9 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run runs the chosen controllers against the cluster of config until ctx ends, or until leadership is lost, which is ErrLeaseLost: another process
-// may lead from then on. No controller runs any more when it returns.
+// Run runs the chosen controllers against the cluster of config until ctx ends, or until leadership
+// is lost, which is ErrLeaseLost: another process may lead from then on. No controller runs any
+// more when it returns.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -117,9 +124,11 @@ func (o Options) chosen() []controller {
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
-	config.ContentType = runtime.ContentTypeProtobuf // decoding is most of what lists and watches cost
+	// decoding is most of what lists and watches cost
+	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// The informers read with the given identity: what one controller may read is no secret to another in the same process.
+	// The informers read with the given identity: what one controller may read is no secret to
+	// another in the same process.
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -157,8 +166,8 @@ type environment struct {
 	started   chan struct{} // closed when the informers have been started
 }
 
-// pods is the cache of all pods, the only one that controllers have. It holds what they want to know of a pod, so that it stays small: the claims
-// that it uses, and what it costs.
+// pods is the cache of all pods, the only one that controllers have. It holds what they want to
+// know of a pod, so that it stays small: the claims that it uses, and what it costs.
 func (e *environment) pods() (corev1informers.PodInformer, error) {
 	pods := e.informers.Core().V1().Pods()
 	return pods, pods.Informer().SetTransform(trimmed)
@@ -179,8 +188,8 @@ func trimmed(object any) (any, error) {
 	return pod, nil
 }
 
-// clientConfig is the configuration of the controller whose service account is account. Its rate isn't limited: the
-// server has priority and fairness.
+// clientConfig is the configuration of the controller whose service account is account. Its rate
+// isn't limited: the server has priority and fairness.
 func (e *environment) clientConfig(account string) *rest.Config {
 	config := rest.AddUserAgent(rest.CopyConfig(e.config), account)
 	config.QPS = -1
@@ -193,8 +202,9 @@ func (e *environment) clientConfig(account string) *rest.Config {
 	return config
 }
 
-// clients are the clients of the controller whose service account is account: of objects by their types, and of all by their metadata. They
-// see objects that wait for initializers, too: for who deletes and counts what there is, they are there.
+// clients are the clients of the controller whose service account is account: of objects by their
+// types, and of all by their metadata. They see objects that wait for initializers, too: for who
+// deletes and counts what there is, they are there.
 func (e *environment) clients(account string) (kubernetes.Interface, metadata.Interface, error) {
 	config := initializers.Including(e.clientConfig(account))
 	client, err := kubernetes.NewForConfig(config)

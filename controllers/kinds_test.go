@@ -10,7 +10,8 @@ import (
 	fakemetadata "k8s.io/client-go/metadata/fake"
 )
 
-// A kind may be new to the counter, or not be served at all. What a quota shows of it stays until the objects have been counted.
+// A kind may be new to the counter, or not be served at all. What a quota shows of it stays until
+// the objects have been counted.
 func TestQuotaOfANewKind(t *testing.T) {
 	const count = "count/widgets.example.com"
 	limiting := func(name, what, used string) *corev1.ResourceQuota {
@@ -18,7 +19,8 @@ func TestQuotaOfANewKind(t *testing.T) {
 		return &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
 			Spec:       corev1.ResourceQuotaSpec{Hard: hard},
-			Status:     corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourceName(what): resource.MustParse(used)}},
+			Status: corev1.ResourceQuotaStatus{Hard: hard,
+				Used: corev1.ResourceList{corev1.ResourceName(what): resource.MustParse(used)}},
 		}
 	}
 	serving := func(version string, kinds ...metav1.APIResource) *metav1.APIResourceList {
@@ -35,7 +37,8 @@ func TestQuotaOfANewKind(t *testing.T) {
 	}
 	secrets := serving("v1", metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
 	widgets := serving("example.com/v1", metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
-	c := &quotaCounter{client: client, metadata: fakemetadata.NewSimpleMetadataClient(scheme, widget), mapper: newMapper(client), synced: func() bool { return false }}
+	c := &quotaCounter{client: client, metadata: fakemetadata.NewSimpleMetadataClient(scheme, widget),
+		mapper: newMapper(client), synced: func() bool { return false }}
 
 	for _, step := range []struct {
 		name         string

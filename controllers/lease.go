@@ -26,11 +26,13 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// ErrLeaseLost is Run's error when the lease could not be renewed in time. Everything that ran has ended by then, so Run may be called again.
+// ErrLeaseLost is Run's error when the lease could not be renewed in time. Everything that ran has
+// ended by then, so Run may be called again.
 var ErrLeaseLost = errors.New("lost the lease " + metav1.NamespaceSystem + "/" + leaseName)
 
-// lead waits for the lease and works while it holds it. It returns when the work has ended: where ctx ends or the lease is lost, so does the work's context. The
-// lease is given away after that, so that the next one doesn't work at the same time.
+// lead waits for the lease and works while it holds it. It returns when the work has ended: where
+// ctx ends or the lease is lost, so does the work's context. The lease is given away after that, so
+// that the next one doesn't work at the same time.
 func lead(ctx context.Context, client kubernetes.Interface, work func(context.Context) error) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -85,7 +87,8 @@ func lead(ctx context.Context, client kubernetes.Interface, work func(context.Co
 	return ended
 }
 
-// release gives the lease away if it is held. The elector could do that, but does it while the work goes on.
+// release gives the lease away if it is held. The elector could do that, but does it while the work
+// goes on.
 func release(lock *resourcelock.LeaseLock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), renewDeadline)
 	defer cancel()

@@ -15,23 +15,34 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// How leading ends, and what has become of the lease then. Work takes its time to end, during which the lease isn't another's. Time is the bubble's.
+// How leading ends, and what has become of the lease then. Work takes its time to end, during which
+// the lease isn't another's. Time is the bubble's.
 func TestLead(t *testing.T) {
 	const winding = 5 * time.Second
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
 		happens func(client *cluster, stop context.CancelFunc) // once somebody leads
-		held    bool                                           // by somebody else, from the beginning
-		work    error
-		err     error
-		holder  string // after it
+		// by somebody else, from the beginning
+		held   bool
+		work   error
+		err    error
+		holder string // after it
 	}{
-		"it is asked to stop":                 {happens: func(_ *cluster, stop context.CancelFunc) { stop() }},
-		"it is asked to stop before it leads": {happens: func(_ *cluster, stop context.CancelFunc) { stop() }, held: true, holder: "other"},
-		"the work fails":                      {work: broken, err: broken},
-		"another takes the lease":             {happens: func(c *cluster, _ context.CancelFunc) { c.take(t); c.stall(time.Hour) }, err: ErrLeaseLost, holder: "other"},
-		"the lease can't be renewed any more": {happens: func(c *cluster, _ context.CancelFunc) { c.stall(time.Hour) }, err: ErrLeaseLost, holder: "self"},
-		"the lease can't be renewed for 13 s": {happens: func(c *cluster, _ context.CancelFunc) { c.stall(13 * time.Second) }, err: ErrLeaseLost},
+		"it is asked to stop": {happens: func(_ *cluster, stop context.CancelFunc) { stop() }},
+		"it is asked to stop before it leads": {happens: func(_ *cluster, stop context.CancelFunc) { stop() },
+			held: true, holder: "other"},
+		"the work fails": {work: broken, err: broken},
+		"another takes the lease": {happens: func(c *cluster,
+			_ context.CancelFunc) {
+			c.take(t)
+			c.stall(time.Hour)
+		}, err: ErrLeaseLost, holder: "other"},
+		"the lease can't be renewed any more": {happens: func(c *cluster, _ context.CancelFunc) { c.stall(time.Hour) },
+			err: ErrLeaseLost, holder: "self"},
+		"the lease can't be renewed for 13 s": {happens: func(c *cluster,
+			_ context.CancelFunc) {
+			c.stall(13 * time.Second)
+		}, err: ErrLeaseLost},
 		"the lease can't be renewed for 5 s": {happens: func(c *cluster, stop context.CancelFunc) {
 			c.stall(5 * time.Second)
 			time.AfterFunc(time.Minute, stop)
@@ -100,7 +111,8 @@ func (c *cluster) take(t *testing.T) {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(leaseDuration / time.Second)), RenewTime: new(metav1.NowMicro()),
+			HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(leaseDuration / time.Second)),
+			RenewTime: new(metav1.NowMicro()),
 		},
 	}
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
@@ -119,7 +131,8 @@ func (c *cluster) stall(d time.Duration) { c.stalled.Store(new(time.Now().Add(d)
 // holder is who holds the lease: nobody, self, or other.
 func (c *cluster) holder(t *testing.T) string {
 	t.Helper()
-	object, err := c.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), metav1.NamespaceSystem, leaseName)
+	object, err := c.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), metav1.NamespaceSystem,
+		leaseName)
 	if err != nil {
 		t.Fatal(err)
 	}

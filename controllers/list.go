@@ -31,8 +31,8 @@ const (
 	namespaceWorkers = 10
 
 	garbageWorkers = 20
-	// garbageSync is how often the garbage collector looks for kinds it doesn't know yet, as a new custom resource. (Kubernetes: 30 s,
-	// which is long for a test that has just made one.)
+	// garbageSync is how often the garbage collector looks for kinds it doesn't know yet, as a new
+	// custom resource. (Kubernetes: 30 s, which is long for a test that has just made one.)
 	garbageSync = 5 * time.Second
 )
 
@@ -75,7 +75,8 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 	found := client.Discovery()
 	mapper := newMapper(client)
 	metadataInformers := metadatainformer.NewSharedInformerFactory(objects, informerResync)
-	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper, garbagecollector.DefaultIgnoredResources(),
+	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper,
+		garbagecollector.DefaultIgnoredResources(),
 		metadataOnly{metadataInformers}, e.started)
 	c, err := garbagecollector.NewComposedGarbageCollector(ctx, client, objects, mapper, graph)
 	if err != nil {
@@ -90,8 +91,9 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 	}, nil
 }
 
-// metadataOnly is an informerfactory.InformerFactory of objects' metadata. kube-controller-manager has the garbage collector share the
-// other controllers' informers; here these don't see objects that wait for initializers, and hold much less than all kinds.
+// metadataOnly is an informerfactory.InformerFactory of objects' metadata. kube-controller-manager
+// has the garbage collector share the other controllers' informers; here these don't see objects
+// that wait for initializers, and hold much less than all kinds.
 type metadataOnly struct {
 	metadatainformer.SharedInformerFactory
 }
@@ -112,7 +114,8 @@ func serviceAccounts(ctx context.Context, e *environment) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), e.informers.Core().V1().ServiceAccounts(), e.informers.Core().V1().Namespaces(),
+	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx),
+		e.informers.Core().V1().ServiceAccounts(), e.informers.Core().V1().Namespaces(),
 		client, serviceaccount.DefaultServiceAccountsControllerOptions())
 	if err != nil {
 		return nil, err
@@ -130,7 +133,8 @@ func rootCA(_ context.Context, e *environment) (func(context.Context), error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := rootcacertpublisher.NewPublisher(e.informers.Core().V1().ConfigMaps(), e.informers.Core().V1().Namespaces(), client, ca)
+	c, err := rootcacertpublisher.NewPublisher(e.informers.Core().V1().ConfigMaps(),
+		e.informers.Core().V1().Namespaces(), client, ca)
 	if err != nil {
 		return nil, err
 	}
@@ -150,10 +154,13 @@ func (e *environment) rootCA() ([]byte, error) {
 		}
 		return ca, nil
 	}
-	return nil, errors.New("the kubeconfig names no certificate-authority, so there is none to publish; give one, or --controllers=*,-" + names.RootCACertificatePublisherController)
+	return nil,
+		errors.New("the kubeconfig names no certificate-authority, so there is none to publish; give one, or " +
+			"--controllers=*,-" + names.RootCACertificatePublisherController)
 }
 
-// clusterRoleAggregation fills ClusterRoles that have an aggregationRule: admin, edit and view are such.
+// clusterRoleAggregation fills ClusterRoles that have an aggregationRule: admin, edit and view are
+// such.
 func clusterRoleAggregation(_ context.Context, e *environment) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig("clusterrole-aggregation-controller"))
 	if err != nil {
@@ -169,11 +176,13 @@ func volumeProtection(ctx context.Context, e *environment) (func(context.Context
 	if err != nil {
 		return nil, err
 	}
-	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(), client)
+	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(),
+		client)
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
-// volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no volume names any more.
+// volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no
+// volume names any more.
 func volumeAttributesClassProtection(ctx context.Context, e *environment) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig("volumeattributesclass-protection-controller"))
 	if err != nil {

@@ -28,17 +28,20 @@ import (
 	"gatehouse.dev/quota"
 )
 
-// DefaultQuotaSyncPeriod is how often usage is counted again, as in Kubernetes' first quota manager.
+// DefaultQuotaSyncPeriod is how often usage is counted again, as in Kubernetes' first quota
+// manager.
 const DefaultQuotaSyncPeriod = 10 * time.Second
 
-// quotaCounter counts what namespaces use and mends quotas that show something else. The server moves usage in
-// the transactions of the objects themselves, deletions and status changes included, so what it finds are pods whose grace period ended while the server that
-// waited for it was away, and what was written by others than such a server.
+// quotaCounter counts what namespaces use and mends quotas that show something else. The server
+// moves usage in the transactions of the objects themselves, deletions and status changes included,
+// so what it finds are pods whose grace period ended while the server that waited for it was away,
+// and what was written by others than such a server.
 //
-// Objects are listed as of the revision at which the quotas were: what it compares was true at one moment. Only pods, of which there are many, are
-// taken from the cache first that the controllers share. Where they add up to what is shown, that is right. Where not, the quota mostly is on the move,
-// ahead of the cache; it is looked at again in the next period, and pods are listed for a quota that has stood still since then, or of which
-// nothing was certain for maxDoubts periods.
+// Objects are listed as of the revision at which the quotas were: what it compares was true at one
+// moment. Only pods, of which there are many, are taken from the cache first that the controllers
+// share. Where they add up to what is shown, that is right. Where not, the quota mostly is on the
+// move, ahead of the cache; it is looked at again in the next period, and pods are listed for a
+// quota that has stood still since then, or of which nothing was certain for maxDoubts periods.
 type quotaCounter struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
@@ -47,17 +50,20 @@ type quotaCounter struct {
 	synced   func() bool // tells whether pods has them all
 	// doubts are the quotas that the cached pods didn't add up to in the last period.
 	doubts map[types.UID]doubt
-	// measured are the cached pods of the last period, by namespace, and what each costs: of most, nothing has changed since.
+	// measured are the cached pods of the last period, by namespace, and what each costs: of most,
+	// nothing has changed since.
 	measured map[string]map[*corev1.Pod]*quota.Cost
 }
 
-// doubt is a quota's version when the cached pods didn't add up to it, and for how many periods they didn't.
+// doubt is a quota's version when the cached pods didn't add up to it, and for how many periods
+// they didn't.
 type doubt struct {
 	version string
 	periods int
 }
 
-// maxDoubts is a minute of the default period: a list of the pods of a large namespace takes seconds of processor time.
+// maxDoubts is a minute of the default period: a list of the pods of a large namespace takes
+// seconds of processor time.
 const maxDoubts = 6
 
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
@@ -77,7 +83,8 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 	if err != nil {
 		return nil, err
 	}
-	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client), pods: pods.Lister(), synced: pods.Informer().HasSynced}
+	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client), pods: pods.Lister(),
+		synced: pods.Informer().HasSynced}
 	return func(ctx context.Context) {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := c.sync(ctx); err != nil && ctx.Err() == nil {
@@ -89,7 +96,8 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 
 // sync counts all namespaces that have quotas.
 func (c *quotaCounter) sync(ctx context.Context) error {
-	c.mapper.Reset() // kinds come and go; it asks again where a quota's kind isn't one of those below
+	// kinds come and go; it asks again where a quota's kind isn't one of those below
+	c.mapper.Reset()
 	list, err := c.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -112,10 +120,12 @@ func (c *quotaCounter) sync(ctx context.Context) error {
 }
 
 // syncNamespace counts one namespace as of revision, at which its quotas were as given.
-func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota, revision string, doubts map[types.UID]doubt) error {
+func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota,
+	revision string, doubts map[types.UID]doubt) error {
 	pods := corev1.Resource("pods")
 	counted, cached := map[schema.GroupResource][]*quota.Cost{}, false
-	if c.synced() && slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool { return slices.Contains(quota.Resources(q), pods) }) {
+	if c.synced() && slices.ContainsFunc(quotas,
+		func(q *corev1.ResourceQuota) bool { return slices.Contains(quota.Resources(q), pods) }) {
 		costs, err := c.cached(namespace)
 		if err != nil {
 			return err
@@ -155,8 +165,10 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 	return nil
 }
 
-// status is what a quota's status should be as of revision. What has to be listed for it is added to counted.
-func (c *quotaCounter) status(ctx context.Context, q *corev1.ResourceQuota, counted map[schema.GroupResource][]*quota.Cost, revision string) (corev1.ResourceQuotaStatus, error) {
+// status is what a quota's status should be as of revision. What has to be listed for it is added
+// to counted.
+func (c *quotaCounter) status(ctx context.Context, q *corev1.ResourceQuota,
+	counted map[schema.GroupResource][]*quota.Cost, revision string) (corev1.ResourceQuotaStatus, error) {
 	var costs []*quota.Cost
 	for _, resource := range quota.Resources(q) {
 		if _, ok := counted[resource]; !ok {
@@ -193,7 +205,8 @@ func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 }
 
 // costs are those of all objects of a resource in a namespace, as of revision.
-func (c *quotaCounter) costs(ctx context.Context, namespace string, resource schema.GroupResource, revision string) ([]*quota.Cost, error) {
+func (c *quotaCounter) costs(ctx context.Context, namespace string, resource schema.GroupResource,
+	revision string) ([]*quota.Cost, error) {
 	list, err := c.lister(namespace, resource)
 	if err != nil {
 		return nil, err

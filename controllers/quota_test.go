@@ -30,11 +30,13 @@ func podsLimited(used string) *corev1.ResourceQuota {
 	}
 }
 
-// Every namespace is counted in every period. Pods are listed only where the cache of them doesn't say what the quota shows and that isn't because the quota
-// moves, and what is written is what was listed.
+// Every namespace is counted in every period. Pods are listed only where the cache of them doesn't
+// say what the quota shows and that isn't because the quota moves, and what is written is what was
+// listed.
 func TestQuotaCounter(t *testing.T) {
 	ended := podIn("demo", "ended")
-	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(-time.Minute)}, new(int64)
+	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(-time.Minute)},
+		new(int64)
 	two := []any{podIn("demo", "a"), podIn("demo", "b"), podIn("other", "c"), ended}
 	for name, test := range map[string]struct {
 		cached        []any // nil: not known yet
@@ -43,19 +45,22 @@ func TestQuotaCounter(t *testing.T) {
 		moves         bool // between periods
 		listed, wrote bool
 	}{
-		"right":                                {cached: two, shown: "2", periods: 2},
-		"wrong":                                {cached: two, shown: "3", periods: 2, listed: true, wrote: true},
-		"wrong, for the first time":            {cached: two, shown: "3", periods: 1},
-		"on the move":                          {cached: two, shown: "3", periods: maxDoubts, moves: true},
-		"on the move for long":                 {cached: two, shown: "3", periods: maxDoubts + 1, moves: true, listed: true, wrote: true},
+		"right":                     {cached: two, shown: "2", periods: 2},
+		"wrong":                     {cached: two, shown: "3", periods: 2, listed: true, wrote: true},
+		"wrong, for the first time": {cached: two, shown: "3", periods: 1},
+		"on the move":               {cached: two, shown: "3", periods: maxDoubts, moves: true},
+		"on the move for long": {cached: two, shown: "3", periods: maxDoubts + 1, moves: true,
+			listed: true, wrote: true},
 		"right, and the cache is late":         {cached: two[:1], shown: "2", periods: 2, listed: true},
 		"wrong, until the cache has caught up": {cached: two[:1], shown: "1", periods: 2},
 		"right, without a cache yet":           {shown: "2", periods: 1, listed: true},
 		"wrong, without a cache yet":           {shown: "1", periods: 1, listed: true, wrote: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset(podIn("demo", "a"), podIn("demo", "b"), ended, podIn("other", "c"), podsLimited(test.shown))
-			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			client := fake.NewClientset(podIn("demo", "a"), podIn("demo", "b"), ended, podIn("other", "c"),
+				podsLimited(test.shown))
+			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 			if err := pods.Replace(test.cached, "1"); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +72,8 @@ func TestQuotaCounter(t *testing.T) {
 				if test.moves {
 					q := podsLimited(test.shown)
 					q.ResourceVersion = strconv.Itoa(11 + period)
-					if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("resourcequotas"), q, q.Namespace); err != nil {
+					if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("resourcequotas"), q,
+						q.Namespace); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -111,12 +117,15 @@ func TestCachedPodsAreMeasuredAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pod := podIn("demo", "a")
-				pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(time.Second)}, new(int64)
-				pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+				pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(time.Second)},
+					new(int64)
+				pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+					cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 				if err := pods.Add(pod); err != nil {
 					t.Fatal(err)
 				}
-				c := &quotaCounter{pods: corev1listers.NewPodLister(pods), measured: map[string]map[*corev1.Pod]*quota.Cost{}}
+				c := &quotaCounter{pods: corev1listers.NewPodLister(pods),
+					measured: map[string]map[*corev1.Pod]*quota.Cost{}}
 				uses := func() (used int64) {
 					costs, err := c.cached("demo")
 					if err != nil {

@@ -17,9 +17,11 @@ import (
 // Source: k8s.io/apiserver/pkg/cel/library/authz.go, and the authorizer cases of TestCondition in
 // k8s.io/apiserver/pkg/admission/plugin/cel/condition_test.go.
 func TestAuthorizer(t *testing.T) {
-	// podsOf is what the variable authorizer.requestResource asks for a pod of version v1, all but the verb.
+	// podsOf is what the variable authorizer.requestResource asks for a pod of version v1, all but
+	// the verb.
 	own := authorizer.AttributesRecord{
-		User: alice, ResourceRequest: true, APIGroup: "g", APIVersion: "*", Resource: "oldthings", Subresource: "oldsub", Namespace: "shop", Name: "web",
+		User: alice, ResourceRequest: true, APIGroup: "g", APIVersion: "*", Resource: "oldthings",
+		Subresource: "oldsub", Namespace: "shop", Name: "web",
 	}
 	for _, test := range []struct {
 		expression string
@@ -31,12 +33,14 @@ func TestAuthorizer(t *testing.T) {
 		},
 		{
 			"authorizer.group('apps').resource('deployments').check('create').allowed()",
-			authorizer.AttributesRecord{User: alice, ResourceRequest: true, APIGroup: "apps", APIVersion: "*", Resource: "deployments", Verb: "create"},
+			authorizer.AttributesRecord{User: alice, ResourceRequest: true, APIGroup: "apps", APIVersion: "*",
+				Resource: "deployments", Verb: "create"},
 		},
 		{
 			"authorizer.group('').resource('pods').subresource('status').namespace('n').name('p').check('update').allowed()",
 			authorizer.AttributesRecord{
-				User: alice, ResourceRequest: true, APIVersion: "*", Resource: "pods", Subresource: "status", Namespace: "n", Name: "p", Verb: "update",
+				User: alice, ResourceRequest: true, APIVersion: "*", Resource: "pods", Subresource: "status",
+				Namespace: "n", Name: "p", Verb: "update",
 			},
 		},
 		{
@@ -52,7 +56,8 @@ func TestAuthorizer(t *testing.T) {
 	} {
 		t.Run(test.expression, func(t *testing.T) {
 			var asked []authorizer.Attributes
-			record := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			record := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
+				string, error) {
 				asked = append(asked, a)
 				return authorizer.DecisionAllow, "", nil
 			})
@@ -68,11 +73,13 @@ func TestAuthorizer(t *testing.T) {
 }
 
 func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
-	check := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	check := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
+		error) {
 		fields, fieldErr := a.GetFieldSelector()
 		labels, labelErr := a.GetLabelSelector()
 		switch {
-		case len(fields) == 1 && fields[0].Field == "spec.nodeName" && fields[0].Value == "n", len(labels) == 1 && labels[0].Key() == "app":
+		case len(fields) == 1 && fields[0].Field == "spec.nodeName" && fields[0].Value == "n", len(labels) == 1 &&
+			labels[0].Key() == "app":
 			return authorizer.DecisionAllow, "", nil
 		case fieldErr != nil || labelErr != nil:
 			return authorizer.DecisionDeny, "selector", nil
@@ -103,7 +110,8 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 // A request to the version that the webhook matched, and one that says nothing of another.
 func TestRequestResource(t *testing.T) {
 	var asked authorizer.Attributes
-	record := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	record := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
+		error) {
 		asked = a
 		return authorizer.DecisionAllow, "", nil
 	})
@@ -112,20 +120,24 @@ func TestRequestResource(t *testing.T) {
 			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, SubResource: "eviction", Name: "p",
 		}
 	}
-	conditions("authorizer.requestResource.check('create').allowed()").Match(t.Context(), NewVariables(nil, nil, plain, alice, record))
-	want := authorizer.AttributesRecord{User: alice, ResourceRequest: true, APIVersion: "*", Resource: "pods", Subresource: "eviction", Name: "p", Verb: "create"}
+	conditions("authorizer.requestResource.check('create').allowed()").Match(t.Context(),
+		NewVariables(nil, nil, plain, alice, record))
+	want := authorizer.AttributesRecord{User: alice, ResourceRequest: true, APIVersion: "*", Resource: "pods",
+		Subresource: "eviction", Name: "p", Verb: "create"}
 	if asked == nil || !same(asked, want) {
 		t.Errorf("asked %+v, want %+v", asked, want)
 	}
 }
 
-// An authorizer that hangs is left with the request's deadline. Upstream calls it with context.TODO().
+// An authorizer that hangs is left with the request's deadline. Upstream calls it with
+// context.TODO().
 func TestAuthorizerHasTheContextOfTheEvaluation(t *testing.T) {
 	asks := conditions("authorizer.path('/x').check('get').allowed()")
 	// Compiled outside of the bubble, where others may be compiling at the same time.
 	asks.Match(t.Context(), NewVariables(nil, nil, request, alice, allowing))
 	synctest.Test(t, func(t *testing.T) {
-		hanging := authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
+		hanging := authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision,
+			string, error) {
 			<-ctx.Done()
 			return authorizer.DecisionNoOpinion, "", ctx.Err()
 		})
@@ -148,7 +160,9 @@ func with(a authorizer.AttributesRecord, change func(*authorizer.AttributesRecor
 }
 
 func same(a authorizer.Attributes, want authorizer.AttributesRecord) bool {
-	return a.GetUser() == want.User && a.GetVerb() == want.Verb && a.GetNamespace() == want.Namespace && a.GetAPIGroup() == want.APIGroup &&
-		a.GetAPIVersion() == want.APIVersion && a.GetResource() == want.Resource && a.GetSubresource() == want.Subresource &&
+	return a.GetUser() == want.User && a.GetVerb() == want.Verb && a.GetNamespace() == want.Namespace &&
+		a.GetAPIGroup() == want.APIGroup &&
+		a.GetAPIVersion() == want.APIVersion && a.GetResource() == want.Resource &&
+		a.GetSubresource() == want.Subresource &&
 		a.GetName() == want.Name && a.IsResourceRequest() == want.ResourceRequest && a.GetPath() == want.Path
 }

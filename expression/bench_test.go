@@ -11,11 +11,12 @@ import (
 
 // distinct is an expression as webhooks have them, that reads like no other and is false for pod.
 func distinct(i int) string {
-	return fmt.Sprintf("request.userInfo.username.startsWith('system:node:%d') || object.metadata.?labels['skip-%d'].orValue('') == 'true'", i, i)
+	return fmt.Sprintf("request.userInfo.username.startsWith('system:node:%d') || "+
+		"object.metadata.?labels['skip-%d'].orValue('') == 'true'", i, i)
 }
 
-// One condition on a pod: the first one of a request, which converts what it reads, each further one, and one that another
-// webhook of the request has as well.
+// One condition on a pod: the first one of a request, which converts what it reads, each further
+// one, and one that another webhook of the request has as well.
 func BenchmarkMatch(b *testing.B) {
 	for name, expression := range map[string]string{
 		"constant": "false",
@@ -51,8 +52,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// The conditions of 100 webhooks on one request, each of which excludes its webhook: one operation is one request. They are
-// all different, or all the same.
+// The conditions of 100 webhooks on one request, each of which excludes its webhook: one operation
+// is one request. They are all different, or all the same.
 func BenchmarkHundredExcluded(b *testing.B) {
 	compiler := NewCompiler()
 	for name, expression := range map[string]func(int) string{
@@ -62,7 +63,8 @@ func BenchmarkHundredExcluded(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var hundred []*Conditions
 			for i := range 100 {
-				hundred = append(hundred, compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "x", Expression: expression(i)}}))
+				hundred = append(hundred,
+					compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "x", Expression: expression(i)}}))
 			}
 			object, shown := pod(), request()
 			source := func() *admissionv1.AdmissionRequest { return shown }
@@ -77,8 +79,8 @@ func BenchmarkHundredExcluded(b *testing.B) {
 	}
 }
 
-// A thousand conditions: new ones up to their first evaluation, and those a compiler knows already, as after a change of
-// a configuration.
+// A thousand conditions: new ones up to their first evaluation, and those a compiler knows already,
+// as after a change of a configuration.
 func BenchmarkCompile(b *testing.B) {
 	var thousand []admissionregistrationv1.MatchCondition
 	for i := range 1000 {

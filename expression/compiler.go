@@ -16,12 +16,12 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// A Compiler turns match conditions into what can be evaluated. Expressions that read alike are compiled once, for as long as
-// some Conditions hold them. It may be used concurrently.
+// A Compiler turns match conditions into what can be evaluated. Expressions that read alike are
+// compiled once, for as long as some Conditions hold them. It may be used concurrently.
 type Compiler struct {
 	mu sync.Mutex
-	// programs are the expressions in use, by their text. The pointers are weak: the configurations in force bound
-	// what is kept, and nothing has to be dropped that still is of use.
+	// programs are the expressions in use, by their text. The pointers are weak: the configurations
+	// in force bound what is kept, and nothing has to be dropped that still is of use.
 	programs map[string]weak.Pointer[program]
 }
 
@@ -30,8 +30,9 @@ func NewCompiler() *Compiler {
 	return &Compiler{programs: map[string]weak.Pointer[program]{}}
 }
 
-// Compile returns the conditions of one webhook, nil for none. It doesn't fail: an expression that doesn't compile is an
-// error when it is evaluated, as upstream, since it may have been stored by a server that knew more. Check tells beforehand.
+// Compile returns the conditions of one webhook, nil for none. It doesn't fail: an expression that
+// doesn't compile is an error when it is evaluated, as upstream, since it may have been stored by a
+// server that knew more. Check tells beforehand.
 func (c *Compiler) Compile(conditions []admissionregistrationv1.MatchCondition) *Conditions {
 	if len(conditions) == 0 {
 		return nil
@@ -43,8 +44,8 @@ func (c *Compiler) Compile(conditions []admissionregistrationv1.MatchCondition) 
 	return compiled
 }
 
-// Check compiles the expression of a match condition. The error is, word for word, the detail of the field.Invalid with which
-// Kubernetes refuses a configuration:
+// Check compiles the expression of a match condition. The error is, word for word, the detail of
+// the field.Invalid with which Kubernetes refuses a configuration:
 //
 //	compilation failed: ERROR: <input>:1:1: undeclared reference to 'pod' (in container '')
 //	must evaluate to bool but got string
@@ -65,7 +66,8 @@ func (c *Compiler) program(expression string) *program {
 	return p
 }
 
-// forget drops an expression that nobody holds any more, unless somebody has asked for it again since.
+// forget drops an expression that nobody holds any more, unless somebody has asked for it again
+// since.
 func (c *Compiler) forget(expression string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

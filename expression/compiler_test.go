@@ -11,7 +11,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Source of the messages: CompileCELExpression in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
+// Source of the messages: CompileCELExpression in
+// k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
 func TestCheck(t *testing.T) {
 	compiler := NewCompiler()
 	for expression, want := range map[string]string{
@@ -22,8 +23,9 @@ func TestCheck(t *testing.T) {
 		"sets.contains(['a', 'b'], ['a']) && isSemver('1.0.0')":    "",
 		"!format.dns1123Label().validate('x').hasValue()":          "",
 		"authorizer.requestResource.check('breakglass').allowed()": "",
-		"":                    "compilation failed: ERROR: <input>:1:0: Syntax error",
-		"nope":                "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')",
+		"": "compilation failed: ERROR: <input>:1:0: Syntax error",
+		"nope": "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in " +
+			"container '')",
 		"object.x":            "must evaluate to bool but got dyn",
 		"object.name.size()":  "must evaluate to bool but got int",
 		"'a'.matches('[')":    "compilation failed: ERROR: <input>:1:13: invalid matches argument",
@@ -37,10 +39,12 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Expressions that read alike are compiled once, and forgotten with the last conditions that hold them.
+// Expressions that read alike are compiled once, and forgotten with the last conditions that hold
+// them.
 func TestCache(t *testing.T) {
 	compiler := NewCompiler()
-	one := compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "x", Expression: "1 == 1"}, {Name: "y", Expression: "2 == 2"}})
+	one := compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "x", Expression: "1 == 1"},
+		{Name: "y", Expression: "2 == 2"}})
 	two := compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "z", Expression: "2 == 2"}})
 	if one.conditions[1].program != two.conditions[0].program {
 		t.Error("an expression was compiled twice")
@@ -68,23 +72,29 @@ func TestCache(t *testing.T) {
 	collectUntil(1)
 	runtime.KeepAlive(two)
 	collectUntil(0)
-	if verdict := compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "x", Expression: "1 == 1"}}).Match(t.Context(), create(nil)); !verdict.Matches {
+	if verdict := compiler.Compile([]admissionregistrationv1.MatchCondition{{Name: "x",
+		Expression: "1 == 1"}}).Match(t.Context(), create(nil)); !verdict.Matches {
 		t.Errorf("%+v", verdict)
 	}
 }
 
-// Whatever an expression and an object say, an evaluation ends with a verdict: it panics nowhere, and what it may cost is bounded.
+// Whatever an expression and an object say, an evaluation ends with a verdict: it panics nowhere,
+// and what it may cost is bounded.
 func FuzzMatch(f *testing.F) {
 	for _, expression := range []string{
-		"true", "", "object", "object.metadata.labels[request.name] == 'x'", "oldObject == null || has(oldObject.metadata)",
+		"true", "", "object", "object.metadata.labels[request.name] == 'x'",
+		"oldObject == null || has(oldObject.metadata)",
 		"object.metadata.labels.exists(k, k.matches('^[a-z]+$') && object.metadata.labels[k].size() > 3)",
 		"authorizer.serviceAccount(request.namespace, request.name).path('/' + request.name).check('get').allowed()",
 		"authorizer.requestResource.labelSelector(object.metadata.name).check('get').errored()",
 		"object.metadata.?labels['a'].optMap(v, v + v).orValue('') in ['x']",
 		"[1, 2, 3].map(a, [a, a].map(b, a * b)).all(l, l.size() == 2)", costly(2), costly(5),
-		"quantity(object.metadata.name).isGreaterThan(quantity('1k'))", "url(object.metadata.name).getHost() == ip('1.1.1.1').string()",
-		"'a'.matches(object.metadata.name)", "timestamp(object.metadata.name) > duration('1h')", "1 / size(object.metadata.name) > 0 ? true : dyn(1)",
-		"dyn(request).options.x[0].y", "type(object) == map && string(object.metadata.name).format([1]) == '%s'", "((((((((((1))))))))))",
+		"quantity(object.metadata.name).isGreaterThan(quantity('1k'))",
+		"url(object.metadata.name).getHost() == ip('1.1.1.1').string()",
+		"'a'.matches(object.metadata.name)", "timestamp(object.metadata.name) > duration('1h')",
+		"1 / size(object.metadata.name) > 0 ? true : dyn(1)",
+		"dyn(request).options.x[0].y", "type(object) == map && string(object.metadata.name).format([1]) == '%s'",
+		"((((((((((1))))))))))",
 	} {
 		f.Add(expression, "web", "value")
 	}

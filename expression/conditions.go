@@ -11,8 +11,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Conditions are the match conditions of one webhook, in their order. They may be evaluated concurrently, each time on
-// other Variables. Nil is no conditions, and matches.
+// Conditions are the match conditions of one webhook, in their order. They may be evaluated
+// concurrently, each time on other Variables. Nil is no conditions, and matches.
 type Conditions struct {
 	conditions []condition
 }
@@ -22,7 +22,8 @@ type condition struct {
 	program *program
 }
 
-// A Verdict says whether a webhook is to be called. There are three: it matches, a condition failed, or there is an error.
+// A Verdict says whether a webhook is to be called. There are three: it matches, a condition
+// failed, or there is an error.
 type Verdict struct {
 	// Matches is true where all conditions are true.
 	Matches bool
@@ -30,12 +31,12 @@ type Verdict struct {
 	// Failed is the name of the first condition that is false, whatever errors came before it.
 	Failed string
 
-	// Err holds all errors, each with its condition's name, where no condition is false. What becomes of the
-	// request is for the webhook's failure policy to say.
+	// Err holds all errors, each with its condition's name, where no condition is false. What
+	// becomes of the request is for the webhook's failure policy to say.
 	Err error
 
-	// Errors is how many conditions could not be evaluated, including those before the one that is false:
-	// what apiserver_admission_match_condition_evaluation_errors_total counts.
+	// Errors is how many conditions could not be evaluated, including those before the one that is
+	// false: what apiserver_admission_match_condition_evaluation_errors_total counts.
 	Errors int
 }
 
@@ -46,9 +47,9 @@ var errOutOfBudget = &apiservercel.Error{
 	Cause:  apiservercel.ErrOutOfBudget,
 }
 
-// Match evaluates the conditions on one request. All of them together may cost RuntimeCELCostBudgetMatchConditions, about a
-// quarter of a second, and each PerCallLimit (k8s.io/apiserver/pkg/apis/cel). Where ctx ends, so does the evaluation, with
-// ctx's error.
+// Match evaluates the conditions on one request. All of them together may cost
+// RuntimeCELCostBudgetMatchConditions, about a quarter of a second, and each PerCallLimit
+// (k8s.io/apiserver/pkg/apis/cel). Where ctx ends, so does the evaluation, with ctx's error.
 func (c *Conditions) Match(ctx context.Context, v *Variables) Verdict {
 	if c == nil {
 		return Verdict{Matches: true}

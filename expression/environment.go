@@ -22,12 +22,14 @@ const (
 	requestResourceVariable = "authorizer.requestResource"
 )
 
-// celEnvironment is what expressions are compiled against. It takes some 50 ms to make, and so is made when the first
-// expression is compiled, and once. It is that of stored expressions, which knows all that any version of
-// Kubernetes has accepted.
+// celEnvironment is what expressions are compiled against. It takes some 50 ms to make, and so is
+// made when the first expression is compiled, and once. It is that of stored expressions, which
+// knows all that any version of Kubernetes has accepted.
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	request, namespace := requestType(), namespaceType()
-	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
+	set,
+		err := environment.MustBaseEnvSet(
+		environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions: []cel.EnvOption{
 			cel.Variable(objectVariable, cel.DynType),
@@ -45,7 +47,8 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return set.StoredExpressionsEnv(), nil
 })
 
-// requestType is the type of the variable request: AdmissionRequest of admission.k8s.io without uid, object and oldObject.
+// requestType is the type of the variable request: AdmissionRequest of admission.k8s.io without
+// uid, object and oldObject.
 //
 // Source: BuildRequestType in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
 func requestType() *apiservercel.DeclType {

@@ -18,7 +18,8 @@ func Example() {
 	compiler := expression.NewCompiler()
 	conditions := compiler.Compile([]admissionregistrationv1.MatchCondition{
 		{Name: "exclude-nodes", Expression: "!('system:nodes' in request.userInfo.groups)"},
-		{Name: "privileged-only", Expression: "object.spec.containers.exists(c, c.?securityContext.privileged.orValue(false))"},
+		{Name: "privileged-only",
+			Expression: "object.spec.containers.exists(c, c.?securityContext.privileged.orValue(false))"},
 	})
 
 	pod := &corev1.Pod{
@@ -27,7 +28,8 @@ func Example() {
 	}
 	alice := &user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}
 	request := func() *admissionv1.AdmissionRequest {
-		return &admissionv1.AdmissionRequest{Name: "web", UserInfo: authenticationv1.UserInfo{Username: alice.Name, Groups: alice.Groups}}
+		return &admissionv1.AdmissionRequest{Name: "web",
+			UserInfo: authenticationv1.UserInfo{Username: alice.Name, Groups: alice.Groups}}
 	}
 	variables := expression.NewVariables(pod, nil, request, alice, nil)
 

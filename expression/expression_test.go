@@ -38,7 +38,8 @@ func pod() *corev1.Pod {
 			HostNetwork: true,
 			Containers: []corev1.Container{{
 				Name: "main", Image: "registry.example/web:1",
-				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}},
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse(
+					"1Gi")}},
 				LivenessProbe: &corev1.Probe{
 					ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}},
 					TimeoutSeconds:   3,
@@ -57,7 +58,8 @@ func widget() *unstructured.Unstructured {
 	}}
 }
 
-// request is what a webhook gets for the creation of a pod by alice that was sent to one API version and matched in another.
+// request is what a webhook gets for the creation of a pod by alice that was sent to one API
+// version and matched in another.
 func request() *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
 		UID:                "0-1-2",
@@ -171,7 +173,8 @@ func TestVariables(t *testing.T) {
 		{
 			name:      "update has both",
 			variables: NewVariables(pod(), widget(), request, alice, nil),
-			true:      []string{"object.metadata.name == 'web' && oldObject.metadata.name == 'w'", "object != oldObject", "object == object"},
+			true: []string{"object.metadata.name == 'web' && oldObject.metadata.name == 'w'",
+				"object != oldObject", "object == object"},
 		},
 		{
 			name:      "a nil pointer is no object",
@@ -183,9 +186,11 @@ func TestVariables(t *testing.T) {
 			variables: create(pod()),
 			true: []string{
 				"request.kind.group == 'g' && request.kind.version == 'v1' && request.kind.kind == 'Thing'",
-				"request.resource.group == 'g' && request.resource.version == 'v1' && request.resource.resource == 'things'",
+				"request.resource.group == 'g' && request.resource.version == 'v1' && request.resource.resource == " +
+					"'things'",
 				"request.subResource == 'sub'",
-				"request.requestKind.group == 'g' && request.requestKind.version == 'v1beta1' && request.requestKind.kind == 'OldThing'",
+				"request.requestKind.group == 'g' && request.requestKind.version == 'v1beta1' && " +
+					"request.requestKind.kind == 'OldThing'",
 				"request.requestResource.version == 'v1beta1' && request.requestResource.resource == 'oldthings'",
 				"request.requestSubResource == 'oldsub'",
 				"request.name == 'web' && request.namespace == 'shop'",
@@ -211,11 +216,13 @@ func TestVariables(t *testing.T) {
 			// Nor by a way around the types.
 			name:      "request without uid, object and oldObject",
 			variables: create(pod()),
-			true:      []string{"dyn(request).uid == ''", "dyn(request).object == null", "dyn(request).oldObject == null"},
+			true: []string{"dyn(request).uid == ''", "dyn(request).object == null",
+				"dyn(request).oldObject == null"},
 		},
 		{
-			name:      "request of nobody, without options",
-			variables: NewVariables(nil, nil, func() *admissionv1.AdmissionRequest { return &admissionv1.AdmissionRequest{} }, nil, nil),
+			name: "request of nobody, without options",
+			variables: NewVariables(nil, nil,
+				func() *admissionv1.AdmissionRequest { return &admissionv1.AdmissionRequest{} }, nil, nil),
 			true: []string{
 				"!has(request.userInfo.username) && !has(request.userInfo.groups) && !has(request.userInfo.extra)",
 				"!has(request.dryRun) && !has(request.subResource) && request.options == null",
@@ -223,8 +230,8 @@ func TestVariables(t *testing.T) {
 			},
 		},
 		{
-			// Upstream declares it in every environment, and binds it in policies only: createEnvForOpts in
-			// k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
+			// Upstream declares it in every environment, and binds it in policies only:
+			// createEnvForOpts in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
 			name:      "namespaceObject is null",
 			variables: create(pod()),
 			true:      []string{"namespaceObject == null"},
@@ -255,27 +262,31 @@ func TestVariables(t *testing.T) {
 			name:      "an object that can't be converted is an error of who reads it",
 			variables: create(&unconvertible{}),
 			true:      []string{"request.name == 'web'"},
-			errors:    map[string]string{"object.spec == 1": "resulted in error: failed to prepare object variable for evaluation: unrecognized type: chan"},
+			errors: map[string]string{"object.spec == 1": "resulted in error: failed to prepare object variable " +
+				"for evaluation: unrecognized type: chan"},
 		},
 		{
 			name: "options that can't be converted",
 			variables: NewVariables(nil, nil, func() *admissionv1.AdmissionRequest {
 				return &admissionv1.AdmissionRequest{Options: runtime.RawExtension{Object: &unconvertible{}}}
 			}, alice, nil),
-			errors: map[string]string{"request.name == ''": "failed to prepare request variable for evaluation: unrecognized type: chan"},
+			errors: map[string]string{"request.name == ''": "failed to prepare request variable for evaluation: " +
+				"unrecognized type: chan"},
 		},
 		{
 			name: "options that are not JSON",
 			variables: NewVariables(nil, nil, func() *admissionv1.AdmissionRequest {
 				return &admissionv1.AdmissionRequest{Options: runtime.RawExtension{Raw: []byte("{")}}
 			}, alice, nil),
-			errors: map[string]string{"request.name == ''": "failed to prepare request variable for evaluation: unexpected end of JSON input"},
+			errors: map[string]string{"request.name == ''": "failed to prepare request variable for evaluation: " +
+				"unexpected end of JSON input"},
 		},
 		{
-			name:      "a request that panics is an error",
-			variables: NewVariables(pod(), nil, func() *admissionv1.AdmissionRequest { panic("no request") }, alice, nil),
-			true:      []string{"object.metadata.name == 'web'"},
-			errors:    map[string]string{"request.name == ''": "internal error: no request"},
+			name: "a request that panics is an error",
+			variables: NewVariables(pod(), nil, func() *admissionv1.AdmissionRequest { panic("no request") }, alice,
+				nil),
+			true:   []string{"object.metadata.name == 'web'"},
+			errors: map[string]string{"request.name == ''": "internal error: no request"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -286,7 +297,8 @@ func TestVariables(t *testing.T) {
 			}
 			for e, want := range test.errors {
 				verdict := conditions(e).Match(t.Context(), test.variables)
-				if verdict.Err == nil || verdict.Matches || verdict.Failed != "" || !strings.Contains(verdict.Err.Error(), want) {
+				if verdict.Err == nil || verdict.Matches || verdict.Failed != "" ||
+					!strings.Contains(verdict.Err.Error(), want) {
 					t.Errorf("%s: want error %q, got %+v", e, want, verdict)
 				}
 			}
@@ -303,17 +315,24 @@ func TestRequestIsItsJSON(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
-		"full":          func(*admissionv1.AdmissionRequest) {},
-		"empty":         func(r *admissionv1.AdmissionRequest) { *r = admissionv1.AdmissionRequest{} },
-		"empty strings": func(r *admissionv1.AdmissionRequest) { r.DryRun, r.UserInfo.Groups = ptr.To(false), []string{""} },
+		"full":  func(*admissionv1.AdmissionRequest) {},
+		"empty": func(r *admissionv1.AdmissionRequest) { *r = admissionv1.AdmissionRequest{} },
+		"empty strings": func(r *admissionv1.AdmissionRequest) {
+			r.DryRun, r.UserInfo.Groups = ptr.To(false),
+				[]string{""}
+		},
 		"extra with nothing": func(r *admissionv1.AdmissionRequest) {
 			r.UserInfo.Extra = map[string]authenticationv1.ExtraValue{"nil": nil, "empty": {}}
 		},
 		"options as JSON": func(r *admissionv1.AdmissionRequest) {
-			r.Options = runtime.RawExtension{Raw: []byte(`{"kind":"DeleteOptions","gracePeriodSeconds":5,"big":1.5,"list":[null]}`)}
+			r.Options = runtime.RawExtension{Raw: []byte(`{"kind":"DeleteOptions","gracePeriodSeconds":5,"big":1.5,` +
+				`"list":[null]}`)}
 		},
-		"JSON wins over an object": func(r *admissionv1.AdmissionRequest) { r.Options.Raw = []byte(`{"kind":"PatchOptions"}`) },
-		"options null":             func(r *admissionv1.AdmissionRequest) { r.Options.Raw = []byte(`null`) },
+		"JSON wins over an object": func(
+			r *admissionv1.AdmissionRequest) {
+			r.Options.Raw = []byte(`{"kind":"PatchOptions"}`)
+		},
+		"options null": func(r *admissionv1.AdmissionRequest) { r.Options.Raw = []byte(`null`) },
 	} {
 		r := request()
 		change(r)
@@ -341,7 +360,8 @@ func (u *unconvertible) DeepCopyObject() runtime.Object { return u }
 func TestVariablesAreConvertedOnce(t *testing.T) {
 	requests := 0
 	object, old := &counting{Unstructured: *widget()}, &counting{Unstructured: *widget()}
-	v := NewVariables(object, old, func() *admissionv1.AdmissionRequest { requests++; return request() }, alice, allowing)
+	v := NewVariables(object, old, func() *admissionv1.AdmissionRequest { requests++; return request() }, alice,
+		allowing)
 	for _, step := range []struct {
 		expression              string
 		objects, olds, requests int
@@ -358,7 +378,8 @@ func TestVariablesAreConvertedOnce(t *testing.T) {
 			t.Errorf("%s: %+v", step.expression, verdict)
 		}
 		if object.read != step.objects || old.read != step.olds || requests != step.requests {
-			t.Errorf("after %s: object converted %d times, oldObject %d, request %d; want %+v", step.expression, object.read, old.read, requests, step)
+			t.Errorf("after %s: object converted %d times, oldObject %d, request %d; want %+v", step.expression,
+				object.read, old.read, requests, step)
 		}
 	}
 }
@@ -374,6 +395,7 @@ func (c *counting) UnstructuredContent() map[string]any {
 	return c.Unstructured.UnstructuredContent()
 }
 
-var allowing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+var allowing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string,
+	error) {
 	return authorizer.DecisionAllow, "", nil
 })

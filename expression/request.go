@@ -10,8 +10,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// celRequest returns the request as the JSON it would be, without what expressions see as variables of their own. Written out,
-// because the converter takes more than twice as long, and most conditions read the request.
+// celRequest returns the request as the JSON it would be, without what expressions see as variables
+// of their own. Written out, because the converter takes more than twice as long, and most
+// conditions read the request.
 //
 // Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
 func celRequest(request *admissionv1.AdmissionRequest) any {

@@ -15,8 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// Variables are what expressions see of one request in one API version. Each variable is put into CEL's form when an
-// expression first reads it, and kept for the expressions to come. They belong to one goroutine.
+// Variables are what expressions see of one request in one API version. Each variable is put into
+// CEL's form when an expression first reads it, and kept for the expressions to come. They belong
+// to one goroutine.
 type Variables struct {
 	sources sources
 
@@ -26,11 +27,12 @@ type Variables struct {
 	// admissionRequest is what the source of the request returned.
 	admissionRequest *admissionv1.AdmissionRequest
 
-	// outcomes are those of the expressions that have been evaluated. Webhooks of one maker often carry the same conditions.
+	// outcomes are those of the expressions that have been evaluated. Webhooks of one maker often
+	// carry the same conditions.
 	outcomes map[*program]outcome
 
-	// ctx is the context of the evaluation going on. CEL's functions are not given one, and authorizer
-	// checks need it.
+	// ctx is the context of the evaluation going on. CEL's functions are not given one, and
+	// authorizer checks need it.
 	ctx context.Context
 }
 
@@ -48,20 +50,27 @@ type variable struct {
 	known bool
 }
 
-// NewVariables returns the variables of a request. No argument is looked at before an expression needs it.
+// NewVariables returns the variables of a request. No argument is looked at before an expression
+// needs it.
 //
-// The objects are in the version that the expressions are to see, typed or unstructured, with apiVersion and kind set, and
-// nil where there is none: object for a delete, oldObject for a create. They must not change for as long as the Variables are in use.
+// The objects are in the version that the expressions are to see, typed or unstructured, with
+// apiVersion and kind set, and nil where there is none: object for a delete, oldObject for a
+// create. They must not change for as long as the Variables are in use.
 //
-// request is called once at most, and returns the request as it is sent to the webhook, but for its resource, which is that of the API
-// request in upstream's conditions, and not the one that the webhook matched. Its uid, object and oldObject are not shown.
+// request is called once at most, and returns the request as it is sent to the webhook, but for its
+// resource, which is that of the API request in upstream's conditions, and not the one that the
+// webhook matched. Its uid, object and oldObject are not shown.
 //
-// user is who authorizer checks are made for. authorizer may be nil; expressions that read it are in error then.
-func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.AdmissionRequest, user user.Info, authorizer authorizer.Authorizer) *Variables {
-	return &Variables{sources: sources{object: object, oldObject: oldObject, request: request, user: user, authorizer: authorizer}}
+// user is who authorizer checks are made for. authorizer may be nil; expressions that read it are
+// in error then.
+func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.AdmissionRequest, user user.Info,
+	authorizer authorizer.Authorizer) *Variables {
+	return &Variables{sources: sources{object: object, oldObject: oldObject, request: request, user: user,
+		authorizer: authorizer}}
 }
 
-// evaluate evaluates an expression, or returns what it came to before. Budgets are charged the same either way.
+// evaluate evaluates an expression, or returns what it came to before. Budgets are charged the same
+// either way.
 func (v *Variables) evaluate(ctx context.Context, p *program) outcome {
 	if o, ok := v.outcomes[p]; ok {
 		return o
@@ -78,7 +87,8 @@ func (v *Variables) evaluate(ctx context.Context, p *program) outcome {
 	return o
 }
 
-// ResolveName returns the value of a variable. It is for CEL to call, and makes Variables an interpreter.Activation.
+// ResolveName returns the value of a variable. It is for CEL to call, and makes Variables an
+// interpreter.Activation.
 func (v *Variables) ResolveName(name string) (any, bool) {
 	switch name {
 	case objectVariable:
@@ -124,9 +134,9 @@ func (v *Variables) askRequest() *admissionv1.AdmissionRequest {
 	return v.admissionRequest
 }
 
-// celObject returns an object as the JSON it would be, which is how expressions see it: times and quantities are strings.
-// (TypedToVal of k8s.io/apiserver/pkg/cel/common would make timestamps of times.) A value that is an error becomes
-// the error of the expression that reads it.
+// celObject returns an object as the JSON it would be, which is how expressions see it: times and
+// quantities are strings. (TypedToVal of k8s.io/apiserver/pkg/cel/common would make timestamps of
+// times.) A value that is an error becomes the error of the expression that reads it.
 func celObject(name string, object runtime.Object) any {
 	if object == nil || reflect.ValueOf(object).IsNil() {
 		return nil

@@ -1,4 +1,5 @@
-// Package gatehousetest gives a test a real Kubernetes API server with an admission chain, in the test's own process:
+// Package gatehousetest gives a test a real Kubernetes API server with an admission chain, in the
+// test's own process:
 //
 //	func TestMyWebhook(t *testing.T) {
 //		srv := gatehousetest.Start(t)
@@ -6,8 +7,9 @@
 //		…
 //	}
 //
-// The server stores in a real etcd in a temporary directory, listens with TLS on a free port of 127.0.0.1, and ends with the test.
-// There may be several at once. Unlike envtest it needs no binaries and no process.
+// The server stores in a real etcd in a temporary directory, listens with TLS on a free port of
+// 127.0.0.1, and ends with the test. There may be several at once. Unlike envtest it needs no
+// binaries and no process.
 package gatehousetest
 
 import (
@@ -52,7 +54,8 @@ func WithoutPlugins(names ...string) Option {
 	return func(c *server.Config) { c.Admission.Disable = append(c.Admission.Disable, names...) }
 }
 
-// Start runs a server and waits until it is ready; where it doesn't get ready the test fails. It ends with the test.
+// Start runs a server and waits until it is ready; where it doesn't get ready the test fails. It
+// ends with the test.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	// Not t.TempDir: a socket's path must be short, and tests' names are long.
@@ -64,7 +67,8 @@ func Start(t testing.TB, options ...Option) *Server {
 	return StartIn(t, dir, options...)
 }
 
-// StartIn is Start with a data directory that the test keeps, to stop a server and start another on it.
+// StartIn is Start with a data directory that the test keeps, to stop a server and start another on
+// it.
 func StartIn(t testing.TB, dir string, options ...Option) *Server {
 	t.Helper()
 	config := server.NewConfig(plugins.List)
@@ -110,5 +114,6 @@ func StartIn(t testing.TB, dir string, options ...Option) *Server {
 	return s
 }
 
-// Stop ends the server and waits until everything is closed. It may be called more than once; the test's end calls it, too.
+// Stop ends the server and waits until everything is closed. It may be called more than once; the
+// test's end calls it, too.
 func (s *Server) Stop() { s.stop() }

@@ -33,7 +33,8 @@ func TestSeveralAtOnce(t *testing.T) {
 		for _, namespace := range list.Items {
 			found = append(found, namespace.Name)
 		}
-		want := fmt.Sprint([]string{"default", "kube-node-lease", "kube-public", "kube-system", fmt.Sprintf("only-in-%d", i)})
+		want := fmt.Sprint([]string{"default", "kube-node-lease", "kube-public", "kube-system",
+			fmt.Sprintf("only-in-%d", i)})
 		if got := fmt.Sprint(found); got != want {
 			t.Errorf("namespaces of server %d are %s, want %s", i, got, want)
 		}

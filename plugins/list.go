@@ -40,29 +40,34 @@ import (
 	"gatehouse.dev/plugins/validatingadmissionwebhook"
 )
 
-// List is every compiled-in plugin. Its order is the order in which they run, in each of the two phases, whatever the
-// order they were enabled in; only --admission-control, deprecated, has an order of its own.
+// List is every compiled-in plugin. Its order is the order in which they run, in each of the two
+// phases, whatever the order they were enabled in; only --admission-control, deprecated, has an
+// order of its own.
 //
 // Why a plugin stands where it does: what can refuse a request at little cost comes before what
 // works for it, what makes a thing comes before what needs it, and what counts
 // comes last, when all is decided.
 var List = []chain.Descriptor{
 	alwaysadmit.Descriptor,
-	namespaceautoprovision.Descriptor, // before NamespaceLifecycle, which refuses where there is no namespace
+	// before NamespaceLifecycle, which refuses where there is no namespace
+	namespaceautoprovision.Descriptor,
 	namespacelifecycle.Descriptor,
 	namespaceexists.Descriptor,
 	securitycontextdeny.Descriptor,
 	limitpodhardantiaffinitytopology.Descriptor,
-	podpreset.Descriptor,        // before what looks at the containers' environment and mounts
-	initialresources.Descriptor, // before ResourceDefaults and LimitRanger, whose defaults are for what can't be estimated
+	podpreset.Descriptor, // before what looks at the containers' environment and mounts
+	// before ResourceDefaults and LimitRanger, whose defaults are for what can't be estimated
+	initialresources.Descriptor,
 	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
 	limitranger.Descriptor,
 	serviceaccount.Descriptor,
-	noderestriction.Descriptor, // judges what nodes send, before TaintNodesByCondition and webhooks add to it
+	// judges what nodes send, before TaintNodesByCondition and webhooks add to it
+	noderestriction.Descriptor,
 	taintnodesbycondition.Descriptor,
 	alwayspullimages.Descriptor,
 	imagepolicywebhook.Descriptor,
-	podsecuritypolicy.Descriptor, // after ServiceAccount and what else adds volumes, which its policies must allow
+	// after ServiceAccount and what else adds volumes, which its policies must allow
+	podsecuritypolicy.Descriptor,
 	podnodeselector.Descriptor,
 	priority.Descriptor,
 	defaulttolerationseconds.Descriptor,
@@ -77,9 +82,13 @@ var List = []chain.Descriptor{
 	ownerreferencespermissionenforcement.Descriptor,
 	persistentvolumeclaimresize.Descriptor,
 	defaultingressclass.Descriptor,
-	mutatingadmissionwebhook.Descriptor,   // when the compiled-in plugins have changed the object: webhooks see what they made of it
-	initializers.Descriptor,               // last to change objects: who waits for it to become visible waits for what was admitted so far
-	validatingadmissionwebhook.Descriptor, // when all that costs less than a call over the network has admitted
-	resourcequota.Descriptor,              // when all else has admitted, and the object is what will be stored
+	// when the compiled-in plugins have changed the object: webhooks see what they made of it
+	mutatingadmissionwebhook.Descriptor,
+	// last to change objects: who waits for it to become visible waits for what was admitted so far
+	initializers.Descriptor,
+	// when all that costs less than a call over the network has admitted
+	validatingadmissionwebhook.Descriptor,
+	// when all else has admitted, and the object is what will be stored
+	resourcequota.Descriptor,
 	alwaysdeny.Descriptor,
 }

@@ -36,17 +36,25 @@ func TestOrder(t *testing.T) {
 	for _, d := range List {
 		names = append(names, d.Name)
 	}
-	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurityPolicy PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
+	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny " +
+		"LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger ServiceAccount " +
+		"NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurityPolicy " +
+		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec " +
+		"DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass " +
+		"StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize " +
+		"DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// Plugins that read from a cache and live say what they aren't given; neither do they take a configuration.
+// Plugins that read from a cache and live say what they aren't given; neither do they take a
+// configuration.
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	client := fake.NewClientset()
 	reading := []string{
-		"LimitRanger", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle", "PersistentVolumeClaimResize", "Priority", "ServiceAccount",
+		"LimitRanger", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle", "PersistentVolumeClaimResize",
+		"Priority", "ServiceAccount",
 	}
 	for _, d := range List {
 		if !slices.Contains(reading, d.Name) {
@@ -57,7 +65,8 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			config io.Reader
 			env    chain.Env
 		}{
-			" needs a client":                           {env: chain.Env{Informers: informers.NewSharedInformerFactory(client, 0)}},
+			" needs a client": {env: chain.Env{Informers: informers.NewSharedInformerFactory(
+				client, 0)}},
 			" needs informers":                          {env: chain.Env{Client: client}},
 			" takes no configuration, but is given one": {config: strings.NewReader("a: b")},
 		} {
@@ -118,7 +127,8 @@ func checkManual(t *testing.T, folder, name string) {
 		}
 	}
 	want := []string{
-		"# " + name, "## Name", "## Description", "## Configuration", "## What the user sees when refused", "## Metrics", "## Bugs",
+		"# " + name, "## Name", "## Description", "## Configuration", "## What the user sees when refused",
+		"## Metrics", "## Bugs",
 	}
 	if got := strings.Join(headings, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("%s/README.md has the headings\n%s\nand should have\n%s", folder, got, strings.Join(want, "\n"))

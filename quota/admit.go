@@ -12,7 +12,8 @@ import (
 
 // LimitedResource is a resource that may be consumed only where a quota limits its consumption.
 //
-// Source: LimitedResource in k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/v1.
+// Source: LimitedResource in
+// k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/v1.
 type LimitedResource struct {
 	// APIGroup is the group of the resource, "" for the core group.
 	APIGroup string `json:"apiGroup,omitempty"`
@@ -20,17 +21,17 @@ type LimitedResource struct {
 	// Resource is the resource the rule applies to, such as persistentvolumeclaims.
 	Resource string `json:"resource"`
 
-	// MatchContains are parts of the names of what is limited: where an object uses something whose name contains
-	// one of them, some quota must limit that name.
+	// MatchContains are parts of the names of what is limited: where an object uses something whose
+	// name contains one of them, some quota must limit that name.
 	MatchContains []string `json:"matchContains,omitempty"`
 
-	// MatchScopes are scopes that are limited: where an object is in one of them, some quota must have the scope.
-	// As upstream, this holds for objects of any resource that can be in the scope.
+	// MatchScopes are scopes that are limited: where an object is in one of them, some quota must
+	// have the scope. As upstream, this holds for objects of any resource that can be in the scope.
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`
 }
 
-// Admit is Apply with enforcement: where the change may not be, it returns no quotas and the reasons in Kubernetes'
-// words, all of them, joined by "; ":
+// Admit is Apply with enforcement: where the change may not be, it returns no quotas and the
+// reasons in Kubernetes' words, all of them, joined by "; ":
 //
 //	failed quota: q: must specify cpu for: c1; memory for: c1,c2
 //	status unknown for quota: q, resources: pods
@@ -38,12 +39,14 @@ type LimitedResource struct {
 //	insufficient quota to match these scopes: [{PriorityClass In [cluster-services]}]
 //	exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2
 //
-// The error is a plain one; to wrap it into a Forbidden that names the object is the caller's. Limits refuse only what
-// increases: an update that uses less, or leaves a quota's scope, passes however much is used, and so does a delete. A
-// container that leaves out what a quota demands is refused with any change that moves the pod's usage, as upstream
-// refuses it with every resize. Where usage that is to be compared is unknown nothing passes: see Known.
+// The error is a plain one; to wrap it into a Forbidden that names the object is the caller's.
+// Limits refuse only what increases: an update that uses less, or leaves a quota's scope, passes
+// however much is used, and so does a delete. A container that leaves out what a quota demands is
+// refused with any change that moves the pod's usage, as upstream refuses it with every resize.
+// Where usage that is to be compared is unknown nothing passes: see Known.
 //
-// What the system reports by writing a status must not be refused. Use Apply for the subresource status, as upstream does.
+// What the system reports by writing a status must not be refused. Use Apply for the subresource
+// status, as upstream does.
 //
 // Source: CheckRequest in k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
 func (c Change) Admit(quotas []*corev1.ResourceQuota, limited []LimitedResource) ([]*corev1.ResourceQuota, error) {
@@ -195,13 +198,15 @@ func (c *Cost) covered(name corev1.ResourceName, quotas []*corev1.ResourceQuota)
 	})
 }
 
-// uncoveredScopes are the limited scopes that the object is in and that are a scope of no quota, in the
-// order in which they are configured.
+// uncoveredScopes are the limited scopes that the object is in and that are a scope of no quota, in
+// the order in which they are configured.
 //
-// Source: getMatchedLimitedScopes in k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go and
-// UncoveredQuotaScopes in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. There as here the quota needs to have
-// the scope in a form that the object matches, but needs to limit nothing in particular.
-func (c Change) uncoveredScopes(quotas []*corev1.ResourceQuota, limited []LimitedResource) []corev1.ScopedResourceSelectorRequirement {
+// Source: getMatchedLimitedScopes in
+// k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go and UncoveredQuotaScopes in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. There as here the quota needs to have the
+// scope in a form that the object matches, but needs to limit nothing in particular.
+func (c Change) uncoveredScopes(quotas []*corev1.ResourceQuota,
+	limited []LimitedResource) []corev1.ScopedResourceSelectorRequirement {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for i := range limited {
 		for _, s := range limited[i].MatchScopes {

@@ -15,8 +15,10 @@ func usualPod() *corev1.Pod {
 
 func largePod() *corev1.Pod {
 	return newPod(
-		withInit(box("init", "cpu=1,memory=1Gi", "cpu=1,memory=1Gi"), sidecar(box("proxy", "cpu=50m,memory=64Mi", "cpu=1,memory=1Gi"))),
-		with(box("app", "cpu=2,memory=4Gi,nvidia.com/gpu=1,hugepages-2Mi=64Mi", "cpu=4,memory=8Gi,nvidia.com/gpu=1,hugepages-2Mi=64Mi"),
+		withInit(box("init", "cpu=1,memory=1Gi", "cpu=1,memory=1Gi"),
+			sidecar(box("proxy", "cpu=50m,memory=64Mi", "cpu=1,memory=1Gi"))),
+		with(box("app", "cpu=2,memory=4Gi,nvidia.com/gpu=1,hugepages-2Mi=64Mi",
+			"cpu=4,memory=8Gi,nvidia.com/gpu=1,hugepages-2Mi=64Mi"),
 			box("log", "cpu=100m,memory=128Mi,ephemeral-storage=1Gi", "cpu=200m,memory=256Mi,ephemeral-storage=2Gi")),
 		overhead("cpu=250m,memory=120Mi"))
 }
@@ -51,7 +53,8 @@ func BenchmarkAdmit(b *testing.B) {
 		b.Run(fmt.Sprintf("quotas=%d", n), func(b *testing.B) {
 			var quotas []*corev1.ResourceQuota
 			for i := range n {
-				quotas = append(quotas, newQuota(fmt.Sprintf("q%d", i), "requests.cpu=1k,requests.memory=1Ti,limits.cpu=1k,limits.memory=1Ti,pods=10k",
+				quotas = append(quotas, newQuota(fmt.Sprintf("q%d", i),
+					"requests.cpu=1k,requests.memory=1Ti,limits.cpu=1k,limits.memory=1Ti,pods=10k",
 					"requests.cpu=100,requests.memory=100Gi,limits.cpu=100,limits.memory=100Gi,pods=100"))
 			}
 			c := change(b, pods, nil, usualPod())

@@ -6,14 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Change is one write to an object: Old is its cost before, nil for a create, and New its cost after, nil for a delete.
+// Change is one write to an object: Old is its cost before, nil for a create, and New its cost
+// after, nil for a delete.
 type Change struct {
 	Resource schema.GroupResource
 	Old, New *Cost
 }
 
-// Moves tells whether any quota's usage could be moved by the change, without looking at quotas: it does not
-// where the object uses as much as before and is in the same scopes. What doesn't move is not refused either.
+// Moves tells whether any quota's usage could be moved by the change, without looking at quotas: it
+// does not where the object uses as much as before and is in the same scopes. What doesn't move is
+// not refused either.
 func (c Change) Moves() bool {
 	if c.Old == c.New {
 		return false
@@ -35,15 +37,16 @@ func (c Change) Moves() bool {
 
 func (c *Cost) usesAny() bool { return c != nil && len(c.uses) != 0 }
 
-// Apply returns, in their order, those of quotas whose usage the change moves: copies with status.used moved on and
-// status.hard equal to spec.hard. An object that leaves the scopes of one quota for those of another moves from one to
-// the other. Nothing is refused, and nothing becomes less than zero.
+// Apply returns, in their order, those of quotas whose usage the change moves: copies with
+// status.used moved on and status.hard equal to spec.hard. An object that leaves the scopes of one
+// quota for those of another moves from one to the other. Nothing is refused, and nothing becomes
+// less than zero.
 //
-// A name that status.used doesn't have is unknown, and stays so: see Known. One that spec.hard doesn't have is
-// dropped.
+// A name that status.used doesn't have is unknown, and stays so: see Known. One that spec.hard
+// doesn't have is dropped.
 //
-// The copies share metadata, spec and, where it was right, status.hard with quotas. Use them to write the
-// status; to change more, make a deep copy.
+// The copies share metadata, spec and, where it was right, status.hard with quotas. Use them to
+// write the status; to change more, make a deep copy.
 func (c Change) Apply(quotas []*corev1.ResourceQuota) []*corev1.ResourceQuota {
 	if !c.Moves() {
 		return nil
@@ -70,8 +73,8 @@ type excess struct {
 	requested, used, limit resource.Quantity
 }
 
-// move returns q with its usage moved on by the change, nil if it doesn't move. What q has against it is added to v,
-// unless that is nil.
+// move returns q with its usage moved on by the change, nil if it doesn't move. What q has against
+// it is added to v, unless that is nil.
 func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota {
 	before, after := c.Old.in(q), c.New.in(q)
 	if before == nil && after == nil {
@@ -97,7 +100,8 @@ func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota 
 		}
 		is := was.DeepCopy()
 		is.Add(delta)
-		// Cmp turns its receiver into a slower kind of number where the other is one, as limits like 100Ti are.
+		// Cmp turns its receiver into a slower kind of number where the other is one, as limits
+		// like 100Ti are.
 		if v != nil && sign > 0 && limit.Cmp(is) < 0 {
 			v.over = append(v.over, excess{name: name, requested: delta, used: was, limit: limit})
 		}
@@ -111,7 +115,8 @@ func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota 
 		if used == nil {
 			used = knownUsage(q)
 		}
-		_ = is.String() // remembers how it is written, which takes longer than all else about encoding it
+		// remembers how it is written, which takes longer than all else about encoding it
+		_ = is.String()
 		used[name] = is
 	}
 	if used == nil {

@@ -32,13 +32,15 @@ func TestApply(t *testing.T) {
 		"shrink":              {pods, cpu("1"), cpu("500m"), "no: cpu=1500m,pods=1; all: cpu=1500m,pods=1,services=1"},
 		"nothing":             {pods, cpu("1"), cpu("1"), ""},
 		"what no quota knows": {pods, newPod(), newPod(with(box("c", "memory=1Gi", ""))), ""},
-		"end":                 {pods, cpu("1"), cpu("1", inPhase(corev1.PodSucceeded)), "no: cpu=1,pods=0; all: cpu=1,pods=0,services=1"},
-		"delete after end":    {pods, cpu("1", inPhase(corev1.PodSucceeded)), nil, ""},
-		"another scope":       {pods, cpu("1"), cpu("1", deadline(5)), "no: cpu=1,pods=0; yes: cpu=3,pods=2"},
+		"end": {pods, cpu("1"), cpu("1", inPhase(corev1.PodSucceeded)),
+			"no: cpu=1,pods=0; all: cpu=1,pods=0,services=1"},
+		"delete after end": {pods, cpu("1", inPhase(corev1.PodSucceeded)), nil, ""},
+		"another scope":    {pods, cpu("1"), cpu("1", deadline(5)), "no: cpu=1,pods=0; yes: cpu=3,pods=2"},
 		"another scope, grown": {pods, cpu("1"), cpu("2", deadline(5)),
 			"no: cpu=1,pods=0; yes: cpu=4,pods=2; all: cpu=3,pods=1,services=1"},
-		"service": {services, nil, newService(corev1.ServiceTypeClusterIP, nil), "other: requests.storage=0,services=2; all: cpu=2,pods=1,services=2"},
-		"claim":   {persistentVolumeClaims, nil, newPVC("5Gi", "gold"), "other: requests.storage=5Gi,services=1"},
+		"service": {services, nil, newService(corev1.ServiceTypeClusterIP, nil),
+			"other: requests.storage=0,services=2; all: cpu=2,pods=1,services=2"},
+		"claim": {persistentVolumeClaims, nil, newPVC("5Gi", "gold"), "other: requests.storage=5Gi,services=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before []*corev1.ResourceQuota
@@ -90,7 +92,8 @@ func TestApplyIsExact(t *testing.T) {
 	// More than an int64, fractions below a milli, mixed formats.
 	const huge = "9223372036854775807"
 	q := newQuota("q", "memory=1,cpu=1,requests.storage=1", "memory="+huge+",cpu=1n,requests.storage=0")
-	moved := change(t, pods, nil, newPod(with(box("c", "memory="+huge+",cpu=2n", "")))).Apply([]*corev1.ResourceQuota{q})
+	moved := change(t, pods, nil,
+		newPod(with(box("c", "memory="+huge+",cpu=2n", "")))).Apply([]*corev1.ResourceQuota{q})
 	if got := moved[0].Status.Used["memory"]; got.String() != "18446744073709551614" {
 		t.Errorf("memory is %s", got.String())
 	}
@@ -117,7 +120,8 @@ func TestApplyIsExact(t *testing.T) {
 	}
 
 	// The form in which amounts are written stays that of users.
-	claims := change(t, persistentVolumeClaims, nil, newPVC("1536Mi", "")).Apply([]*corev1.ResourceQuota{newQuota("q", "requests.storage=1", "requests.storage=0")})
+	claims := change(t, persistentVolumeClaims, nil,
+		newPVC("1536Mi", "")).Apply([]*corev1.ResourceQuota{newQuota("q", "requests.storage=1", "requests.storage=0")})
 	if got := usage(claims); got != "q: requests.storage=1536Mi" {
 		t.Errorf("got %s", got)
 	}
@@ -142,19 +146,26 @@ func TestMoves(t *testing.T) {
 		"create of what's ignored": {event, nil, marker("e"), false},
 		"delete of what's ignored": {event, marker("e"), nil, false},
 		"same pod":                 {pods, largePod(), largePod(), false},
-		"status of a pod":          {pods, newPod(inPhase(corev1.PodPending)), newPod(inPhase(corev1.PodRunning)), false},
-		"end of a pod":             {pods, newPod(inPhase(corev1.PodRunning)), newPod(inPhase(corev1.PodFailed)), true},
-		"more":                     {pods, newPod(with(box("c", "cpu=1", ""))), newPod(with(box("c", "cpu=2", ""))), true},
-		"same, otherwise written":  {pods, newPod(with(box("c", "cpu=1", ""))), newPod(with(box("c", "cpu=1000m", ""))), false},
-		"other names":              {pods, newPod(with(box("c", "hugepages-2Mi=1", ""))), newPod(with(box("c", "hugepages-1Gi=1", ""))), true},
-		"more names":               {pods, newPod(with(box("c", "hugepages-2Mi=1", ""))), newPod(with(box("c", "hugepages-2Mi=1,cpu=1", ""))), true},
-		"deadline":                 {pods, newPod(), newPod(deadline(1)), true},
-		"other deadline":           {pods, newPod(deadline(2)), newPod(deadline(1)), false},
-		"priority class":           {pods, newPod(ofClass("a")), newPod(ofClass("b")), true},
-		"service type":             {services, newService(corev1.ServiceTypeClusterIP, nil, 0), newService(corev1.ServiceTypeNodePort, nil, 0), true},
-		"service port":             {services, newService(corev1.ServiceTypeClusterIP, nil, 0), newService(corev1.ServiceTypeClusterIP, nil, 0, 0), false},
-		"attributes class":         {persistentVolumeClaims, class("a"), class("b"), true},
-		"same attributes class":    {persistentVolumeClaims, class("a"), class("a"), false},
+		"status of a pod": {pods, newPod(inPhase(corev1.PodPending)), newPod(inPhase(corev1.PodRunning)),
+			false},
+		"end of a pod": {pods, newPod(inPhase(corev1.PodRunning)), newPod(inPhase(corev1.PodFailed)), true},
+		"more": {pods, newPod(with(box("c", "cpu=1", ""))), newPod(with(box("c", "cpu=2", ""))),
+			true},
+		"same, otherwise written": {pods, newPod(with(box("c", "cpu=1", ""))), newPod(with(box("c", "cpu=1000m", ""))),
+			false},
+		"other names": {pods, newPod(with(box("c", "hugepages-2Mi=1", ""))),
+			newPod(with(box("c", "hugepages-1Gi=1", ""))), true},
+		"more names": {pods, newPod(with(box("c", "hugepages-2Mi=1", ""))),
+			newPod(with(box("c", "hugepages-2Mi=1,cpu=1", ""))), true},
+		"deadline":       {pods, newPod(), newPod(deadline(1)), true},
+		"other deadline": {pods, newPod(deadline(2)), newPod(deadline(1)), false},
+		"priority class": {pods, newPod(ofClass("a")), newPod(ofClass("b")), true},
+		"service type": {services, newService(corev1.ServiceTypeClusterIP, nil, 0),
+			newService(corev1.ServiceTypeNodePort, nil, 0), true},
+		"service port": {services, newService(corev1.ServiceTypeClusterIP, nil, 0),
+			newService(corev1.ServiceTypeClusterIP, nil, 0, 0), false},
+		"attributes class":      {persistentVolumeClaims, class("a"), class("b"), true},
+		"same attributes class": {persistentVolumeClaims, class("a"), class("a"), false},
 	} {
 		if got := change(t, test.resource, test.old, test.new).Moves(); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
@@ -168,22 +179,28 @@ func TestTotal(t *testing.T) {
 	}
 	low := cost(t, pods, newPod(ofClass("low"), inPhase(corev1.PodRunning), with(box("c", "cpu=1", "cpu=1"))))
 	const names = "pods=0,count/pods=0,cpu=0,requests.cpu=0,limits.cpu=0"
-	// Source: TestPodEvaluatorUsageStats in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go.
+	// Source: TestPodEvaluatorUsageStats in
+	// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go.
 	for name, test := range map[string]struct {
 		q     *corev1.ResourceQuota
 		costs []*Cost
 		want  string
 	}{
-		"nil case":                   {newQuota("q", names, ""), nil, names},
-		"all pods in running state":  {newQuota("q", names, ""), []*Cost{low, low}, "pods=2,count/pods=2,cpu=2,requests.cpu=2,limits.cpu=2"},
-		"one pods in terminal state": {newQuota("q", names, ""), []*Cost{low, high(corev1.PodSucceeded)}, "pods=1,count/pods=2,cpu=1,requests.cpu=1,limits.cpu=1"},
+		"nil case": {newQuota("q", names, ""), nil, names},
+		"all pods in running state": {newQuota("q", names, ""), []*Cost{low, low},
+			"pods=2,count/pods=2,cpu=2,requests.cpu=2,limits.cpu=2"},
+		"one pods in terminal state": {newQuota("q", names, ""), []*Cost{low, high(corev1.PodSucceeded)},
+			"pods=1,count/pods=2,cpu=1,requests.cpu=1,limits.cpu=1"},
 		"partial pods matching quotaScopeSelector": {
 			newQuota("q", names, "", selecting(priorityClass, in, "high")),
-			[]*Cost{high(corev1.PodRunning), high(corev1.PodSucceeded), low}, "pods=1,count/pods=2,cpu=1,requests.cpu=1,limits.cpu=1",
+			[]*Cost{high(corev1.PodRunning), high(corev1.PodSucceeded), low},
+			"pods=1,count/pods=2,cpu=1,requests.cpu=1,limits.cpu=1",
 		},
 		"partial pods matching quotaScopeSelector - w/ multiple scopeNames specified": {
-			newQuota("q", "pods=0,count/pods=0", "", scoped(priorityClass, bestEffort), selecting(priorityClass, in, "high")),
-			[]*Cost{high(corev1.PodRunning), low, cost(t, pods, newPod(ofClass("high"), inPhase(corev1.PodFailed)))}, "pods=0,count/pods=1",
+			newQuota("q", "pods=0,count/pods=0", "", scoped(priorityClass, bestEffort),
+				selecting(priorityClass, in, "high")),
+			[]*Cost{high(corev1.PodRunning), low, cost(t, pods, newPod(ofClass("high"), inPhase(corev1.PodFailed)))},
+			"pods=0,count/pods=1",
 		},
 		"only what is limited, and all of that": {
 			newQuota("q", "cpu=5,services=3,count/foos.example.com=1,example.com/unknown=1", ""),
@@ -213,7 +230,8 @@ func TestKnown(t *testing.T) {
 		hard, used string
 		want       bool
 	}{
-		{"pods=1", "pods=0", true}, {"pods=1", "", false}, {"pods=1,cpu=1", "pods=0", false}, {"pods=1", "pods=0,cpu=1", true}, {"", "", true},
+		{"pods=1", "pods=0", true}, {"pods=1", "", false}, {"pods=1,cpu=1", "pods=0", false},
+		{"pods=1", "pods=0,cpu=1", true}, {"", "", true},
 	} {
 		if got := Known(newQuota("q", test.hard, test.used)); got != test.want {
 			t.Errorf("hard %q, used %q: %t", test.hard, test.used, got)

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Enforcement is what the ResourceQuota plugin decided at admission and storage carries out: the write it speaks of
-// is refused where it would exceed a quota.
+// Enforcement is what the ResourceQuota plugin decided at admission and storage carries out: the
+// write it speaks of is refused where it would exceed a quota.
 type Enforcement struct {
-	// Resource, Namespace and Name are of the object that is written. A request may write others on its way, as a
-	// Service's IP addresses, and those are not meant.
+	// Resource, Namespace and Name are of the object that is written. A request may write others on
+	// its way, as a Service's IP addresses, and those are not meant.
 	Resource        schema.GroupResource
 	Namespace, Name string
 	// Old and New are the object's costs before (nil on create) and after the write.
@@ -24,8 +24,8 @@ type Enforcement struct {
 
 type holderKey struct{}
 
-// holder waits in a request's context for what the plugin, which can't return a context, has to say to
-// storage.
+// holder waits in a request's context for what the plugin, which can't return a context, has to say
+// to storage.
 type holder struct {
 	mu       sync.Mutex
 	enforced *Enforcement
@@ -36,8 +36,8 @@ func WithHolder(ctx context.Context) context.Context {
 	return context.WithValue(ctx, holderKey{}, &holder{})
 }
 
-// Enforce leaves e for the storage that writes its object with this context. It returns false where nobody
-// will: the context is not that of a server that enforces quotas in its storage.
+// Enforce leaves e for the storage that writes its object with this context. It returns false where
+// nobody will: the context is not that of a server that enforces quotas in its storage.
 func Enforce(ctx context.Context, e *Enforcement) bool {
 	h, ok := ctx.Value(holderKey{}).(*holder)
 	if !ok {
@@ -49,7 +49,8 @@ func Enforce(ctx context.Context, e *Enforcement) bool {
 	return true
 }
 
-// Spend returns what was left for this object, once: an update that is tried again is admitted again, and left anew.
+// Spend returns what was left for this object, once: an update that is tried again is admitted
+// again, and left anew.
 func Spend(ctx context.Context, resource schema.GroupResource, namespace, name string) *Enforcement {
 	h, ok := ctx.Value(holderKey{}).(*holder)
 	if !ok {
@@ -58,7 +59,8 @@ func Spend(ctx context.Context, resource schema.GroupResource, namespace, name s
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.enforced
-	// A kind that is served in two groups is stored in one of them, so the group may differ, and then the costs do.
+	// A kind that is served in two groups is stored in one of them, so the group may differ, and
+	// then the costs do.
 	if e == nil || e.Resource.Resource != resource.Resource || e.Namespace != namespace || e.Name != name {
 		return nil
 	}

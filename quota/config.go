@@ -12,7 +12,8 @@ import (
 	"gatehouse.dev/internal/configfile"
 )
 
-// configKinds are the kinds and versions of the plugin's configuration. They don't differ in their fields.
+// configKinds are the kinds and versions of the plugin's configuration. They don't differ in their
+// fields.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota.
 var configKinds = []configfile.Meta{
@@ -27,9 +28,9 @@ type configuration struct {
 }
 
 // LoadConfig reads the plugin's configuration, as YAML or JSON: a ResourceQuotaConfiguration of
-// apiserver.config.k8s.io/v1, or a Configuration of resourcequota.admission.k8s.io/v1beta1 or v1alpha1. Nil limits
-// nothing. Reading is strict, and scopes are checked as those of a ResourceQuota are: upstream stops to enforce the
-// whole configuration where one makes no sense.
+// apiserver.config.k8s.io/v1, or a Configuration of resourcequota.admission.k8s.io/v1beta1 or
+// v1alpha1. Nil limits nothing. Reading is strict, and scopes are checked as those of a
+// ResourceQuota are: upstream stops to enforce the whole configuration where one makes no sense.
 func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 	if config == nil {
 		return nil, nil
@@ -46,7 +47,8 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 		for _, k := range configKinds {
 			kinds = append(kinds, k.Kind+" in apiVersion "+k.APIVersion)
 		}
-		return nil, fmt.Errorf("apiVersion %q, kind %q: must be kind %s", meta.APIVersion, meta.Kind, strings.Join(kinds, ", or "))
+		return nil, fmt.Errorf("apiVersion %q, kind %q: must be kind %s", meta.APIVersion, meta.Kind,
+			strings.Join(kinds, ", or "))
 	}
 	var content configuration
 	if err := configfile.Strict(document, &content); err != nil {
@@ -64,7 +66,8 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 
 // validate checks what upstream does, and the scopes as the API checks a scopeSelector.
 //
-// Source: ValidateConfiguration in k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation, and
+// Source: ValidateConfiguration in
+// k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation, and
 // validateScopedResourceSelectorRequirement in k8s.io/kubernetes/pkg/apis/core/validation.
 func (l *LimitedResource) validate(path *field.Path) field.ErrorList {
 	var all field.ErrorList
@@ -80,17 +83,20 @@ func (l *LimitedResource) validate(path *field.Path) field.ErrorList {
 func validateScope(s *corev1.ScopedResourceSelectorRequirement, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	switch s.ScopeName {
-	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating,
+		corev1.ResourceQuotaScopeBestEffort,
 		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 		// Upstream doesn't look at the operator of these, so it may be left out.
 		if s.Operator != corev1.ScopeSelectorOpExists && s.Operator != "" {
-			all = append(all, field.Invalid(path.Child("operator"), s.Operator, fmt.Sprintf("must be 'Exists' for scope %s", s.ScopeName)))
+			all = append(all, field.Invalid(path.Child("operator"), s.Operator,
+				fmt.Sprintf("must be 'Exists' for scope %s", s.ScopeName)))
 		}
 	case corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass:
 		switch s.Operator {
 		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
 			if len(s.Values) == 0 {
-				all = append(all, field.Required(path.Child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+				all = append(all, field.Required(path.Child("values"),
+					"must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
 			}
 			return all
 		case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
@@ -101,7 +107,8 @@ func validateScope(s *corev1.ScopedResourceSelectorRequirement, path *field.Path
 		return append(all, field.Invalid(path.Child("scopeName"), s.ScopeName, "unsupported scope"))
 	}
 	if len(s.Values) != 0 {
-		all = append(all, field.Invalid(path.Child("values"), s.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+		all = append(all, field.Invalid(path.Child("values"), s.Values,
+			"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
 	}
 	return all
 }

@@ -29,7 +29,8 @@ limitedResources:
 
 const configV1 = "kind: ResourceQuotaConfiguration\napiVersion: apiserver.config.k8s.io/v1\n"
 
-// Source: TestLoadConfiguration in k8s.io/apiserver/pkg/admission/plugin/resourcequota/config_test.go.
+// Source: TestLoadConfiguration in
+// k8s.io/apiserver/pkg/admission/plugin/resourcequota/config_test.go.
 func TestLoadConfig(t *testing.T) {
 	want := []LimitedResource{
 		{Resource: "persistentvolumeclaims", MatchContains: []string{".storageclass.storage.k8s.io/requests.storage"}},
@@ -41,10 +42,14 @@ func TestLoadConfig(t *testing.T) {
 		text string
 		want []LimitedResource
 	}{
-		"v1":                        {configV1 + limitedYAML, want},
-		"v1beta1":                   {"kind: Configuration\napiVersion: resourcequota.admission.k8s.io/v1beta1\n" + limitedYAML, want},
-		"v1alpha1":                  {"kind: Configuration\napiVersion: resourcequota.admission.k8s.io/v1alpha1\n" + limitedYAML, want},
-		"JSON":                      {`{"kind":"ResourceQuotaConfiguration","apiVersion":"apiserver.config.k8s.io/v1","limitedResources":[{"resource":"pods"}]}`, []LimitedResource{{Resource: "pods"}}},
+		"v1": {configV1 + limitedYAML, want},
+		"v1beta1": {"kind: Configuration\napiVersion: resourcequota.admission.k8s.io/v1beta1\n" +
+			limitedYAML, want},
+		"v1alpha1": {"kind: Configuration\napiVersion: resourcequota.admission.k8s.io/v1alpha1\n" +
+			limitedYAML, want},
+		"JSON": {`{"kind":"ResourceQuotaConfiguration",` +
+			`"apiVersion":"apiserver.config.k8s.io/v1","limitedResources":[{"resource":"pods"}]}`,
+			[]LimitedResource{{Resource: "pods"}}},
 		"a document and empty ones": {"---\n# ours\n---\n" + configV1 + limitedYAML + "---\n", want},
 		"nothing":                   {configV1, nil},
 		"null":                      {configV1 + "limitedResources: null", nil},
@@ -65,7 +70,8 @@ func TestLoadConfig(t *testing.T) {
 }
 
 func TestLoadConfigErrors(t *testing.T) {
-	const must = ": must be kind ResourceQuotaConfiguration in apiVersion apiserver.config.k8s.io/v1, or Configuration in apiVersion " +
+	const must = ": must be kind ResourceQuotaConfiguration in apiVersion apiserver.config.k8s.io/v1, or " +
+		"Configuration in apiVersion " +
 		"resourcequota.admission.k8s.io/v1beta1, or Configuration in apiVersion resourcequota.admission.k8s.io/v1alpha1"
 	pods := func(scope string) string {
 		return configV1 + "limitedResources:\n- resource: services\n- resource: pods\n  matchScopes:\n  - " + scope
@@ -75,28 +81,46 @@ func TestLoadConfigErrors(t *testing.T) {
 		"a list":       {"[1]", `apiVersion "", kind ""` + must},
 		"unknown type": {`{"kind":"Unknown","apiVersion":"v1"}`, `apiVersion "v1", kind "Unknown"` + must},
 		"kind and version apart": {
-			"kind: Configuration\napiVersion: apiserver.config.k8s.io/v1", `apiVersion "apiserver.config.k8s.io/v1", kind "Configuration"` + must,
+			"kind: Configuration\napiVersion: apiserver.config.k8s.io/v1",
+			`apiVersion "apiserver.config.k8s.io/v1", kind "Configuration"` + must,
 		},
-		"no YAML":         {"\t", "yaml: found character that cannot start any token"},
-		"duplicate field": {configV1 + "limitedResources:\n- resource: a\n  resource: b", "yaml: unmarshal errors:" + "\n  line 5: key \"resource\" already set in map"},
+		"no YAML": {"\t", "yaml: found character that cannot start any token"},
+		"duplicate field": {configV1 + "limitedResources:\n- resource: a\n  resource: b", "yaml: unmarshal errors:" +
+			"\n  line 5: key \"resource\" already set in map"},
 		"duplicate field in JSON": {
-			`{"kind":"ResourceQuotaConfiguration","apiVersion":"apiserver.config.k8s.io/v1","kind":"x"}`, "yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
+			`{"kind":"ResourceQuotaConfiguration","apiVersion":"apiserver.config.k8s.io/v1","kind":"x"}`,
+			"yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
 		},
 		"unknown fields": {
-			configV1 + "foo: 1\nlimitedResources:\n- resource: a\n  Foo: b", `[unknown field "foo", unknown field "limitedResources[0].Foo"]`,
+			configV1 + "foo: 1\nlimitedResources:\n- resource: a\n  Foo: b",
+			`[unknown field "foo", unknown field "limitedResources[0].Foo"]`,
 		},
-		"two documents":            {configV1 + "---\n" + configV1, "more than one YAML document: must be one"},
-		"an object for a resource": {configV1 + "limitedResources: [1]", "limitedResources: is of type number, must be an object"},
-		"wrong type":               {configV1 + "limitedResources: pods", "limitedResources: is of type string, must be a list"},
-		"wrong type below":         {configV1 + "limitedResources:\n- resource: 1", "limitedResources.resource: is of type number, must be a string"},
-		"no resource":              {configV1 + "limitedResources:\n- resource: a\n- apiGroup: b\n- {}", "[limitedResources[1].resource: Required value, limitedResources[2].resource: Required value]"},
-		"unknown scope":            {pods("{scopeName: Often, operator: Exists}"), `limitedResources[1].matchScopes[0].scopeName: Invalid value: "Often": unsupported scope`},
-		"no operator":              {pods("{scopeName: PriorityClass}"), `limitedResources[1].matchScopes[0].operator: Invalid value: "": not a valid selector operator`},
-		"unknown operator": {pods("{scopeName: PriorityClass, operator: Like, values: [a]}"), `[limitedResources[1].matchScopes[0].operator: Invalid value: "Like": not a valid selector operator, ` +
-			`limitedResources[1].matchScopes[0].values: Invalid value: ["a"]: must be no value when ` + "`operator` is 'Exist' or 'DoesNotExist' for scope selector]"},
-		"operator of another scope": {pods("{scopeName: BestEffort, operator: DoesNotExist}"), `limitedResources[1].matchScopes[0].operator: Invalid value: "DoesNotExist": must be 'Exists' for scope BestEffort`},
-		"no values":                 {pods("{scopeName: VolumeAttributesClass, operator: NotIn}"), "limitedResources[1].matchScopes[0].values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"},
-		"values":                    {pods("{scopeName: Terminating, values: [a]}"), "limitedResources[1].matchScopes[0].values: Invalid value: [\"a\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"},
+		"two documents": {configV1 + "---\n" + configV1, "more than one YAML document: must be one"},
+		"an object for a resource": {configV1 + "limitedResources: [1]",
+			"limitedResources: is of type number, must be an object"},
+		"wrong type": {configV1 + "limitedResources: pods",
+			"limitedResources: is of type string, must be a list"},
+		"wrong type below": {configV1 + "limitedResources:\n- resource: 1",
+			"limitedResources.resource: is of type number, must be a string"},
+		"no resource": {configV1 + "limitedResources:\n- resource: a\n- apiGroup: b\n- {}",
+			"[limitedResources[1].resource: Required value, limitedResources[2].resource: Required value]"},
+		"unknown scope": {pods("{scopeName: Often, operator: Exists}"),
+			`limitedResources[1].matchScopes[0].scopeName: Invalid value: "Often": unsupported scope`},
+		"no operator": {pods("{scopeName: PriorityClass}"),
+			`limitedResources[1].matchScopes[0].operator: Invalid value: "": not a valid selector operator`},
+		"unknown operator": {pods("{scopeName: PriorityClass, operator: Like, values: [a]}"),
+			`[limitedResources[1].matchScopes[0].operator: Invalid value: "Like": not a valid selector operator, ` +
+				`limitedResources[1].matchScopes[0].values: Invalid value: ["a"]: must be no value when ` +
+				"`operator` is 'Exist' or 'DoesNotExist' for scope selector]"},
+		"operator of another scope": {pods("{scopeName: BestEffort, operator: DoesNotExist}"),
+			`limitedResources[1].matchScopes[0].operator: Invalid value: "DoesNotExist": must be 'Exists' for scope ` +
+				`BestEffort`},
+		"no values": {pods("{scopeName: VolumeAttributesClass, operator: NotIn}"),
+			"limitedResources[1].matchScopes[0].values: Required value: must be at least one value when `operator` " +
+				"is 'In' or 'NotIn' for scope selector"},
+		"values": {pods("{scopeName: Terminating, values: [a]}"),
+			"limitedResources[1].matchScopes[0].values: Invalid value: [\"a\"]: must be no value when `operator` is " +
+				"'Exist' or 'DoesNotExist' for scope selector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := LoadConfig(strings.NewReader(test.text))
@@ -120,7 +144,8 @@ func TestLoadConfigErrors(t *testing.T) {
 // Whatever is read, it doesn't panic, and what is accepted can be used.
 func FuzzLoadConfig(f *testing.F) {
 	f.Add([]byte(configV1 + limitedYAML))
-	f.Add([]byte(`{"kind":"Configuration","apiVersion":"resourcequota.admission.k8s.io/v1alpha1","limitedResources":[{"resource":"pods","matchContains":["cpu"]}]}`))
+	f.Add([]byte(`{"kind":"Configuration","apiVersion":"resourcequota.admission.k8s.io/v1alpha1",` +
+		`"limitedResources":[{"resource":"pods","matchContains":["cpu"]}]}`))
 	f.Add([]byte("limitedResources: [[], null]"))
 	pod := newPod(ofClass("a"), with(box("c", "cpu=1", "")))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -26,7 +26,8 @@ type Cost struct {
 	// Scope of persistent volume claims: each class once, sorted.
 	attributesClasses []string
 
-	// unstated are a pod's containers that leave a request or limit out that some quota may require.
+	// unstated are a pod's containers that leave a request or limit out that some quota may
+	// require.
 	unstated []unstated
 
 	// When a pod's grace period ends, or has ended before it was measured.
@@ -49,7 +50,8 @@ const (
 	aVolumeClaim
 )
 
-// Usage is what the object uses, by the names quotas have for it. The list is a new one at each call.
+// Usage is what the object uses, by the names quotas have for it. The list is a new one at each
+// call.
 func (c *Cost) Usage() corev1.ResourceList {
 	if c == nil {
 		return corev1.ResourceList{}
@@ -61,8 +63,9 @@ func (c *Cost) Usage() corev1.ResourceList {
 	return usage
 }
 
-// Expires is when the object ceases to use anything but its place in count/pods though nobody writes it: the end of
-// the grace period of a pod that is being deleted. It is zero where that doesn't happen, or has happened.
+// Expires is when the object ceases to use anything but its place in count/pods though nobody
+// writes it: the end of the grace period of a pod that is being deleted. It is zero where that
+// doesn't happen, or has happened.
 func (c *Cost) Expires() time.Time {
 	if c == nil {
 		return time.Time{}
@@ -70,8 +73,9 @@ func (c *Cost) Expires() time.Time {
 	return c.expires
 }
 
-// Expired is when the object ceased to use anything but its place in count/pods though nobody wrote it. It is zero where
-// that hasn't happened. What a quota shows may still have it, or not; see Total.
+// Expired is when the object ceased to use anything but its place in count/pods though nobody wrote
+// it. It is zero where that hasn't happened. What a quota shows may still have it, or not; see
+// Total.
 func (c *Cost) Expired() time.Time {
 	if c == nil {
 		return time.Time{}
@@ -112,7 +116,8 @@ func (c *Cost) count(name corev1.ResourceName, n int64) {
 	c.use(name, *resource.NewQuantity(n, resource.DecimalSI))
 }
 
-// Meter measures objects with knowledge that isn't in the object. The zero Meter knows the time and nothing else.
+// Meter measures objects with knowledge that isn't in the object. The zero Meter knows the time and
+// nothing else.
 type Meter struct {
 	// Now is time.Now if nil. What is compared must be measured at one time; see Total.
 	Now func() time.Time
@@ -120,18 +125,20 @@ type Meter struct {
 	// ExtendedResource is the name of the extended resource that devices of a device class also are
 	// (spec.extendedResourceName), "" if there is none. If nil, no class has one.
 	//
-	// Source: ExtendedResourceCache in k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
+	// Source: ExtendedResourceCache in
+	// k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
 	ExtendedResource func(deviceClass string) string
 
-	// ExtendedResourcePod is the pod for whose extended resources the scheduler has made a resource claim, so
-	// that devices which the pod's requests account for are not counted twice. It is asked for claims
-	// that say they are one, and must return nil where that isn't true; see getVerifiedPodUsage
-	// in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go. If nil, claims count in full.
+	// ExtendedResourcePod is the pod for whose extended resources the scheduler has made a resource
+	// claim, so that devices which the pod's requests account for are not counted twice. It is
+	// asked for claims that say they are one, and must return nil where that isn't true; see
+	// getVerifiedPodUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go. If
+	// nil, claims count in full.
 	ExtendedResourcePod func(claim *resourcev1.ResourceClaim) *corev1.Pod
 }
 
-// Weighed tells whether what an object of this resource costs depends on what is in it, so that an update may
-// change it. Objects of all other resources are merely counted.
+// Weighed tells whether what an object of this resource costs depends on what is in it, so that an
+// update may change it. Objects of all other resources are merely counted.
 func Weighed(resource schema.GroupResource) bool {
 	switch resource {
 	case pods, services, persistentVolumeClaims, resourceClaims:
@@ -140,7 +147,8 @@ func Weighed(resource schema.GroupResource) bool {
 	return false
 }
 
-// NewObject is an empty object of the type that CostOf wants for a resource that is weighed, nil for all others.
+// NewObject is an empty object of the type that CostOf wants for a resource that is weighed, nil
+// for all others.
 func NewObject(resource schema.GroupResource) runtime.Object {
 	switch resource {
 	case pods:
@@ -160,8 +168,9 @@ func CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error)
 	return Meter{}.CostOf(resource, object)
 }
 
-// CostOf measures an object of a resource. Where that is weighed the object must be of the type of NewObject. Of all others
-// only their existence counts: the object isn't looked at, and may be anything but nil.
+// CostOf measures an object of a resource. Where that is weighed the object must be of the type of
+// NewObject. Of all others only their existence counts: the object isn't looked at, and may be
+// anything but nil.
 //
 // Subresources don't have a cost; a write to one is a change of the object's.
 func (m Meter) CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {

@@ -14,12 +14,15 @@ import (
 func ExampleChange_Admit() {
 	pods := schema.GroupResource{Resource: "pods"}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("500m")}},
+		Name:      "c",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("500m")}},
 	}}}}
 	compute := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "compute"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.cpu": resource.MustParse("1"), "pods": resource.MustParse("10")}},
-		Status:     corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"requests.cpu": resource.MustParse("200m"), "pods": resource.MustParse("1")}},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.cpu": resource.MustParse("1"),
+			"pods": resource.MustParse("10")}},
+		Status: corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"requests.cpu": resource.MustParse("200m"),
+			"pods": resource.MustParse("1")}},
 	}
 
 	cost, err := quota.CostOf(pods, pod)
@@ -33,11 +36,11 @@ func ExampleChange_Admit() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(moved[0].Status.Used.Pods(), "pods,", moved[0].Status.Used.Name("requests.cpu", resource.DecimalSI), "CPU")
+	fmt.Println(moved[0].Status.Used.Pods(), "pods,", moved[0].Status.Used.Name("requests.cpu", resource.DecimalSI),
+		"CPU")
 
 	_, err = create.Admit(moved, nil)
 	fmt.Println(err)
-	// Output:
-	// 2 pods, 700m CPU
-	// exceeded quota: compute, requested: requests.cpu=500m, used: requests.cpu=700m, limited: requests.cpu=1
+	// Output: 2 pods, 700m CPU exceeded quota: compute, requested: requests.cpu=500m, used:
+	// requests.cpu=700m, limited: requests.cpu=1
 }

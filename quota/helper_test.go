@@ -50,7 +50,8 @@ func wantList(t *testing.T, what string, got, want corev1.ResourceList) {
 
 // box is a container with requests and limits.
 func box(name, requests, limits string) corev1.Container {
-	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}}
+	return corev1.Container{Name: name,
+		Resources: corev1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}}
 }
 
 func sidecar(c corev1.Container) corev1.Container {
@@ -129,11 +130,13 @@ func selecting(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOpe
 		if q.Spec.ScopeSelector == nil {
 			q.Spec.ScopeSelector = &corev1.ScopeSelector{}
 		}
-		q.Spec.ScopeSelector.MatchExpressions = append(q.Spec.ScopeSelector.MatchExpressions, requirement(scope, operator, values...))
+		q.Spec.ScopeSelector.MatchExpressions = append(q.Spec.ScopeSelector.MatchExpressions,
+			requirement(scope, operator, values...))
 	}
 }
 
-func requirement(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values ...string) corev1.ScopedResourceSelectorRequirement {
+func requirement(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator,
+	values ...string) corev1.ScopedResourceSelectorRequirement {
 	return corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: operator, Values: values}
 }
 

@@ -88,14 +88,15 @@ var ignored = map[schema.GroupResource]bool{
 	{Group: "events.k8s.io", Resource: "events"}: true,
 }
 
-// Ignored tells whether quotas pay no attention to a resource: those that are never stored, and events. Its objects
-// cost nothing.
+// Ignored tells whether quotas pay no attention to a resource: those that are never stored, and
+// events. Its objects cost nothing.
 func Ignored(resource schema.GroupResource) bool { return ignored[resource] }
 
-// Resources are the resources whose objects count for names in q.Spec.Hard, sorted. Nothing else needs to be listed to
-// compute q's usage.
+// Resources are the resources whose objects count for names in q.Spec.Hard, sorted. Nothing else
+// needs to be listed to compute q's usage.
 //
-// Extended resources are counted by pods, and by resource claims for devices of a class that is that extended resource.
+// Extended resources are counted by pods, and by resource claims for devices of a class that is
+// that extended resource.
 func Resources(q *corev1.ResourceQuota) []schema.GroupResource {
 	var all []schema.GroupResource
 	for name := range q.Spec.Hard {
@@ -110,8 +111,8 @@ func Resources(q *corev1.ResourceQuota) []schema.GroupResource {
 	return slices.Compact(all)
 }
 
-// appendCounted appends the resources whose objects can use what a quota calls name: mostly one, none
-// for a name that nothing counts, two for extended resources.
+// appendCounted appends the resources whose objects can use what a quota calls name: mostly one,
+// none for a name that nothing counts, two for extended resources.
 //
 // Source: the evaluators' MatchingResources, k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
 func appendCounted(to []schema.GroupResource, name corev1.ResourceName) []schema.GroupResource {
@@ -126,7 +127,8 @@ func appendCounted(to []schema.GroupResource, name corev1.ResourceName) []schema
 		}
 		return append(to, resource)
 	}
-	if strings.HasPrefix(n, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(n, corev1.ResourceRequestsHugePagesPrefix) {
+	if strings.HasPrefix(n, corev1.ResourceHugePagesPrefix) ||
+		strings.HasPrefix(n, corev1.ResourceRequestsHugePagesPrefix) {
 		return append(to, pods)
 	}
 	if isExtendedForQuota(n) {
@@ -163,8 +165,8 @@ func isExtendedForQuota(name string) bool {
 		(!isNative(name) || strings.HasPrefix(name, requestsPrefix+deviceClassPrefix))
 }
 
-// isExtended tells whether a name in a container's requests is one of an extended resource, that of a device class
-// included. That the name is well-formed is the API's to check.
+// isExtended tells whether a name in a container's requests is one of an extended resource, that of
+// a device class included. That the name is well-formed is the API's to check.
 //
 // Source: IsDRAExtendedResourceName in k8s.io/kubernetes/pkg/scheduler/util/utils.go.
 func isExtended(name string) bool {

@@ -31,13 +31,15 @@ func TestResources(t *testing.T) {
 		"count/persistentvolumeclaims":                            "persistentvolumeclaims",
 		"gold.storageclass.storage.k8s.io/requests.storage":       "persistentvolumeclaims",
 		"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "persistentvolumeclaims",
-		"configmaps":                                              "configmaps", "secrets": "secrets", "resourcequotas": "resourcequotas", "replicationcontrollers": "replicationcontrollers",
+		"configmaps":                                              "configmaps", "secrets": "secrets",
+		"resourcequotas": "resourcequotas", "replicationcontrollers": "replicationcontrollers",
 		"count/configmaps":                  "configmaps",
 		"count/deployments.apps":            "deployments.apps",
 		"count/crontabs.stable.example.com": "crontabs.stable.example.com",
 		// Nothing counts these.
 		"storage": "", "bronze.storageclass.storage.k8s.io/storage": "", "gold.storage.k8s.io/requests.storage": "",
-		"nvidia.com/gpu": "", "limits.nvidia.com/gpu": "", "requests.kubernetes.io/x": "", "requests.x": "", "count/": "", "": "",
+		"nvidia.com/gpu": "", "limits.nvidia.com/gpu": "", "requests.kubernetes.io/x": "", "requests.x": "",
+		"count/": "", "": "",
 		"count/events": "", "count/events.events.k8s.io": "",
 	} {
 		q := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: {}}}}
@@ -53,8 +55,10 @@ func TestResources(t *testing.T) {
 		}
 	}
 
-	q := newQuota("q", "cpu=1,limits.memory=1,services=1,count/services=1,count/deployments.apps=1,count/jobs.batch=1,secrets=1", "")
-	want := []schema.GroupResource{{Resource: "pods"}, {Resource: "secrets"}, {Resource: "services"}, {Group: "apps", Resource: "deployments"}, {Group: "batch", Resource: "jobs"}}
+	q := newQuota("q",
+		"cpu=1,limits.memory=1,services=1,count/services=1,count/deployments.apps=1,count/jobs.batch=1,secrets=1", "")
+	want := []schema.GroupResource{{Resource: "pods"}, {Resource: "secrets"}, {Resource: "services"},
+		{Group: "apps", Resource: "deployments"}, {Group: "batch", Resource: "jobs"}}
 	if got := Resources(q); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -60,8 +60,8 @@ func ofVolumeClaim(claim *corev1.PersistentVolumeClaim) *Cost {
 	return c
 }
 
-// storageOf is the storage that a claim requests or, where an expansion was begun and then requested smaller, what
-// is allocated. It is in whole bytes, as a quota's status must be.
+// storageOf is the storage that a claim requests or, where an expansion was begun and then
+// requested smaller, what is allocated. It is in whole bytes, as a quota's status must be.
 func storageOf(claim *corev1.PersistentVolumeClaim) (resource.Quantity, bool) {
 	requested, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if !ok {
@@ -82,9 +82,11 @@ func wholeBytes(amount resource.Quantity) resource.Quantity {
 	return rounded
 }
 
-// attributesClasses are the volume attributes classes that a claim has, is to have or is changing to.
+// attributesClasses are the volume attributes classes that a claim has, is to have or is changing
+// to.
 //
-// Source: getReferencedVolumeAttributesClassNames in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go.
+// Source: getReferencedVolumeAttributesClassNames in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go.
 func attributesClasses(claim *corev1.PersistentVolumeClaim) []string {
 	var names []string
 	add := func(name *string) {
@@ -159,7 +161,8 @@ func (m Meter) claim(claim *resourcev1.ResourceClaim) *Cost {
 	return c
 }
 
-// devicesOf is the number of devices that a request can get at most. A mode that is unknown counts nothing.
+// devicesOf is the number of devices that a request can get at most. A mode that is unknown counts
+// nothing.
 func devicesOf(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	switch mode {
 	case resourcev1.DeviceAllocationModeExactCount:
@@ -170,7 +173,8 @@ func devicesOf(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	return 0
 }
 
-// extendedResourcePod is the cost of the pod for whose extended resources a claim was made, nil for other claims.
+// extendedResourcePod is the cost of the pod for whose extended resources a claim was made, nil for
+// other claims.
 //
 // Source: getVerifiedPodUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
 func (m Meter) extendedResourcePod(claim *resourcev1.ResourceClaim) *Cost {

@@ -23,7 +23,8 @@ func newService(serviceType corev1.ServiceType, allocate *bool, nodePorts ...int
 	return s
 }
 
-// Source: TestServiceEvaluatorUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services_test.go.
+// Source: TestServiceEvaluatorUsage in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services_test.go.
 func TestServiceUsage(t *testing.T) {
 	yes, no := true, false
 	for name, test := range map[string]struct {
@@ -44,7 +45,8 @@ func TestServiceUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantList(t, "usage", cost(t, services, test.service).Usage(),
-				list(fmt.Sprintf("count/services=1,services=1,services.nodeports=%d,services.loadbalancers=%d", test.nodePorts, test.loadBalancers)))
+				list(fmt.Sprintf("count/services=1,services=1,services.nodeports=%d,services.loadbalancers=%d",
+					test.nodePorts, test.loadBalancers)))
 		})
 	}
 }
@@ -86,7 +88,8 @@ func TestVolumeClaimUsage(t *testing.T) {
 		"pvc-usage-lower-allocated-resource":  {allocated(newPVC("10G", ""), "5G"), "requests.storage=10G"},
 		"allocated, rounded":                  {allocated(newPVC("1", "gold"), "1500m"), gold("2")},
 		"class by annotation":                 {annotated, gold("10Gi")},
-		"no request":                          {allocated(newPVC("", "gold"), "5G"), "gold.storageclass.storage.k8s.io/persistentvolumeclaims=1"},
+		"no request": {allocated(newPVC("", "gold"), "5G"),
+			"gold.storageclass.storage.k8s.io/persistentvolumeclaims=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantList(t, "usage", cost(t, persistentVolumeClaims, test.pvc).Usage(), list(one+test.want))
@@ -121,7 +124,8 @@ func newClaim(requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	}
 }
 
-// Source: TestResourceClaimEvaluatorUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims_test.go.
+// Source: TestResourceClaimEvaluatorUsage in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims_test.go.
 func TestResourceClaimUsage(t *testing.T) {
 	const exact, all = resourcev1.DeviceAllocationModeExactCount, resourcev1.DeviceAllocationModeAll
 	const (
@@ -133,9 +137,10 @@ func TestResourceClaimUsage(t *testing.T) {
 		claim *resourcev1.ResourceClaim
 		want  string
 	}{
-		"none":               {newClaim(), ""},
-		"simple":             {newClaim(exactly("gpu", 1)), gpu + "1" + extended + "1"},
-		"many-requests":      {newClaim(slices.Repeat([]resourcev1.DeviceRequest{exactly("gpu", 1)}, 5)...), gpu + "5" + extended + "5"},
+		"none":   {newClaim(), ""},
+		"simple": {newClaim(exactly("gpu", 1)), gpu + "1" + extended + "1"},
+		"many-requests": {newClaim(slices.Repeat([]resourcev1.DeviceRequest{exactly("gpu", 1)}, 5)...), gpu + "5" +
+			extended + "5"},
 		"count":              {newClaim(exactly("gpu", 5)), gpu + "5" + extended + "5"},
 		"two classes":        {newClaim(exactly("gpu", 5), exactly("tpu", 1)), gpu + "5" + extended + "5" + tpu},
 		"all":                {newClaim(inMode(all)), gpu + "32" + extended + "32"},
@@ -144,14 +149,18 @@ func TestResourceClaimUsage(t *testing.T) {
 		"unknown request":    {newClaim(resourcev1.DeviceRequest{}), ""},
 		"prioritized-list":   {newClaim(firstOf(sub("gpu", exact, 1))), gpu + "1" + extended + "1"},
 		"prioritized-list-multiple-subrequests": {
-			newClaim(firstOf(sub("gpu", exact, 2), sub("gpu", exact, 1), sub("tpu", exact, 1))), gpu + "2" + extended + "2" + tpu,
+			newClaim(firstOf(sub("gpu", exact, 2), sub("gpu", exact, 1), sub("tpu", exact, 1))), gpu + "2" + extended +
+				"2" + tpu,
 		},
-		"prioritized-list-all":                 {newClaim(firstOf(sub("gpu", all, 0), sub("gpu", exact, 1))), gpu + "32" + extended + "32"},
-		"prioritized-list-unknown-mode":        {newClaim(firstOf(sub("gpu", "future-mode", 3))), ""},
-		"prioritized-list beside an exact one": {newClaim(exactly("gpu", 1), firstOf(sub("gpu", exact, 2), sub("gpu", exact, 1))), gpu + "3" + extended + "3"},
+		"prioritized-list-all": {newClaim(firstOf(sub("gpu", all, 0), sub("gpu", exact, 1))), gpu +
+			"32" + extended + "32"},
+		"prioritized-list-unknown-mode": {newClaim(firstOf(sub("gpu", "future-mode", 3))), ""},
+		"prioritized-list beside an exact one": {newClaim(exactly("gpu", 1),
+			firstOf(sub("gpu", exact, 2), sub("gpu", exact, 1))), gpu + "3" + extended + "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantList(t, "usage", cost(t, resourceClaims, test.claim).Usage(), list("count/resourceclaims.resource.k8s.io=1"+test.want))
+			wantList(t, "usage", cost(t, resourceClaims, test.claim).Usage(),
+				list("count/resourceclaims.resource.k8s.io=1"+test.want))
 		})
 	}
 }
@@ -172,47 +181,66 @@ func TestExtendedResourceClaimUsage(t *testing.T) {
 		want    string
 	}{
 		"implicit": {newPod(with(box("c", implicit, "")), identified), 1, nil, "requests.example.com/gpu=1"},
-		"explicit": {newPod(withInit(box("c", explicit, "")), identified), 1, nil, "requests.deviceclass.resource.kubernetes.io/gpu=1"},
-		"hybrid":   {newPod(withInit(both), with(both), identified), 2, nil, "requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
+		"explicit": {newPod(withInit(box("c", explicit, "")), identified), 1, nil,
+			"requests.deviceclass.resource.kubernetes.io/gpu=1"},
+		"hybrid": {newPod(withInit(both), with(both), identified), 2, nil,
+			"requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
 		"nil-status": {
-			newPod(withInit(box("i", explicit, "")), with(box("c", implicit, "")), func(pod *corev1.Pod) { pod.UID = "uid" }), 2, nil,
+			newPod(withInit(box("i", explicit, "")), with(box("c", implicit, "")),
+				func(pod *corev1.Pod) { pod.UID = "uid" }), 2, nil,
 			"requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1",
 		},
-		"not verified":  {nil, 2, nil, "requests.example.com/gpu=2,requests.deviceclass.resource.kubernetes.io/gpu=2"},
-		"not annotated": {newPod(with(both), identified), 1, func(c *resourcev1.ResourceClaim, _ *corev1.Pod) { c.Annotations = nil }, "requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
-		"no owner":      {newPod(with(both), identified), 1, func(c *resourcev1.ResourceClaim, _ *corev1.Pod) { c.OwnerReferences = nil }, "requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
-		"another pod":   {newPod(with(both), identified), 1, func(_ *resourcev1.ResourceClaim, p *corev1.Pod) { p.UID = "other" }, "requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
-		"another claim": {newPod(with(both), identified), 1, func(c *resourcev1.ResourceClaim, _ *corev1.Pod) { c.Name = "bar" }, "requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
+		"not verified": {nil, 2, nil, "requests.example.com/gpu=2,requests.deviceclass.resource.kubernetes.io/gpu=2"},
+		"not annotated": {newPod(with(both), identified), 1,
+			func(c *resourcev1.ResourceClaim, _ *corev1.Pod) { c.Annotations = nil },
+			"requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
+		"no owner": {newPod(with(both), identified), 1,
+			func(c *resourcev1.ResourceClaim, _ *corev1.Pod) { c.OwnerReferences = nil },
+			"requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
+		"another pod": {newPod(with(both), identified), 1,
+			func(_ *resourcev1.ResourceClaim, p *corev1.Pod) { p.UID = "other" },
+			"requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
+		"another claim": {newPod(with(both), identified), 1,
+			func(c *resourcev1.ResourceClaim, _ *corev1.Pod) { c.Name = "bar" },
+			"requests.example.com/gpu=1,requests.deviceclass.resource.kubernetes.io/gpu=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			yes := true
 			claim := newClaim(exactly("gpu", test.devices))
 			claim.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
-			claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid", Controller: &yes}}
+			claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid",
+				Controller: &yes}}
 			if test.spoil != nil {
 				test.spoil(claim, test.pod)
 			}
 			c, err := Meter{
-				Now:                 atNoon,
-				ExtendedResource:    func(class string) string { return map[string]string{"gpu": "example.com/gpu"}[class] },
+				Now: atNoon,
+				ExtendedResource: func(
+					class string) string {
+					return map[string]string{"gpu": "example.com/gpu"}[class]
+				},
 				ExtendedResourcePod: func(*resourcev1.ResourceClaim) *corev1.Pod { return test.pod },
 			}.CostOf(resourceClaims, claim)
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantList(t, "usage", c.Usage(), list(fmt.Sprintf("count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=%d,%s", test.devices, test.want)))
+			wantList(t, "usage", c.Usage(),
+				list(fmt.Sprintf("count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=%d,%s",
+					test.devices, test.want)))
 		})
 	}
 }
 
-// Source: objectCountEvaluator in k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go, and the resources that
-// k8s.io/kubernetes/pkg/quota/v1/install/registry.go ignores.
+// Source: objectCountEvaluator in k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go, and the
+// resources that k8s.io/kubernetes/pkg/quota/v1/install/registry.go ignores.
 func TestCounted(t *testing.T) {
 	for resource, want := range map[schema.GroupResource]string{
-		{Resource: "configmaps"}:                                               "count/configmaps=1,configmaps=1",
-		{Resource: "secrets"}:                                                  "count/secrets=1,secrets=1",
-		{Resource: "replicationcontrollers"}:                                   "count/replicationcontrollers=1,replicationcontrollers=1",
-		{Resource: "resourcequotas"}:                                           "count/resourcequotas=1,resourcequotas=1",
+		{Resource: "configmaps"}: "count/configmaps=1,configmaps=1",
+		{Resource: "secrets"}:    "count/secrets=1,secrets=1",
+		{Resource: "replicationcontrollers"}: "count/replicationcontrollers=1," +
+			"replicationcontrollers=1",
+		{Resource: "resourcequotas"}: "count/resourcequotas=1," +
+			"resourcequotas=1",
 		{Group: "apps", Resource: "deployments"}:                               "count/deployments.apps=1",
 		{Group: "stable.example.com", Resource: "crontabs"}:                    "count/crontabs.stable.example.com=1",
 		{Resource: "limitranges"}:                                              "count/limitranges=1",
@@ -224,7 +252,8 @@ func TestCounted(t *testing.T) {
 		{Group: "example.com", Resource: "services"}: "count/services.example.com=1",
 		{Group: "example.com", Resource: "secrets"}:  "count/secrets.example.com=1",
 	} {
-		for _, object := range []runtime.Object{marker("x"), &unstructured.Unstructured{}, (*metav1.PartialObjectMetadata)(nil), &corev1.ConfigMap{}} {
+		for _, object := range []runtime.Object{marker("x"), &unstructured.Unstructured{},
+			(*metav1.PartialObjectMetadata)(nil), &corev1.ConfigMap{}} {
 			wantList(t, resource.String(), cost(t, resource, object).Usage(), list(want))
 		}
 		if Ignored(resource) != (want == "") {
@@ -243,8 +272,12 @@ func TestCostOfErrors(t *testing.T) {
 		{pods, (*corev1.Pod)(nil), "pods: object to measure must not be nil"},
 		{pods, nil, "pods: object to measure must not be nil"},
 		{services, marker("x"), "services: object to measure must be a *v1.Service, is a *v1.PartialObjectMetadata"},
-		{persistentVolumeClaims, marker("x"), "persistentvolumeclaims: object to measure must be a *v1.PersistentVolumeClaim, is a *v1.PartialObjectMetadata"},
-		{resourceClaims, marker("x"), "resourceclaims.resource.k8s.io: object to measure must be a *v1.ResourceClaim, is a *v1.PartialObjectMetadata"},
+		{persistentVolumeClaims, marker("x"),
+			"persistentvolumeclaims: object to measure must be a *v1.PersistentVolumeClaim, is a " +
+				"*v1.PartialObjectMetadata"},
+		{resourceClaims, marker("x"),
+			"resourceclaims.resource.k8s.io: object to measure must be a *v1.ResourceClaim, is a " +
+				"*v1.PartialObjectMetadata"},
 		{configMaps, nil, "configmaps: object to measure must not be nil"},
 	} {
 		c, err := CostOf(test.resource, test.object)

@@ -12,7 +12,8 @@ import (
 
 // pod measures a pod.
 //
-// Source: PodUsageFunc and podMatchesScopeFunc in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: PodUsageFunc and podMatchesScopeFunc in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
 func (m Meter) pod(pod *corev1.Pod) *Cost {
 	c := &Cost{
 		kind:           aPod,
@@ -45,14 +46,18 @@ func (m Meter) pod(pod *corev1.Pod) *Cost {
 // most of what it takes to measure one.
 type sums struct{ requests, limits corev1.ResourceList }
 
-var sumsPool = sync.Pool{New: func() any { return &sums{requests: corev1.ResourceList{}, limits: corev1.ResourceList{}} }}
+var sumsPool = sync.Pool{New: func() any {
+	return &sums{requests: corev1.ResourceList{},
+		limits: corev1.ResourceList{}}
+}}
 
-// of sets s to what the pod's containers, sidecars, init containers and overhead add up to, or the pod states
-// for itself, including what a resize is about to free or has not got yet.
+// of sets s to what the pod's containers, sidecars, init containers and overhead add up to, or the
+// pod states for itself, including what a resize is about to free or has not got yet.
 func (s *sums) of(pod *corev1.Pod) {
 	options := resourcehelper.PodResourcesOptions{
 		// Without resources in the status there is nothing to see there, and the look isn't free.
-		UseStatusResources: anyResources(pod.Status.ContainerStatuses) || anyResources(pod.Status.InitContainerStatuses),
+		UseStatusResources: anyResources(pod.Status.ContainerStatuses) ||
+			anyResources(pod.Status.InitContainerStatuses),
 	}
 	options.Reuse = s.requests
 	s.requests = resourcehelper.PodRequests(pod, options)
@@ -73,7 +78,8 @@ func anyResources(statuses []corev1.ContainerStatus) bool {
 var podNames = [...]struct{ resource, plain, requests, limits corev1.ResourceName }{
 	{corev1.ResourceCPU, corev1.ResourceCPU, corev1.ResourceRequestsCPU, corev1.ResourceLimitsCPU},
 	{corev1.ResourceMemory, corev1.ResourceMemory, corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory},
-	{corev1.ResourceEphemeralStorage, corev1.ResourceEphemeralStorage, corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsEphemeralStorage},
+	{corev1.ResourceEphemeralStorage, corev1.ResourceEphemeralStorage, corev1.ResourceRequestsEphemeralStorage,
+		corev1.ResourceLimitsEphemeralStorage},
 }
 
 // usePod adds a pod's requests and limits by the names that quotas have for them.
@@ -109,8 +115,8 @@ func (c *Cost) usePod(requests, limits corev1.ResourceList) {
 	slices.SortFunc(c.uses[fixed:], func(a, b use) int { return strings.Compare(string(a.name), string(b.name)) })
 }
 
-// ended tells whether a pod runs no more, as far as quotas are concerned. The time is when it is taken, or was taken, for ended
-// though it may be stuck on a node that is lost.
+// ended tells whether a pod runs no more, as far as quotas are concerned. The time is when it is
+// taken, or was taken, for ended though it may be stuck on a node that is lost.
 //
 // Source: QuotaV1Pod in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
 func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
@@ -128,7 +134,8 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 	return now().After(end), end
 }
 
-// isBestEffort tells whether a pod is of the QoS class BestEffort: nothing in it requests or limits CPU or memory.
+// isBestEffort tells whether a pod is of the QoS class BestEffort: nothing in it requests or limits
+// CPU or memory.
 //
 // Source: GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go.
 func isBestEffort(pod *corev1.Pod) bool {
@@ -168,11 +175,13 @@ func usesOtherNamespaces(affinity *corev1.Affinity) bool {
 	if affinity == nil {
 		return false
 	}
-	if a := affinity.PodAffinity; a != nil && anyCrosses(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution) {
+	if a := affinity.PodAffinity; a != nil && anyCrosses(a.RequiredDuringSchedulingIgnoredDuringExecution,
+		a.PreferredDuringSchedulingIgnoredDuringExecution) {
 		return true
 	}
 	a := affinity.PodAntiAffinity
-	return a != nil && anyCrosses(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	return a != nil &&
+		anyCrosses(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 }
 
 func anyCrosses(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) bool {

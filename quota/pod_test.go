@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Expected numbers: TestPodEvaluatorUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go, where a
-// case's name is upstream's; the others by its rules.
+// Expected numbers: TestPodEvaluatorUsage in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go, where a case's name is upstream's;
+// the others by its rules.
 func TestPodUsage(t *testing.T) {
 	const one = "count/pods=1,pods=1,"
 	dongles := func(n string) corev1.Container {
@@ -20,59 +21,86 @@ func TestPodUsage(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"nothing stated":                         {newPod(with(box("c", "", ""))), one},
-		"init container CPU":                     {newPod(withInit(box("c", "cpu=1m", "cpu=2m"))), one + "cpu=1m,requests.cpu=1m,limits.cpu=2m"},
-		"init container MEM":                     {newPod(withInit(box("c", "memory=1m", "memory=2m"))), one + "memory=1m,requests.memory=1m,limits.memory=2m"},
-		"init container local ephemeral storage": {newPod(withInit(box("c", "ephemeral-storage=32Mi", "ephemeral-storage=64Mi"))), one + "ephemeral-storage=32Mi,requests.ephemeral-storage=32Mi,limits.ephemeral-storage=64Mi"},
-		"init container hugepages":               {newPod(withInit(box("c", "hugepages-2Mi=100Mi", ""))), one + "hugepages-2Mi=100Mi,requests.hugepages-2Mi=100Mi"},
-		"init container extended resources":      {newPod(withInit(dongles("3"))), one + "requests.example.com/dongle=3"},
-		"container CPU":                          {newPod(with(box("c", "cpu=1m", "cpu=2m"))), one + "cpu=1m,requests.cpu=1m,limits.cpu=2m"},
-		"container MEM":                          {newPod(with(box("c", "memory=1m", "memory=2m"))), one + "memory=1m,requests.memory=1m,limits.memory=2m"},
-		"container local ephemeral storage":      {newPod(with(box("c", "ephemeral-storage=32Mi", "ephemeral-storage=64Mi"))), one + "ephemeral-storage=32Mi,requests.ephemeral-storage=32Mi,limits.ephemeral-storage=64Mi"},
-		"container hugepages":                    {newPod(with(box("c", "hugepages-2Mi=100Mi", ""))), one + "hugepages-2Mi=100Mi,requests.hugepages-2Mi=100Mi"},
-		"container extended resources":           {newPod(with(dongles("3"))), one + "requests.example.com/dongle=3"},
+		"nothing stated": {newPod(with(box("c", "", ""))), one},
+		"init container CPU": {newPod(withInit(box("c", "cpu=1m", "cpu=2m"))), one +
+			"cpu=1m,requests.cpu=1m,limits.cpu=2m"},
+		"init container MEM": {newPod(withInit(box("c", "memory=1m", "memory=2m"))), one +
+			"memory=1m,requests.memory=1m,limits.memory=2m"},
+		"init container local ephemeral storage": {newPod(withInit(box("c", "ephemeral-storage=32Mi",
+			"ephemeral-storage=64Mi"))), one +
+			"ephemeral-storage=32Mi,requests.ephemeral-storage=32Mi,limits.ephemeral-storage=64Mi"},
+		"init container hugepages": {newPod(withInit(box("c", "hugepages-2Mi=100Mi", ""))), one +
+			"hugepages-2Mi=100Mi,requests.hugepages-2Mi=100Mi"},
+		"init container extended resources": {newPod(withInit(dongles("3"))), one +
+			"requests.example.com/dongle=3"},
+		"container CPU": {newPod(with(box("c", "cpu=1m", "cpu=2m"))), one +
+			"cpu=1m,requests.cpu=1m,limits.cpu=2m"},
+		"container MEM": {newPod(with(box("c", "memory=1m", "memory=2m"))), one +
+			"memory=1m,requests.memory=1m,limits.memory=2m"},
+		"container local ephemeral storage": {newPod(with(box("c", "ephemeral-storage=32Mi",
+			"ephemeral-storage=64Mi"))), one +
+			"ephemeral-storage=32Mi,requests.ephemeral-storage=32Mi,limits.ephemeral-storage=64Mi"},
+		"container hugepages": {newPod(with(box("c", "hugepages-2Mi=100Mi", ""))), one +
+			"hugepages-2Mi=100Mi,requests.hugepages-2Mi=100Mi"},
+		"container extended resources": {newPod(with(dongles("3"))), one + "requests.example.com/dongle=3"},
 		"container implicit extended resources": {
-			newPod(with(box("c", "deviceclass.resource.kubernetes.io/dongle=3", "deviceclass.resource.kubernetes.io/dongle=3"))),
+			newPod(with(box("c", "deviceclass.resource.kubernetes.io/dongle=3",
+				"deviceclass.resource.kubernetes.io/dongle=3"))),
 			one + "requests.deviceclass.resource.kubernetes.io/dongle=3",
 		},
-		"terminated generic count still appears": {newPod(with(dongles("3")), inPhase(corev1.PodSucceeded)), "count/pods=1"},
-		"failed":                                 {newPod(with(dongles("3")), inPhase(corev1.PodFailed)), "count/pods=1"},
-		"running":                                {newPod(with(dongles("3")), inPhase(corev1.PodRunning)), one + "requests.example.com/dongle=3"},
+		"terminated generic count still appears": {newPod(with(dongles("3")), inPhase(corev1.PodSucceeded)),
+			"count/pods=1"},
+		"failed": {newPod(with(dongles("3")), inPhase(corev1.PodFailed)),
+			"count/pods=1"},
+		"running": {newPod(with(dongles("3")), inPhase(corev1.PodRunning)), one +
+			"requests.example.com/dongle=3"},
 		"init container maximums override sum of containers": {
 			newPod(
 				withInit(box("i1", "cpu=4,memory=100M,example.com/dongle=4", "cpu=8,memory=200M,example.com/dongle=4"),
 					box("i2", "cpu=1,memory=50M,example.com/dongle=2", "cpu=2,memory=100M,example.com/dongle=2")),
 				with(box("c1", "cpu=1,memory=50M,example.com/dongle=1", "cpu=2,memory=100M,example.com/dongle=1"),
 					box("c2", "cpu=2,memory=25M,example.com/dongle=2", "cpu=5,memory=50M,example.com/dongle=2"))),
-			one + "requests.cpu=4,cpu=4,limits.cpu=8,requests.memory=100M,memory=100M,limits.memory=200M,requests.example.com/dongle=4",
+			one +
+				"requests.cpu=4,cpu=4,limits.cpu=8,requests.memory=100M,memory=100M,limits.memory=200M," +
+				"requests.example.com/dongle=4",
 		},
-		// 1 for the sidecar while it runs beside the container, which is more than 2 for the init container beside it.
+		// 1 for the sidecar while it runs beside the container, which is more than 2 for the init
+		// container beside it.
 		"sidecar": {
 			newPod(withInit(sidecar(box("s", "cpu=1", "")), box("i", "cpu=1", "")), with(box("c", "cpu=2", ""))),
 			one + "cpu=3,requests.cpu=3",
 		},
 		"pod deletion timestamp exceeded": {
-			newPod(with(box("c", "cpu=1,memory=50M", "cpu=2,memory=100M")), deleted(noon.Add(-time.Minute), 30)), "count/pods=1",
+			newPod(with(box("c", "cpu=1,memory=50M", "cpu=2,memory=100M")), deleted(noon.Add(-time.Minute), 30)),
+			"count/pods=1",
 		},
 		"pod deletion timestamp not exceeded": {
 			newPod(with(box("c", "cpu=1", "cpu=2")), deleted(noon, 30)), one + "cpu=1,requests.cpu=1,limits.cpu=2",
 		},
 		"pod deletion timestamp exceeded in this moment": {
-			newPod(with(box("c", "cpu=1", "cpu=2")), deleted(noon.Add(-30*time.Second), 30)), one + "cpu=1,requests.cpu=1,limits.cpu=2",
+			newPod(with(box("c", "cpu=1", "cpu=2")), deleted(noon.Add(-30*time.Second), 30)), one +
+				"cpu=1,requests.cpu=1,limits.cpu=2",
 		},
 		"count pod overhead as usage": {
 			newPod(with(box("c", "cpu=1", "cpu=2")), overhead("cpu=1")), one + "cpu=2,requests.cpu=2,limits.cpu=3",
 		},
-		"overhead of what isn't limited": {newPod(with(box("c", "cpu=1", "")), overhead("cpu=1")), one + "cpu=2,requests.cpu=2"},
-		"pod-level CPU":                  {newPod(podLevel("cpu=1m", "cpu=2m")), one + "cpu=1m,requests.cpu=1m,limits.cpu=2m"},
+		"overhead of what isn't limited": {newPod(with(box("c", "cpu=1", "")), overhead("cpu=1")), one +
+			"cpu=2,requests.cpu=2"},
+		"pod-level CPU": {newPod(podLevel("cpu=1m", "cpu=2m")), one +
+			"cpu=1m,requests.cpu=1m,limits.cpu=2m"},
 		"pod-level memory with container-level ephemeral storage": {
-			newPod(podLevel("memory=1Mi", "memory=2Mi"), with(box("c", "ephemeral-storage=32Mi", "ephemeral-storage=64Mi"))),
-			one + "memory=1Mi,requests.memory=1Mi,limits.memory=2Mi,ephemeral-storage=32Mi,requests.ephemeral-storage=32Mi,limits.ephemeral-storage=64Mi",
+			newPod(podLevel("memory=1Mi", "memory=2Mi"),
+				with(box("c", "ephemeral-storage=32Mi", "ephemeral-storage=64Mi"))),
+			one +
+				"memory=1Mi,requests.memory=1Mi,limits.memory=2Mi,ephemeral-storage=32Mi," +
+				"requests.ephemeral-storage=32Mi,limits.ephemeral-storage=64Mi",
 		},
 		"pod-level instead of container-level": {
-			newPod(podLevel("cpu=3", ""), with(box("c", "cpu=1,memory=1Gi", ""))), one + "cpu=3,requests.cpu=3,memory=1Gi,requests.memory=1Gi",
+			newPod(podLevel("cpu=3", ""), with(box("c", "cpu=1,memory=1Gi", ""))), one +
+				"cpu=3,requests.cpu=3,memory=1Gi,requests.memory=1Gi",
 		},
-		"native names that quotas don't know": {newPod(with(box("c", "attachable-volumes-x=1,kubernetes.io/y=2,requests.example.com/z=3", ""))), one},
+		"native names that quotas don't know": {newPod(with(box("c",
+			"attachable-volumes-x=1,kubernetes.io/y=2,requests.example.com/z=3", ""))), one},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantList(t, "usage", cost(t, pods, test.pod).Usage(), list(test.want))
@@ -80,18 +108,21 @@ func TestPodUsage(t *testing.T) {
 	}
 }
 
-// Numbers: TestPodEvaluatorUsageResourceResize in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go; allocated and
-// infeasible by determineEffectiveRequests in k8s.io/component-helpers/resource/helpers.go.
+// Numbers: TestPodEvaluatorUsageResourceResize in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go; allocated and infeasible by
+// determineEffectiveRequests in k8s.io/component-helpers/resource/helpers.go.
 func TestPodUsageInResize(t *testing.T) {
 	status := func(actual, allocated string) podOption {
 		return func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: "c", Resources: &corev1.ResourceRequirements{Requests: list(actual)}, AllocatedResources: list(allocated),
+				Name: "c", Resources: &corev1.ResourceRequirements{Requests: list(actual)},
+				AllocatedResources: list(allocated),
 			}}
 		}
 	}
 	infeasible := func(pod *corev1.Pod) {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending,
+			Reason: corev1.PodReasonInfeasible}}
 	}
 	c := with(box("c", "cpu=100m,memory=200Mi", "cpu=200m,memory=400Mi"))
 	for name, test := range map[string]struct {
@@ -102,13 +133,17 @@ func TestPodUsageInResize(t *testing.T) {
 		"larger than actual":   {newPod(c, status("cpu=50m,memory=150Mi", "")), "cpu=100m,memory=200Mi"},
 		"smaller than actual":  {newPod(c, status("cpu=150m,memory=250Mi", "")), "cpu=150m,memory=250Mi"},
 		"smaller than granted": {newPod(c, status("cpu=50m", "cpu=170m,memory=10Mi")), "cpu=170m,memory=200Mi"},
-		"infeasible":           {newPod(c, status("cpu=50m,memory=50Mi", "cpu=60m,memory=40Mi"), infeasible), "cpu=60m,memory=50Mi"},
+		"infeasible": {newPod(c, status("cpu=50m,memory=50Mi", "cpu=60m,memory=40Mi"), infeasible),
+			"cpu=60m,memory=50Mi"},
 		"sidecar": {
 			newPod(withInit(sidecar(box("s", "cpu=100m,memory=200Mi", ""))), func(pod *corev1.Pod) {
-				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s", Resources: &corev1.ResourceRequirements{Requests: list("cpu=150m")}}}
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s",
+					Resources: &corev1.ResourceRequirements{Requests: list("cpu=150m")}}}
 			}), "cpu=150m,memory=200Mi",
 		},
-		"status without any": {newPod(c, func(pod *corev1.Pod) { pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1) }), "cpu=100m,memory=200Mi"},
+		"status without any": {newPod(c,
+			func(pod *corev1.Pod) { pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1) }),
+			"cpu=100m,memory=200Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := cost(t, pods, test.pod)
@@ -125,19 +160,23 @@ func TestPodUsageInResize(t *testing.T) {
 
 // Measuring keeps nothing of one pod for the next, and changes no pod.
 func TestPodUsageIsApart(t *testing.T) {
-	// More than an int64 holds: such quantities have a pointer in them, and could be changed through copies.
+	// More than an int64 holds: such quantities have a pointer in them, and could be changed
+	// through copies.
 	const both = "18446744073709551614"
-	large, huge := largePod(), newPod(with(box("c", "memory=9223372036854775807,example.com/x=5", ""), box("d", "memory=9223372036854775807", "")))
+	large, huge := largePod(), newPod(with(box("c", "memory=9223372036854775807,example.com/x=5", ""),
+		box("d", "memory=9223372036854775807", "")))
 	before := huge.DeepCopy()
 	first := cost(t, pods, huge)
 	usage := first.Usage()
 	for range 3 {
 		cost(t, pods, large)
 		wantList(t, "usage of the next", cost(t, pods, usualPod()).Usage(),
-			list("count/pods=1,pods=1,cpu=100m,requests.cpu=100m,limits.cpu=200m,memory=128Mi,requests.memory=128Mi,limits.memory=256Mi"))
+			list("count/pods=1,pods=1,cpu=100m,requests.cpu=100m,limits.cpu=200m,memory=128Mi,requests.memory=128Mi,"+
+				"limits.memory=256Mi"))
 	}
 	wantList(t, "usage", first.Usage(), usage)
-	wantList(t, "the pod's requests", huge.Spec.Containers[0].Resources.Requests, before.Spec.Containers[0].Resources.Requests)
+	wantList(t, "the pod's requests", huge.Spec.Containers[0].Resources.Requests,
+		before.Spec.Containers[0].Resources.Requests)
 	if got := usage["memory"]; got.String() != both {
 		t.Errorf("memory is %s", got.String())
 	}
@@ -205,23 +244,32 @@ func TestMissing(t *testing.T) {
 		pod        *corev1.Pod
 		hard, want string
 	}{
-		"init container resource missing":          {newPod(withInit(cpu("dummy"))), "memory=1", "must specify memory for: dummy"},
-		"multiple init container resource missing": {newPod(withInit(cpu("foo"), cpu("bar"))), "memory=1", "must specify memory for: bar,foo"},
-		"container resource missing":               {newPod(with(cpu("dummy"))), "memory=1", "must specify memory for: dummy"},
+		"init container resource missing": {newPod(withInit(cpu("dummy"))), "memory=1",
+			"must specify memory for: dummy"},
+		"multiple init container resource missing": {newPod(withInit(cpu("foo"), cpu("bar"))), "memory=1",
+			"must specify memory for: bar,foo"},
+		"container resource missing": {newPod(with(cpu("dummy"))), "memory=1",
+			"must specify memory for: dummy"},
 		"container resource missing multiple": {
-			newPod(with(box("foo", "", ""), box("bar", "", ""))), "memory=1,cpu=1", "must specify cpu for: bar,foo; memory for: bar,foo",
+			newPod(with(box("foo", "", ""), box("bar", "", ""))), "memory=1,cpu=1",
+			"must specify cpu for: bar,foo; memory for: bar,foo",
 		},
-		"containers of both sorts": {newPod(withInit(box("b", "", "")), with(box("c", "", ""), box("a", "cpu=1", ""))), "cpu=1", "must specify cpu for: b,c"},
+		"containers of both sorts": {newPod(withInit(box("b", "", "")), with(box("c", "", ""), box("a", "cpu=1", ""))),
+			"cpu=1", "must specify cpu for: b,c"},
 		"pod-level resource set, container-level required resources missing": {
 			newPod(podLevel("cpu=1m", ""), with(box("foo", "", ""), box("bar", "", ""))), "memory=1,cpu=1", "",
 		},
-		"pod-level resources empty": {newPod(podLevel("", ""), with(box("foo", "", ""))), "cpu=1", "must specify cpu for: foo"},
+		"pod-level resources empty": {newPod(podLevel("", ""), with(box("foo", "", ""))), "cpu=1",
+			"must specify cpu for: foo"},
 		"all that is demanded": {
-			newPod(with(box("c", "", ""))), "requests.cpu=1,requests.memory=1,limits.cpu=1,limits.memory=1,cpu=1,memory=1",
-			"must specify cpu for: c; limits.cpu for: c; limits.memory for: c; memory for: c; requests.cpu for: c; requests.memory for: c",
+			newPod(with(box("c", "", ""))),
+			"requests.cpu=1,requests.memory=1,limits.cpu=1,limits.memory=1,cpu=1,memory=1",
+			"must specify cpu for: c; limits.cpu for: c; limits.memory for: c; memory for: c; requests.cpu for: c; " +
+				"requests.memory for: c",
 		},
-		"nothing else is demanded": {newPod(with(box("c", "", ""))), "pods=1,ephemeral-storage=1,requests.ephemeral-storage=1,hugepages-2Mi=1,requests.example.com/x=1", ""},
-		"zero is stated":           {newPod(with(box("c", "cpu=0", ""))), "cpu=1,requests.cpu=1", ""},
+		"nothing else is demanded": {newPod(with(box("c", "", ""))),
+			"pods=1,ephemeral-storage=1,requests.ephemeral-storage=1,hugepages-2Mi=1,requests.example.com/x=1", ""},
+		"zero is stated": {newPod(with(box("c", "cpu=0", ""))), "cpu=1,requests.cpu=1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := cost(t, pods, test.pod).missing(list(test.hard)); got != test.want {

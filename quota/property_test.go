@@ -30,9 +30,12 @@ type object struct {
 }
 
 var worldNames = []string{
-	"pods", "count/pods", "cpu", "memory", "requests.cpu", "limits.cpu", "limits.memory", "requests.ephemeral-storage", "hugepages-2Mi", "requests.example.com/gpu",
-	"services", "services.nodeports", "services.loadbalancers", "count/services", "configmaps", "count/configmaps", "count/deployments.apps",
-	"persistentvolumeclaims", "requests.storage", "gold.storageclass.storage.k8s.io/requests.storage", "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
+	"pods", "count/pods", "cpu", "memory", "requests.cpu", "limits.cpu", "limits.memory", "requests.ephemeral-storage",
+	"hugepages-2Mi", "requests.example.com/gpu",
+	"services", "services.nodeports", "services.loadbalancers", "count/services", "configmaps", "count/configmaps",
+	"count/deployments.apps",
+	"persistentvolumeclaims", "requests.storage", "gold.storageclass.storage.k8s.io/requests.storage",
+	"gold.storageclass.storage.k8s.io/persistentvolumeclaims",
 	"gpu.deviceclass.resource.k8s.io/devices", "requests.deviceclass.resource.kubernetes.io/gpu", "example.com/nothing",
 }
 
@@ -49,8 +52,10 @@ func newWorld(seed uint64) *world {
 			maps.Copy(q.Spec.Hard, list(name+"="+hard))
 		}
 		for _, option := range []quotaOption{
-			scoped(terminating), scoped(notTerminating), scoped(bestEffort), scoped(notBestEffort, notTerminating), scoped(priorityClass),
-			selecting(priorityClass, in, "high", "low"), selecting(priorityClass, notIn, "high"), selecting(priorityClass, doesNotExist),
+			scoped(terminating), scoped(notTerminating), scoped(bestEffort), scoped(notBestEffort, notTerminating),
+			scoped(priorityClass),
+			selecting(priorityClass, in, "high", "low"), selecting(priorityClass, notIn, "high"),
+			selecting(priorityClass, doesNotExist),
 			selecting(attributes, in, "fast"), selecting(attributes, notIn, "fast"), selecting(attributes, exists),
 		} {
 			if w.IntN(16) == 0 {
@@ -89,14 +94,16 @@ func (w *world) amount(format string) string { return fmt.Sprintf(format, w.IntN
 func (w *world) any(resource schema.GroupResource) object {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	if resource.Empty() {
-		all := []schema.GroupResource{pods, pods, pods, services, persistentVolumeClaims, resourceClaims, configMaps, deployments}
+		all := []schema.GroupResource{pods, pods, pods, services, persistentVolumeClaims, resourceClaims, configMaps,
+			deployments}
 		resource = all[w.IntN(len(all))]
 	}
 	switch resource {
 	case pods:
 		return object{resource, w.pod()}
 	case services:
-		types := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}
+		types := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
+			corev1.ServiceTypeLoadBalancer}
 		allocate := w.IntN(2) == 0
 		return object{resource, newService(types[w.IntN(3)], &allocate, make([]int32, w.IntN(4))...)}
 	case persistentVolumeClaims:
@@ -114,7 +121,8 @@ func (w *world) any(resource schema.GroupResource) object {
 func (w *world) pod() *corev1.Pod {
 	resources := func() string {
 		var all []string
-		for _, form := range []string{"cpu=%d00m", "cpu=%d", "memory=%dGi", "ephemeral-storage=%dGi", "hugepages-2Mi=%d", "example.com/gpu=%d"} {
+		for _, form := range []string{"cpu=%d00m", "cpu=%d", "memory=%dGi", "ephemeral-storage=%dGi",
+			"hugepages-2Mi=%d", "example.com/gpu=%d"} {
 			if w.IntN(2) == 0 {
 				all = append(all, w.amount(form))
 			}
@@ -123,10 +131,13 @@ func (w *world) pod() *corev1.Pod {
 	}
 	pod := newPod(with(box("a", resources(), resources()), box("b", resources(), resources())))
 	for _, option := range []podOption{
-		withInit(sidecar(box("s", resources(), "")), box("i", resources(), resources())), with(box("c", "", "")), overhead("cpu=1"), podLevel(w.amount("cpu=%d"), "memory=4Gi"),
-		ofClass("high"), ofClass("low"), ofClass("other"), deadline(5), inPhase(corev1.PodSucceeded), deleted(w.now, w.Int64N(60)),
+		withInit(sidecar(box("s", resources(), "")), box("i", resources(), resources())), with(box("c", "", "")),
+		overhead("cpu=1"), podLevel(w.amount("cpu=%d"), "memory=4Gi"),
+		ofClass("high"), ofClass("low"), ofClass("other"), deadline(5), inPhase(corev1.PodSucceeded),
+		deleted(w.now, w.Int64N(60)),
 		func(pod *corev1.Pod) {
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", Resources: &corev1.ResourceRequirements{Requests: list(resources())}}}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a",
+				Resources: &corev1.ResourceRequirements{Requests: list(resources())}}}
 		},
 	} {
 		if w.IntN(6) == 0 {
@@ -137,7 +148,8 @@ func (w *world) pod() *corev1.Pod {
 }
 
 // write makes one change, by way of which it returns the quotas that have moved.
-func (w *world) write(by func(Change) ([]*corev1.ResourceQuota, error)) (c Change, moved []*corev1.ResourceQuota, err error) {
+func (w *world) write(by func(Change) ([]*corev1.ResourceQuota, error)) (c Change, moved []*corev1.ResourceQuota,
+	err error) {
 	key := w.next
 	var before, after *object
 	if existing := slices.Sorted(maps.Keys(w.objects)); len(existing) > 0 && w.IntN(3) > 0 {
@@ -196,14 +208,16 @@ func TestApplyAddsUp(t *testing.T) {
 			}
 			for i, q := range w.quotas {
 				if isMoved := slices.Contains(moved, q); isMoved == equalLists(q.Status.Used, before[i].Status.Used) {
-					t.Fatalf("%s: quota %s moved: %t, from %s to %s", when, q.Name, isMoved, show(before[i].Status.Used), show(q.Status.Used))
+					t.Fatalf("%s: quota %s moved: %t, from %s to %s", when, q.Name, isMoved,
+						show(before[i].Status.Used), show(q.Status.Used))
 				}
 			}
 		}
 	}
 }
 
-// What is admitted never makes more used than is allowed, and nothing is refused while there is room for it.
+// What is admitted never makes more used than is allowed, and nothing is refused while there is
+// room for it.
 func TestAdmitIsExact(t *testing.T) {
 	var admitted, refused, wrong int
 	for seed := range seeds(t) {
@@ -245,7 +259,8 @@ func TestAdmitIsExact(t *testing.T) {
 	}
 }
 
-// wouldExceed finds out by adding all up whether the change exceeds a limit, and in which quota and name first.
+// wouldExceed finds out by adding all up whether the change exceeds a limit, and in which quota and
+// name first.
 func (w *world) wouldExceed(c Change) (over string, unstated bool) {
 	after := func(yield func(*Cost) bool) {
 		if !yield(c.New) {
@@ -279,8 +294,8 @@ func (w *world) wouldExceed(c Change) (over string, unstated bool) {
 	return over, unstated
 }
 
-// Pods whose time is up cost nothing from then on: after the total is taken again, changes add up as before, and
-// until then usage is too high rather than too low.
+// Pods whose time is up cost nothing from then on: after the total is taken again, changes add up
+// as before, and until then usage is too high rather than too low.
 func TestTimePasses(t *testing.T) {
 	for seed := range seeds(t) / 4 {
 		w := newWorld(seed)
@@ -292,7 +307,8 @@ func TestTimePasses(t *testing.T) {
 				total := Total(q, w.costs())
 				for name, amount := range total {
 					if used := q.Status.Used[name]; used.Cmp(amount) < 0 {
-						t.Fatalf("%s: quota %s says that %s of %s is used, not %s", when, q.Name, used.String(), name, amount.String())
+						t.Fatalf("%s: quota %s says that %s of %s is used, not %s", when, q.Name, used.String(), name,
+							amount.String())
 					}
 				}
 				if w.IntN(4) == 0 {

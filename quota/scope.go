@@ -30,10 +30,11 @@ func (c *Cost) in(q *corev1.ResourceQuota) *Cost {
 	return c
 }
 
-// matches tells whether the object is in one scope. Objects other than pods and persistent volume claims
-// are in none.
+// matches tells whether the object is in one scope. Objects other than pods and persistent volume
+// claims are in none.
 //
-// Source: podMatchesScopeFunc and pvcMatchesScopeFunc in k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
+// Source: podMatchesScopeFunc and pvcMatchesScopeFunc in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
 func (c *Cost) matches(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values []string) bool {
 	switch c.kind {
 	case aPod:
@@ -58,15 +59,18 @@ func (c *Cost) matches(scope corev1.ResourceQuotaScope, operator corev1.ScopeSel
 		if len(c.attributesClasses) == 0 {
 			return selects(operator, values, "")
 		}
-		return slices.ContainsFunc(c.attributesClasses, func(class string) bool { return selects(operator, values, class) })
+		return slices.ContainsFunc(c.attributesClasses,
+			func(class string) bool { return selects(operator, values, class) })
 	}
 	return false
 }
 
-// selects evaluates a scope selector's operator for an object's class, "" where it has none. As with label selectors,
-// NotIn is true of objects without one. An unknown operator, which the API refuses, is true of nothing.
+// selects evaluates a scope selector's operator for an object's class, "" where it has none. As
+// with label selectors, NotIn is true of objects without one. An unknown operator, which the API
+// refuses, is true of nothing.
 //
-// Source: ScopedResourceSelectorRequirementsAsSelector in k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go.
+// Source: ScopedResourceSelectorRequirementsAsSelector in
+// k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go.
 func selects(operator corev1.ScopeSelectorOperator, values []string, class string) bool {
 	switch operator {
 	case corev1.ScopeSelectorOpExists:

@@ -24,7 +24,8 @@ const (
 	doesNotExist = corev1.ScopeSelectorOpDoesNotExist
 )
 
-// Source: TestPodEvaluatorMatchingScopes in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go.
+// Source: TestPodEvaluatorMatchingScopes in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go.
 func TestPodScopes(t *testing.T) {
 	own := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{}}
 	list1 := corev1.PodAffinityTerm{Namespaces: []string{"ns1"}}
@@ -32,7 +33,10 @@ func TestPodScopes(t *testing.T) {
 	weighted := func(term corev1.PodAffinityTerm) []corev1.WeightedPodAffinityTerm {
 		return []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: own}, {PodAffinityTerm: term}}
 	}
-	required := func(term corev1.PodAffinityTerm) []corev1.PodAffinityTerm { return []corev1.PodAffinityTerm{own, term} }
+	required := func(term corev1.PodAffinityTerm) []corev1.PodAffinityTerm {
+		return []corev1.PodAffinityTerm{own,
+			term}
+	}
 	affinity := func(a *corev1.PodAffinity, anti *corev1.PodAntiAffinity) podOption {
 		return func(pod *corev1.Pod) { pod.Spec.Affinity = &corev1.Affinity{PodAffinity: a, PodAntiAffinity: anti} }
 	}
@@ -43,36 +47,55 @@ func TestPodScopes(t *testing.T) {
 		pod  *corev1.Pod
 		want []corev1.ResourceQuotaScope
 	}{
-		"EmptyPod":              {newPod(), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
-		"PriorityClass":         {newPod(ofClass("class1")), []corev1.ResourceQuotaScope{notTerminating, bestEffort, priorityClass}},
-		"NotBestEffort":         {newPod(with(box("c", "cpu=1,memory=50M,example.com/dongle=1", "cpu=2"))), []corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
-		"limits":                {newPod(with(box("c", "", "memory=1Gi"))), []corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
-		"init container":        {newPod(withInit(box("c", "cpu=1", ""))), []corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
-		"no compute, no class":  {newPod(with(box("c", "cpu=0,ephemeral-storage=1Gi,example.com/x=1", ""))), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
-		"pod-level":             {newPod(podLevel("cpu=1", "")), []corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
-		"pod-level, none of it": {newPod(podLevel("", ""), with(box("c", "cpu=1", ""))), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
-		"class in status":       {newPod(qos(corev1.PodQOSBurstable)), []corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
-		"best effort in status": {newPod(qos(corev1.PodQOSBestEffort), with(box("c", "cpu=1", ""))), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
-		"Terminating":           {newPod(deadline(30)), []corev1.ResourceQuotaScope{terminating, bestEffort}},
-		"Terminating at once":   {newPod(deadline(0)), []corev1.ResourceQuotaScope{terminating, bestEffort}},
-		"negative deadline":     {newPod(deadline(-1)), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
-		"affinity within":       {newPod(affinity(&corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required(own)}, &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted(own)})), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+		"EmptyPod": {newPod(), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+		"PriorityClass": {newPod(ofClass("class1")),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort, priorityClass}},
+		"NotBestEffort": {newPod(with(box("c", "cpu=1,memory=50M,example.com/dongle=1", "cpu=2"))),
+			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
+		"limits": {newPod(with(box("c", "", "memory=1Gi"))),
+			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
+		"init container": {newPod(withInit(box("c", "cpu=1", ""))),
+			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
+		"no compute, no class": {newPod(with(box("c", "cpu=0,ephemeral-storage=1Gi,example.com/x=1", ""))),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+		"pod-level": {newPod(podLevel("cpu=1", "")),
+			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
+		"pod-level, none of it": {newPod(podLevel("", ""), with(box("c", "cpu=1", ""))),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+		"class in status": {newPod(qos(corev1.PodQOSBurstable)),
+			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
+		"best effort in status": {newPod(qos(corev1.PodQOSBestEffort), with(box("c", "cpu=1", ""))),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+		"Terminating":         {newPod(deadline(30)), []corev1.ResourceQuotaScope{terminating, bestEffort}},
+		"Terminating at once": {newPod(deadline(0)), []corev1.ResourceQuotaScope{terminating, bestEffort}},
+		"negative deadline":   {newPod(deadline(-1)), []corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+		"affinity within": {newPod(
+			affinity(&corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required(own)},
+				&corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted(own)})),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort}},
 		"CrossNamespaceRequiredAffinityWithSlice": {
-			newPod(affinity(&corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required(list1)}, nil)), []corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
+			newPod(affinity(&corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required(list1)}, nil)),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
 		},
 		"CrossNamespacePreferredAffinityWithSelector": {
-			newPod(affinity(&corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted(selector)}, nil)), []corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
+			newPod(affinity(&corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted(selector)},
+				nil)), []corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
 		},
 		"CrossNamespacePreferredAntiAffinity": {
-			newPod(affinity(nil, &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted(selector)})), []corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
+			newPod(affinity(nil,
+				&corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted(selector)})),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
 		},
 		"CrossNamespaceRequiredAntiAffinity": {
-			newPod(affinity(nil, &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required(list1)})), []corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
+			newPod(affinity(nil,
+				&corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required(list1)})),
+			[]corev1.ResourceQuotaScope{notTerminating, bestEffort, crossNamespace},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cost(t, pods, test.pod)
-			for _, scope := range []corev1.ResourceQuotaScope{terminating, notTerminating, bestEffort, notBestEffort, priorityClass, crossNamespace, attributes, "Other"} {
+			for _, scope := range []corev1.ResourceQuotaScope{terminating, notTerminating, bestEffort, notBestEffort,
+				priorityClass, crossNamespace, attributes, "Other"} {
 				want := slices.Contains(test.want, scope)
 				if got := c.in(newQuota("q", "", "", scoped(scope))) != nil; got != want {
 					t.Errorf("in scope %s: %t, want %t", scope, got, want)
@@ -85,7 +108,8 @@ func TestPodScopes(t *testing.T) {
 	}
 }
 
-// By the operators of label selectors, to which k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go makes them.
+// By the operators of label selectors, to which
+// k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go makes them.
 func TestSelectors(t *testing.T) {
 	long := strings.Repeat("long", 20)
 	for _, test := range []struct {
@@ -96,19 +120,23 @@ func TestSelectors(t *testing.T) {
 	}{
 		{"a", exists, nil, true}, {"", exists, nil, false},
 		{"a", doesNotExist, nil, false}, {"", doesNotExist, nil, true},
-		{"a", in, []string{"b", "a"}, true}, {"c", in, []string{"b", "a"}, false}, {"", in, []string{"a"}, false}, {"", in, []string{""}, false},
-		{"a", notIn, []string{"b", "a"}, false}, {"c", notIn, []string{"b", "a"}, true}, {"", notIn, []string{"a"}, true},
+		{"a", in, []string{"b", "a"}, true}, {"c", in, []string{"b", "a"}, false}, {"", in, []string{"a"}, false},
+		{"", in, []string{""}, false},
+		{"a", notIn, []string{"b", "a"}, false}, {"c", notIn, []string{"b", "a"}, true},
+		{"", notIn, []string{"a"}, true},
 		{"a", "", nil, false}, {"a", "Like", []string{"a"}, false},
 		// Upstream fails pods of any class here, as the name is too long for a label's value.
 		{long, in, []string{long}, true},
 	} {
 		pod := cost(t, pods, newPod(ofClass(test.class)))
-		if got := pod.in(newQuota("q", "", "", selecting(priorityClass, test.operator, test.values...))) != nil; got != test.want {
+		if got := pod.in(newQuota("q", "", "",
+			selecting(priorityClass, test.operator, test.values...))) != nil; got != test.want {
 			t.Errorf("pod of class %q %s %q: %t, want %t", test.class, test.operator, test.values, got, test.want)
 		}
 		pvc := newPVC("", "")
 		pvc.Spec.VolumeAttributesClassName = &test.class
-		if got := cost(t, persistentVolumeClaims, pvc).in(newQuota("q", "", "", selecting(attributes, test.operator, test.values...))) != nil; got != test.want {
+		if got := cost(t, persistentVolumeClaims, pvc).in(newQuota("q", "", "",
+			selecting(attributes, test.operator, test.values...))) != nil; got != test.want {
 			t.Errorf("claim of class %q %s %q: %t, want %t", test.class, test.operator, test.values, got, test.want)
 		}
 	}
@@ -148,7 +176,8 @@ func TestVolumeClaimScopes(t *testing.T) {
 			t.Errorf("%s %q: %t, want %t", test.operator, test.values, got, test.want)
 		}
 	}
-	for _, scope := range []corev1.ResourceQuotaScope{terminating, notTerminating, bestEffort, notBestEffort, priorityClass, crossNamespace} {
+	for _, scope := range []corev1.ResourceQuotaScope{terminating, notTerminating, bestEffort, notBestEffort,
+		priorityClass, crossNamespace} {
 		if cost(t, persistentVolumeClaims, changing).in(newQuota("q", "", "", scoped(scope))) != nil {
 			t.Errorf("a claim is in scope %s", scope)
 		}
@@ -162,19 +191,26 @@ func TestAllScopes(t *testing.T) {
 		q    *corev1.ResourceQuota
 		want bool
 	}{
-		"no scope":       {newQuota("q", "", ""), true},
-		"empty selector": {newQuota("q", "", "", func(q *corev1.ResourceQuota) { q.Spec.ScopeSelector = &corev1.ScopeSelector{} }), true},
-		"all":            {newQuota("q", "", "", scoped(bestEffort, terminating), selecting(priorityClass, in, "high")), true},
-		"not the first":  {newQuota("q", "", "", scoped(notBestEffort, terminating), selecting(priorityClass, in, "high")), false},
-		"not the last":   {newQuota("q", "", "", scoped(bestEffort, terminating), selecting(priorityClass, in, "low")), false},
-		"not the second": {newQuota("q", "", "", selecting(priorityClass, exists), selecting(priorityClass, notIn, "high")), false},
+		"no scope": {newQuota("q", "", ""), true},
+		"empty selector": {newQuota("q", "", "",
+			func(q *corev1.ResourceQuota) { q.Spec.ScopeSelector = &corev1.ScopeSelector{} }), true},
+		"all": {newQuota("q", "", "", scoped(bestEffort, terminating), selecting(priorityClass, in, "high")),
+			true},
+		"not the first": {newQuota("q", "", "", scoped(notBestEffort, terminating),
+			selecting(priorityClass, in, "high")), false},
+		"not the last": {newQuota("q", "", "", scoped(bestEffort, terminating), selecting(priorityClass, in, "low")),
+			false},
+		"not the second": {newQuota("q", "", "", selecting(priorityClass, exists),
+			selecting(priorityClass, notIn, "high")), false},
 	} {
 		if got := pod.in(test.q) != nil; got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
-	for _, c := range []*Cost{cost(t, configMaps, marker("c")), cost(t, services, newService(corev1.ServiceTypeClusterIP, nil))} {
-		if c.in(newQuota("q", "", "")) == nil || c.in(newQuota("q", "", "", scoped(notTerminating))) != nil || c.in(newQuota("q", "", "", selecting(attributes, doesNotExist))) != nil {
+	for _, c := range []*Cost{cost(t, configMaps, marker("c")),
+		cost(t, services, newService(corev1.ServiceTypeClusterIP, nil))} {
+		if c.in(newQuota("q", "", "")) == nil || c.in(newQuota("q", "", "", scoped(notTerminating))) != nil ||
+			c.in(newQuota("q", "", "", selecting(attributes, doesNotExist))) != nil {
 			t.Error("an object without scopes is in one, or not in none")
 		}
 	}

@@ -24,8 +24,8 @@ const (
 	limitsMemory
 )
 
-// demanded are the names by which a quota demands a statement of every container, sorted. That it does so for
-// these is history, and it is for no other.
+// demanded are the names by which a quota demands a statement of every container, sorted. That it
+// does so for these is history, and it is for no other.
 //
 // Source: validationSet in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
 var demanded = [...]struct {
@@ -40,7 +40,8 @@ var demanded = [...]struct {
 	{corev1.ResourceRequestsMemory, requestsMemory},
 }
 
-// unstatedBy lists the containers that leave something out. A pod that states its resources as a whole has none.
+// unstatedBy lists the containers that leave something out. A pod that states its resources as a
+// whole has none.
 //
 // Source: Constraints in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
 func unstatedBy(pod *corev1.Pod) []unstated {
@@ -78,8 +79,8 @@ func leftOut(r *corev1.ResourceRequirements) statements {
 	return out
 }
 
-// missing says which of a quota's demands the object doesn't meet: "must specify cpu for: c1; memory for: c1,c2".
-// It is "" if it meets all.
+// missing says which of a quota's demands the object doesn't meet: "must specify cpu for: c1;
+// memory for: c1,c2". It is "" if it meets all.
 func (c *Cost) missing(hard corev1.ResourceList) string {
 	if len(c.unstated) == 0 {
 		return ""

@@ -15,14 +15,16 @@ import (
 // hidesObjects is the plugin whose objects the API server hides until they are initialized.
 const hidesObjects = "Initializers"
 
-// pluginAPIs are the resources that a plugin works with and that --runtime-config can switch off. Of kinds that Kubernetes removed, whoever enables
-// the plugin needs no --runtime-config.
+// pluginAPIs are the resources that a plugin works with and that --runtime-config can switch off.
+// Of kinds that Kubernetes removed, whoever enables the plugin needs no --runtime-config.
 var pluginAPIs = map[string]schema.GroupVersionResource{
-	hidesObjects:                  admissionregistrationv1alpha1.InitializerConfigurations,
-	"PodPreset":                   settingsv1alpha1.PodPresets,
-	"PodSecurityPolicy":           policyv1beta1.PodSecurityPolicies,
-	"MutatingAdmissionWebhook":    admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
-	"ValidatingAdmissionWebhook":  admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"),
+	hidesObjects:        admissionregistrationv1alpha1.InitializerConfigurations,
+	"PodPreset":         settingsv1alpha1.PodPresets,
+	"PodSecurityPolicy": policyv1beta1.PodSecurityPolicies,
+	"MutatingAdmissionWebhook": admissionregistrationv1.SchemeGroupVersion.WithResource(
+		"mutatingwebhookconfigurations"),
+	"ValidatingAdmissionWebhook": admissionregistrationv1.SchemeGroupVersion.WithResource(
+		"validatingwebhookconfigurations"),
 	"DefaultIngressClass":         networkingv1.SchemeGroupVersion.WithResource("ingressclasses"),
 	"DefaultStorageClass":         storagev1.SchemeGroupVersion.WithResource("storageclasses"),
 	"PersistentVolumeClaimResize": storagev1.SchemeGroupVersion.WithResource("storageclasses"),

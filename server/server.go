@@ -1,5 +1,6 @@
-// Package server is Gatehouse as a whole: the API server with a chain of plugins around its writes, and
-// the controllers. The command, the tests' servers and a program with plugins of its own all start it here.
+// Package server is Gatehouse as a whole: the API server with a chain of plugins around its writes,
+// and the controllers. The command, the tests' servers and a program with plugins of its own all
+// start it here.
 package server
 
 import (
@@ -28,7 +29,8 @@ type Config struct {
 	Controllers controllers.Options
 }
 
-// NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all controllers.
+// NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all
+// controllers.
 func NewConfig(plugins []chain.Descriptor) *Config {
 	return &Config{
 		API:         apiserver.NewOptions(),
@@ -43,12 +45,14 @@ type Server struct {
 	config *Config
 }
 
-// New builds a server. Everything that is wrong with the configuration is its error; see apiserver.New.
+// New builds a server. Everything that is wrong with the configuration is its error; see
+// apiserver.New.
 func New(ctx context.Context, c *Config) (*Server, error) {
 	if err := c.Controllers.Validate(); err != nil {
 		return nil, err
 	}
-	// Servers that share an etcd share its objects, so only one of them may run controllers over them at a time.
+	// Servers that share an etcd share its objects, so only one of them may run controllers over
+	// them at a time.
 	c.Controllers.LeaderElect = !c.API.Embedded()
 	if err := c.requireAPIs(); err != nil {
 		return nil, err
@@ -60,8 +64,8 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	return &Server{Server: api, config: c}, nil
 }
 
-// SelectPlugins returns the plugins that will run, in order, or what is wrong with the admission options and
-// their configuration file. It builds nothing.
+// SelectPlugins returns the plugins that will run, in order, or what is wrong with the admission
+// options and their configuration file. It builds nothing.
 func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
 	selected, _, err := c.selectPlugins()
 	return selected, err
@@ -87,7 +91,8 @@ func (c *Config) buildChain(env *chain.Env) (admission.Interface, error) {
 	return chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, c.Observers...)...)
 }
 
-// Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does, since they are its clients.
+// Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,
+// since they are its clients.
 func (s *Server) Run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -100,7 +105,8 @@ func (s *Server) Run(ctx context.Context) error {
 		select {
 		case <-s.Ready():
 			err := controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)
-			// The API server serves without controllers, too, and waits for the lease like one that has just come.
+			// The API server serves without controllers, too, and waits for the lease like one that
+			// has just come.
 			for errors.Is(err, controllers.ErrLeaseLost) && controlling.Err() == nil {
 				klog.ErrorS(err, "Controllers run again when the lease is free")
 				err = controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)

@@ -17,10 +17,11 @@ import (
 // A server that can't be built after its plugins leaves nothing of theirs running.
 func TestPluginsEndWithAServerThatDoesNotStart(t *testing.T) {
 	var done <-chan struct{}
-	built := chain.Descriptor{Name: "Built", Phases: chain.Validating, Default: true, New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
-		done = env.Done
-		return passing{admission.NewHandler(admission.Create)}, nil
-	}}
+	built := chain.Descriptor{Name: "Built", Phases: chain.Validating, Default: true,
+		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+			done = env.Done
+			return passing{admission.NewHandler(admission.Create)}, nil
+		}}
 	err := servertest.StartError(t, func(c *server.Config) {
 		c.Plugins = []chain.Descriptor{built}
 		if err := os.Mkdir(c.API.AdminKubeconfig(), 0o700); err != nil {
@@ -44,7 +45,8 @@ func (passing) Validate(context.Context, admission.Attributes, admission.ObjectI
 	return nil
 }
 
-// A server whose plugins would wait forever for what --runtime-config has switched off doesn't start. Without the plugins it does.
+// A server whose plugins would wait forever for what --runtime-config has switched off doesn't
+// start. Without the plugins it does.
 func TestPluginsWithoutTheirResources(t *testing.T) {
 	for name, test := range map[string]struct {
 		off, want string
@@ -52,13 +54,16 @@ func TestPluginsWithoutTheirResources(t *testing.T) {
 	}{
 		"webhooks": {
 			"admissionregistration.k8s.io/v1=false",
-			"--runtime-config: [mutatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: MutatingAdmissionWebhook, " +
-				"validatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: ValidatingAdmissionWebhook]",
+			"--runtime-config: [mutatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, " +
+				"but an admission plugin that is enabled needs them: MutatingAdmissionWebhook, " +
+				"validatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, but an " +
+				"admission plugin that is enabled needs them: ValidatingAdmissionWebhook]",
 			[]string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"},
 		},
 		"classes of storage": {
 			"storage.k8s.io/v1/storageclasses=false",
-			"--runtime-config: storageclasses of storage.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: DefaultStorageClass, PersistentVolumeClaimResize",
+			"--runtime-config: storageclasses of storage.k8s.io/v1 are switched off, but an admission plugin that " +
+				"is enabled needs them: DefaultStorageClass, PersistentVolumeClaimResize",
 			[]string{"DefaultStorageClass", "PersistentVolumeClaimResize"},
 		},
 	} {

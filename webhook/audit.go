@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What the phases write into a request's audit event besides what webhooks say. The rest of a key is the round (1 in the re-run of
-// the mutating phase) and an index: a mutating webhook's position among all that are configured, a validating
-// one's among those that were called.
+// What the phases write into a request's audit event besides what webhooks say. The rest of a key
+// is the round (1 in the re-run of the mutating phase) and an index: a mutating webhook's position
+// among all that are configured, a validating one's among those that were called.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
 const (
@@ -52,27 +52,30 @@ func annotateMutation(ctx context.Context, a admission.Attributes, round, index 
 	annotate(err, h, key)
 }
 
-// annotatePatch keeps the patch where the policy keeps the request's body, of which it shows a part.
+// annotatePatch keeps the patch where the policy keeps the request's body, of which it shows a
+// part.
 func annotatePatch(ctx context.Context, a admission.Attributes, round, index int, h *hook, patch jsonpatch.Patch) {
 	if !kept(ctx, auditinternal.LevelRequest) {
 		return
 	}
 	key := fmt.Sprintf(patchAnnotation, round, index)
-	value, err := json.Marshal(mutation{Configuration: h.configuration, Webhook: h.name, Patch: patch, PatchType: admissionv1.PatchTypeJSONPatch})
+	value, err := json.Marshal(mutation{Configuration: h.configuration, Webhook: h.name, Patch: patch,
+		PatchType: admissionv1.PatchTypeJSONPatch})
 	if err == nil {
 		err = a.AddAnnotationWithLevel(key, string(value), auditinternal.LevelRequest)
 	}
 	annotate(err, h, key)
 }
 
-// kept tells whether the request's audit event keeps annotations of a level. What every call would say isn't written for nobody: it takes longer
-// than to apply a short patch.
+// kept tells whether the request's audit event keeps annotations of a level. What every call would
+// say isn't written for nobody: it takes longer than to apply a short patch.
 func kept(ctx context.Context, level auditinternal.Level) bool {
 	event := audit.AuditContextFrom(ctx)
 	return event.Enabled() && event.GetEventLevel().GreaterOrEqual(level)
 }
 
-// annotate logs that an annotation could not be set: its key, but not its value, which may be confidential.
+// annotate logs that an annotation could not be set: its key, but not its value, which may be
+// confidential.
 func annotate(err error, h *hook, key string) {
 	if err != nil {
 		klog.Warningf("Failed to set admission audit annotation %s for webhook %s: %v", key, h.name, err)

@@ -29,8 +29,9 @@ func benchPod() *corev1.Pod {
 	pod := newPod()
 	for i := range 3 {
 		c := corev1.Container{
-			Name: fmt.Sprintf("container-%d", i), Image: "registry.example.com/team/application:v1.2.3", ImagePullPolicy: corev1.PullIfNotPresent,
-			Command: []string{"/bin/application", "--verbose", "--config=/etc/config.yaml"},
+			Name: fmt.Sprintf("container-%d", i), Image: "registry.example.com/team/application:v1.2.3",
+			ImagePullPolicy: corev1.PullIfNotPresent,
+			Command:         []string{"/bin/application", "--verbose", "--config=/etc/config.yaml"},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")},
 				Limits:   corev1.ResourceList{"memory": resource.MustParse("256Mi")},
@@ -38,7 +39,8 @@ func benchPod() *corev1.Pod {
 			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}
 		for n := range 8 {
-			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", n), Value: "some value of ordinary length"})
+			c.Env = append(c.Env,
+				corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", n), Value: "some value of ordinary length"})
 		}
 		pod.Spec.Containers = append(pod.Spec.Containers, c)
 	}
@@ -83,7 +85,8 @@ func BenchmarkNoMatch(b *testing.B) {
 func BenchmarkExcludedByCondition(b *testing.B) {
 	var webhooks []admissionregistrationv1.MutatingWebhook
 	for i := range 100 {
-		webhooks = append(webhooks, aWebhook(fmt.Sprint(i), nobody(), when(fmt.Sprintf(`object.metadata.name == "other-%d"`, i))))
+		webhooks = append(webhooks,
+			aWebhook(fmt.Sprint(i), nobody(), when(fmt.Sprintf(`object.metadata.name == "other-%d"`, i))))
 	}
 	p := newPlugins(b, nil, validatingConfiguration("c", webhooks...))
 	pod, ctx := benchPod(), b.Context()
@@ -95,18 +98,21 @@ func BenchmarkExcludedByCondition(b *testing.B) {
 	}
 }
 
-// One mutating and three validating webhooks over TLS, and what they must not be 1.3 times as slow as: four bare posts of the same bytes
-// to the same backend, three of them at once. Both in turn, so that whatever else the machine does concerns both alike;
-// the medians are compared.
+// One mutating and three validating webhooks over TLS, and what they must not be 1.3 times as slow
+// as: four bare posts of the same bytes to the same backend, three of them at once. Both in turn,
+// so that whatever else the machine does concerns both alike; the medians are compared.
 //
-// A patch costs what it sets, wherever in the object that is; one that can't be applied directly, such as one with a test, the way of the whole through JSON.
+// A patch costs what it sets, wherever in the object that is; one that can't be applied directly,
+// such as one with a test, the way of the whole through JSON.
 func BenchmarkFourWebhooks(b *testing.B) {
 	b.Run("allowing", func(b *testing.B) { benchFourWebhooks(b, webhooktest.Allow()) })
 	b.Run("labelling", func(b *testing.B) {
 		benchFourWebhooks(b, webhooktest.Patch(`[{"op":"replace","path":"/metadata/labels/app","value":"api"}]`))
 	})
 	b.Run("changing the spec", func(b *testing.B) {
-		benchFourWebhooks(b, webhooktest.Patch(`[{"op":"replace","path":"/spec/containers/0/image","value":"registry.example.com/team/application@sha256:1"}]`))
+		benchFourWebhooks(b,
+			webhooktest.Patch(`[{"op":"replace","path":"/spec/containers/0/image",`+
+				`"value":"registry.example.com/team/application@sha256:1"}]`))
 	})
 }
 
@@ -115,12 +121,14 @@ func benchFourWebhooks(b *testing.B, mutating http.Handler) {
 	backend := webhooktest.New(b, webhooktest.Allow())
 	patching := webhooktest.New(b, mutating, webhooktest.WithAuthority(backend.Authority))
 	p := newPlugins(b, nil, mutatingConfiguration("c", aWebhook("0", patching.ClientConfig("/"))),
-		validatingConfiguration("c", aWebhook("1", backend.ClientConfig("/")), aWebhook("2", backend.ClientConfig("/")), aWebhook("3", backend.ClientConfig("/"))))
+		validatingConfiguration("c", aWebhook("1", backend.ClientConfig("/")), aWebhook("2", backend.ClientConfig("/")),
+			aWebhook("3", backend.ClientConfig("/"))))
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Minute)
 	defer cancel()
 	pod := benchPod()
 	webhooks := func() {
-		pod.Labels["app"], pod.Spec.Containers[0].Image = "web", "i" // as before the webhook's patch
+		// as before the webhook's patch
+		pod.Labels["app"], pod.Spec.Containers[0].Image = "web", "i"
 		if err := p.Mutating.Admit(ctx, newAttributes(create, pod, nil), interfaces); err != nil {
 			b.Fatal(err)
 		}
@@ -131,8 +139,10 @@ func benchFourWebhooks(b *testing.B, mutating http.Handler) {
 
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(backend.Authority.PEM())
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
-	r := &request{Attributes: newAttributes(create, benchPod(), nil), interfaces: interfaces, engine: p.Validating.engine}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
+		ForceAttemptHTTP2: true}}
+	r := &request{Attributes: newAttributes(create, benchPod(), nil), interfaces: interfaces,
+		engine: p.Validating.engine}
 	encoded, err := r.version(&candidate{hook: &hook{}, resource: gvr("", "v1", "pods")}).getReview()
 	if err != nil {
 		b.Fatal(err)
@@ -177,12 +187,14 @@ func benchFourWebhooks(b *testing.B, mutating http.Handler) {
 	b.ReportMetric(float64(median)/float64(bareMedian), "ratio")
 }
 
-// A configuration of 1,000 webhooks with different rules, URLs and conditions is compiled, and compiled again after one of them changed.
+// A configuration of 1,000 webhooks with different rules, URLs and conditions is compiled, and
+// compiled again after one of them changed.
 func BenchmarkThousandWebhooks(b *testing.B) {
 	var webhooks []admissionregistrationv1.MutatingWebhook
 	for i := range 1000 {
 		url := fmt.Sprintf("https://webhook-%d.example.com/", i)
-		webhooks = append(webhooks, aWebhook(fmt.Sprint(i), admissionregistrationv1.WebhookClientConfig{URL: &url}, when(fmt.Sprintf(`object.metadata.name == "p%d"`, i)),
+		webhooks = append(webhooks, aWebhook(fmt.Sprint(i), admissionregistrationv1.WebhookClientConfig{URL: &url},
+			when(fmt.Sprintf(`object.metadata.name == "p%d"`, i)),
 			objectSelector(map[string]string{"app": fmt.Sprint(i)})))
 	}
 	all := mutatingConfiguration("c", webhooks...)

@@ -21,13 +21,16 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// ask sends a webhook the request and returns what it answers. An error of type *webhookutil.ErrCallingWebhook is for the webhook's
-// failurePolicy, any other refuses the request. Several webhooks may be asked concurrently.
-func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a admission.Attributes) (_ *review.Response, err error) {
+// ask sends a webhook the request and returns what it answers. An error of type
+// *webhookutil.ErrCallingWebhook is for the webhook's failurePolicy, any other refuses the request.
+// Several webhooks may be asked concurrently.
+func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a admission.Attributes) (_ *review.Response,
+	err error) {
 	defer func() {
 		// Validating webhooks are asked in goroutines, where a panic would end the process.
 		if cause := recover(); cause != nil {
-			klog.ErrorS(nil, "Calling a webhook panicked", "webhook", h.name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			klog.ErrorS(nil, "Calling a webhook panicked", "webhook", h.name, "panic", fmt.Sprint(cause), "stack",
+				string(debug.Stack()))
 			err = callError(h, apierrors.NewInternalError(errors.New("panic")), errors.New("calling it panicked"))
 		}
 	}()
@@ -36,7 +39,8 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	}
 	if h.reviewVersion == "" {
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),
-			errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"))
+			errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions "+
+				"(v1, v1beta1)"))
 	}
 	client, err := h.getClient()
 	if err != nil {
@@ -49,7 +53,8 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	var answer []byte
 	e.track(ctx, func() { answer, err = client.Post(ctx, body, h.timeout) })
 	if err != nil {
-		status, ok := err.(*apierrors.StatusError) // a wrapped one is a cause, and nothing that the webhook answered
+		// a wrapped one is a cause, and nothing that the webhook answered
+		status, ok := err.(*apierrors.StatusError)
 		if !ok {
 			status = apierrors.NewServiceUnavailable("error calling webhook")
 		}
@@ -66,7 +71,8 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 // span begins the part of the request's trace that a call is.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
-func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid types.UID) (context.Context, *tracing.Span) {
+func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid types.UID) (context.Context,
+	*tracing.Span) {
 	name := "Call validating webhook"
 	if e.mutating {
 		name = "Call mutating webhook"
@@ -95,9 +101,10 @@ func pass(ctx context.Context, h *hook, a admission.Attributes, response *review
 	}
 }
 
-// observe feeds the metrics with one call, and returns what its error means: nil where there is none or it is to be
-// ignored, otherwise the refusal. failedOpen says that it is ignored.
-func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, start time.Time, err error) (refusal error, failedOpen bool) {
+// observe feeds the metrics with one call, and returns what its error means: nil where there is
+// none or it is to be ignored, otherwise the refusal. failedOpen says that it is ignored.
+func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, start time.Time,
+	err error) (refusal error, failedOpen bool) {
 	m, elapsed, operation := admissionmetrics.Metrics, time.Since(start), string(a.GetOperation())
 	var failure *webhookutil.ErrCallingWebhook
 	var denial *webhookutil.ErrWebhookRejection
@@ -120,7 +127,8 @@ func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, s
 			m.ObserveWebhookFailOpen(ctx, h.name, e.phase)
 			return nil, true
 		case !canceled:
-			m.ObserveWebhookRejection(ctx, h.name, e.phase, operation, admissionmetrics.WebhookRejectionCallingWebhookError, code)
+			m.ObserveWebhookRejection(ctx, h.name, e.phase, operation,
+				admissionmetrics.WebhookRejectionCallingWebhookError, code)
 		}
 		klog.Warningf("Failed calling webhook, failing closed %v: %v", h.name, failure)
 		return apierrors.NewInternalError(failure), false
@@ -132,7 +140,8 @@ func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, s
 		return denial.Status, false
 
 	default:
-		m.ObserveWebhookRejection(ctx, h.name, e.phase, operation, admissionmetrics.WebhookRejectionAPIServerInternalError, 0)
+		m.ObserveWebhookRejection(ctx, h.name, e.phase, operation,
+			admissionmetrics.WebhookRejectionAPIServerInternalError, 0)
 		m.ObserveWebhook(ctx, h.name, elapsed, true, a, e.phase, 0)
 		return err, false
 	}

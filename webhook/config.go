@@ -13,23 +13,27 @@ import (
 
 // Config is the configuration of either plugin.
 type Config struct {
-	// KubeConfigFile is the absolute path of a kubeconfig with the credentials for webhooks, by their host. Empty: none are
-	// called with credentials.
+	// KubeConfigFile is the absolute path of a kubeconfig with the credentials for webhooks, by
+	// their host. Empty: none are called with credentials.
 	KubeConfigFile string
-	// StaticManifestsDir is the absolute path of a directory with configurations that are in force besides those in the API. Empty: none are.
+	// StaticManifestsDir is the absolute path of a directory with configurations that are in force
+	// besides those in the API. Empty: none are.
 	StaticManifestsDir string
 }
 
-// configKinds are the kinds and versions of the plugins' configuration. They don't differ in their fields.
+// configKinds are the kinds and versions of the plugins' configuration. They don't differ in their
+// fields.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second one is that of older releases.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second
+// one is that of older releases.
 var configKinds = []configfile.Meta{
 	{APIVersion: "apiserver.config.k8s.io/v1", Kind: "WebhookAdmissionConfiguration"},
 	{APIVersion: "apiserver.config.k8s.io/v1alpha1", Kind: "WebhookAdmission"},
 }
 
-// LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1, or a
-// WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil is an empty one. Reading is strict.
+// LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of
+// apiserver.config.k8s.io/v1, or a WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil is an
+// empty one. Reading is strict.
 func LoadConfig(config io.Reader) (Config, error) {
 	if config == nil {
 		return Config{}, nil

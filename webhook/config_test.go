@@ -20,19 +20,27 @@ func TestLoadConfig(t *testing.T) {
 		want   Config
 		err    string
 	}{
-		"empty":              {v1, Config{}, ""},
-		"all":                {v1 + "kubeConfigFile: /a\nstaticManifestsDir: /b\n", Config{"/a", "/b"}, ""},
-		"JSON":               {`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"WebhookAdmissionConfiguration","kubeConfigFile":"/a"}`, Config{"/a", ""}, ""},
-		"v1alpha1":           {"apiVersion: apiserver.config.k8s.io/v1alpha1\nkind: WebhookAdmission\nkubeConfigFile: /a\n", Config{"/a", ""}, ""},
-		"nothing":            {"", Config{}, `apiVersion "", kind ""` + must},
-		"another kind":       {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", Config{}, `apiVersion "apiserver.config.k8s.io/v1", kind "AdmissionConfiguration"` + must},
-		"another version":    {"apiVersion: apiserver.config.k8s.io/v2\nkind: WebhookAdmissionConfiguration\n", Config{}, `apiVersion "apiserver.config.k8s.io/v2", kind "WebhookAdmissionConfiguration"` + must},
-		"no YAML":            {"\t", Config{}, "yaml: found character that cannot start any token"},
-		"an unknown field":   {v1 + "kubeconfigFile: /a\n", Config{}, `unknown field "kubeconfigFile"`},
-		"a field twice":      {v1 + "kubeConfigFile: /a\nkubeConfigFile: /b\n", Config{}, `yaml: unmarshal errors:` + "\n" + `  line 4: key "kubeConfigFile" already set in map`},
-		"two documents":      {v1 + "---\n" + v1 + "kubeConfigFile: /a\n", Config{}, `more than one YAML document: must be one`},
-		"of another type":    {v1 + "kubeConfigFile: [/a]\n", Config{}, `kubeConfigFile: is of type array, must be a string`},
-		"no absolute path":   {v1 + "kubeConfigFile: a\n", Config{}, `kubeConfigFile: Invalid value: "a": must be an absolute file path`},
+		"empty": {v1, Config{}, ""},
+		"all":   {v1 + "kubeConfigFile: /a\nstaticManifestsDir: /b\n", Config{"/a", "/b"}, ""},
+		"JSON": {`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"WebhookAdmissionConfiguration",` +
+			`"kubeConfigFile":"/a"}`, Config{"/a", ""}, ""},
+		"v1alpha1": {"apiVersion: apiserver.config.k8s.io/v1alpha1\nkind: " +
+			"WebhookAdmission\nkubeConfigFile: /a\n", Config{"/a", ""}, ""},
+		"nothing": {"", Config{}, `apiVersion "", kind ""` + must},
+		"another kind": {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", Config{},
+			`apiVersion "apiserver.config.k8s.io/v1", kind "AdmissionConfiguration"` + must},
+		"another version": {"apiVersion: apiserver.config.k8s.io/v2\nkind: WebhookAdmissionConfiguration\n",
+			Config{}, `apiVersion "apiserver.config.k8s.io/v2", kind "WebhookAdmissionConfiguration"` + must},
+		"no YAML":          {"\t", Config{}, "yaml: found character that cannot start any token"},
+		"an unknown field": {v1 + "kubeconfigFile: /a\n", Config{}, `unknown field "kubeconfigFile"`},
+		"a field twice": {v1 + "kubeConfigFile: /a\nkubeConfigFile: /b\n", Config{}, `yaml: unmarshal errors:` +
+			"\n" + `  line 4: key "kubeConfigFile" already set in map`},
+		"two documents": {v1 + "---\n" + v1 + "kubeConfigFile: /a\n", Config{},
+			`more than one YAML document: must be one`},
+		"of another type": {v1 + "kubeConfigFile: [/a]\n", Config{},
+			`kubeConfigFile: is of type array, must be a string`},
+		"no absolute path": {v1 + "kubeConfigFile: a\n", Config{},
+			`kubeConfigFile: Invalid value: "a": must be an absolute file path`},
 		"something, no text": {"[]", Config{}, `apiVersion "", kind ""` + must},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +74,8 @@ func TestConfigurationIsCheckedAtTheStart(t *testing.T) {
 		if _, err := NewMutating(strings.NewReader(config), env); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("mutating, %s: the error is %v", field, err)
 		}
-		if _, err := NewValidating(strings.NewReader(config), env); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := NewValidating(strings.NewReader(config), env); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("validating, %s: the error is %v", field, err)
 		}
 	}
@@ -77,7 +86,8 @@ func FuzzLoadConfig(f *testing.F) {
 	f.Add(`{"apiVersion":"apiserver.config.k8s.io/v1alpha1","kind":"WebhookAdmission","staticManifestsDir":1}`)
 	f.Add("a: &a [*a]")
 	f.Fuzz(func(t *testing.T, config string) {
-		if got, err := LoadConfig(strings.NewReader(config)); err != nil && got != (Config{}) || got.KubeConfigFile != "" && !filepath.IsAbs(got.KubeConfigFile) {
+		if got, err := LoadConfig(strings.NewReader(config)); err != nil && got != (Config{}) ||
+			got.KubeConfigFile != "" && !filepath.IsAbs(got.KubeConfigFile) {
 			t.Errorf("the configuration is %+v (%v)", got, err)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// withKind is an object that says of itself what it is, as those that were decoded do and others may not. It shares its
-// content with object.
+// withKind is an object that says of itself what it is, as those that were decoded do and others
+// may not. It shares its content with object.
 func withKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Object {
 	if !object.GetObjectKind().GroupVersionKind().Empty() {
 		return object
@@ -26,9 +26,11 @@ func withKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Objec
 	return object
 }
 
-// convert returns an object in another version. It may share memory with the original. Custom resources know the way
-// from one version to the other; other objects take it through the form in which the server holds them.
-func convert(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+// convert returns an object in another version. It may share memory with the original. Custom
+// resources know the way from one version to the other; other objects take it through the form in
+// which the server holds them.
+func convert(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
 	if object.GetObjectKind().GroupVersionKind() == kind {
 		return object, nil
 	}
@@ -44,7 +46,8 @@ func convert(object runtime.Object, kind schema.GroupVersionKind, o admission.Ob
 	if err != nil {
 		return nil, err
 	}
-	internal, err := convertTo(object, schema.GroupVersionKind{Group: kinds[0].Group, Version: runtime.APIVersionInternal, Kind: kinds[0].Kind}, o)
+	internal, err := convertTo(object,
+		schema.GroupVersionKind{Group: kinds[0].Group, Version: runtime.APIVersionInternal, Kind: kinds[0].Kind}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +59,8 @@ func convert(object runtime.Object, kind schema.GroupVersionKind, o admission.Ob
 	return converted, nil
 }
 
-func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
 	converted, err := o.GetObjectCreater().New(kind)
 	if err != nil {
 		return nil, err
@@ -64,7 +68,8 @@ func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.
 	return converted, o.GetObjectConvertor().Convert(object, converted, nil)
 }
 
-// replace makes object, which somebody holds on to, what replacement is: an object of the same type, which is used up.
+// replace makes object, which somebody holds on to, what replacement is: an object of the same
+// type, which is used up.
 func replace(object, replacement runtime.Object) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		u.SetUnstructuredContent(replacement.(*unstructured.Unstructured).UnstructuredContent())

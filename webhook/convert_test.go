@@ -101,37 +101,45 @@ func widgetInterfaces(t testing.TB) admission.ObjectInterfaces {
 	mapper.RegisterKindFor(gvr("example.com", "v1", "widgets"), "", widgetKind("v1"))
 	mapper.RegisterKindFor(gvr("example.com", "v2", "widgets"), "", widgetKind("v2"))
 	return &admission.RuntimeObjectInterfaces{
-		ObjectCreater: scheme, ObjectTyper: scheme, ObjectDefaulter: scheme, ObjectConvertor: scheme, EquivalentResourceMapper: mapper,
+		ObjectCreater: scheme, ObjectTyper: scheme, ObjectDefaulter: scheme, ObjectConvertor: scheme,
+		EquivalentResourceMapper: mapper,
 	}
 }
 
-// A webhook that asks for v2 is asked about v2 (its conditions see the resource of the request, as upstream's do), its patch is applied to v2, and the server's object stays what the request was about.
+// A webhook that asks for v2 is asked about v2 (its conditions see the resource of the request, as
+// upstream's do), its patch is applied to v2, and the server's object stays what the request was
+// about.
 func TestConvertedRequest(t *testing.T) {
 	b := newAnswering(t, func(*admissionRequest) *admissionResponse {
 		return patchResponse(`[{"op":"replace","path":"/length","value":"12mm"},{"op":"remove","path":"/color"}]`)
 	})
 	after := newAnswering(t, allowed)
-	conditional := when(`object.length == "12mm" && object.color == "gray" && oldObject.length == "5mm" && request.kind.version == "v2" && request.requestKind.version == "v1" && request.resource.version == "v1"`)
+	conditional := when(`object.length == "12mm" && object.color == "gray" && oldObject.length == "5mm" && ` +
+		`request.kind.version == "v2" && request.requestKind.version == "v1" && request.resource.version == "v1"`)
 	p := newPlugins(t, nil,
 		mutatingConfiguration("c",
 			aWebhook("1", b.ClientConfig("/"), equivalent, rules(aRule("*", "example.com", "v2", "widgets"))),
-			aWebhook("2", after.ClientConfig("/"), equivalent, rules(aRule("*", "example.com", "v2", "widgets")), conditional),
+			aWebhook("2", after.ClientConfig("/"), equivalent, rules(aRule("*", "example.com", "v2", "widgets")),
+				conditional),
 			aWebhook("3", after.ClientConfig("/"), rules(aRule("*", "example.com", "v1", "widgets")))))
 	o := widgetInterfaces(t)
-	w := &widgetV1{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"}, ObjectMeta: metav1.ObjectMeta{Name: "w"}, Millimeters: 7, Color: "red"}
+	w := &widgetV1{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"},
+		ObjectMeta: metav1.ObjectMeta{Name: "w"}, Millimeters: 7, Color: "red"}
 	old := &widgetV1{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Millimeters: 5}
 	oldBefore := old.DeepCopyObject()
 	a := newAttributes(update, w, old, of(widgetKind("v1"), "widgets"))
 	wantError(t, p.Mutating.Admit(t.Context(), a, o), "")
 
 	r := b.last(t).Request
-	if seen := decode[widgetV2](t, r.Object.Raw); seen.APIVersion != "example.com/v2" || seen.Length != "7mm" || seen.Color != "red" || seen.Name != "w" {
+	if seen := decode[widgetV2](t, r.Object.Raw); seen.APIVersion != "example.com/v2" || seen.Length != "7mm" ||
+		seen.Color != "red" || seen.Name != "w" {
 		t.Errorf("the webhook was asked about %s", r.Object.Raw)
 	}
 	if seen := decode[widgetV2](t, r.OldObject.Raw); seen.Length != "5mm" {
 		t.Errorf("the old object was %s", r.OldObject.Raw)
 	}
-	if r.Kind.Version != "v2" || r.Resource.Version != "v2" || r.RequestKind.Version != "v1" || r.RequestResource.Version != "v1" {
+	if r.Kind.Version != "v2" || r.Resource.Version != "v2" || r.RequestKind.Version != "v1" ||
+		r.RequestResource.Version != "v1" {
 		t.Errorf("the webhook was asked %+v", r)
 	}
 	want := &widgetV1{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Millimeters: 12, Color: "gray"}
@@ -144,10 +152,12 @@ func TestConvertedRequest(t *testing.T) {
 	if after.Calls() != 2 {
 		t.Fatalf("%d of the webhooks after it were called", after.Calls())
 	}
-	if seen := decode[widgetV2](t, after.questions[0].Request.Object.Raw); seen.Length != "12mm" || seen.Color != "gray" {
+	if seen := decode[widgetV2](t, after.questions[0].Request.Object.Raw); seen.Length != "12mm" ||
+		seen.Color != "gray" {
 		t.Errorf("the second webhook was asked about %+v", seen)
 	}
-	if seen := decode[widgetV1](t, after.questions[1].Request.Object.Raw); seen.Millimeters != 12 || seen.APIVersion != "example.com/v1" {
+	if seen := decode[widgetV1](t, after.questions[1].Request.Object.Raw); seen.Millimeters != 12 ||
+		seen.APIVersion != "example.com/v1" {
 		t.Errorf("the third webhook was asked about %+v", seen)
 	}
 }
@@ -161,14 +171,19 @@ func TestInconvertible(t *testing.T) {
 	p := newPlugins(t, nil, mutatingConfiguration("c", one), validatingConfiguration("c", one))
 	o := widgetInterfaces(t)
 	w := &widgetV1{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"}, Millimeters: -1}
-	const want = `Internal error occurred: webhook "1": unable to convert to example.com/v2, Kind=Widget: nothing is shorter than nothing`
-	wantRefusal(t, p.Mutating.Admit(t.Context(), newAttributes(create, w, nil, of(widgetKind("v1"), "widgets")), o), 500, want)
-	wantRefusal(t, p.Validating.Validate(t.Context(), newAttributes(create, w, nil, of(widgetKind("v1"), "widgets")), o), 500, want)
+	const want = `Internal error occurred: webhook "1": unable to convert to example.com/v2, Kind=Widget: nothing ` +
+		`is shorter than nothing`
+	wantRefusal(t, p.Mutating.Admit(t.Context(), newAttributes(create, w, nil, of(widgetKind("v1"), "widgets")), o),
+		500, want)
+	wantRefusal(t, p.Validating.Validate(t.Context(), newAttributes(create, w, nil, of(widgetKind("v1"), "widgets")),
+		o), 500, want)
 
 	w.Millimeters = 1
 	before := w.DeepCopyObject()
-	wantRefusal(t, p.Mutating.Admit(t.Context(), newAttributes(create, w, nil, of(widgetKind("v1"), "widgets")), o), 500,
-		`Internal error occurred: admission webhook "1" returned a patch with which the object can't be converted from example.com/v2, Kind=Widget to example.com/v1, Kind=Widget: …`)
+	wantRefusal(t, p.Mutating.Admit(t.Context(), newAttributes(create, w, nil, of(widgetKind("v1"), "widgets")), o),
+		500,
+		`Internal error occurred: admission webhook "1" returned a patch with which the object can't be converted `+
+			`from example.com/v2, Kind=Widget to example.com/v1, Kind=Widget: …`)
 	if !reflect.DeepEqual(w, before) {
 		t.Errorf("the object has become %+v", w)
 	}
@@ -176,11 +191,13 @@ func TestInconvertible(t *testing.T) {
 	unknown := runtime.NewEquivalentResourceRegistry()
 	unknown.RegisterKindFor(gvr("example.com", "v2", "widgets"), "", schema.GroupVersionKind{})
 	nobodyKnows := &admission.RuntimeObjectInterfaces{EquivalentResourceMapper: unknown}
-	wantRefusal(t, p.Validating.Validate(t.Context(), newAttributes(update, w, nil, of(widgetKind("v1"), "widgets")), nobodyKnows), 500,
+	wantRefusal(t, p.Validating.Validate(t.Context(), newAttributes(update, w, nil, of(widgetKind("v1"), "widgets")),
+		nobodyKnows), 500,
 		`Internal error occurred: webhook "1": unable to convert to example.com/v2, Resource=widgets: unknown kind`)
 }
 
-// crConvertor does for custom resources what the API server does: it knows the way between versions.
+// crConvertor does for custom resources what the API server does: it knows the way between
+// versions.
 type crConvertor struct{ runtime.ObjectConvertor }
 
 func (crConvertor) Convert(in, out, _ any) error {
@@ -204,18 +221,23 @@ func TestCustomResource(t *testing.T) {
 	b := newAnswering(t, func(*admissionRequest) *admissionResponse {
 		return patchResponse(`[{"op":"replace","path":"/millimeters","value":12},{"op":"remove","path":"/color"}]`)
 	})
-	p := newPlugins(t, nil, mutatingConfiguration("c", aWebhook("1", b.ClientConfig("/"), equivalent, rules(aRule("*", "example.com", "v2", "widgets")))))
+	p := newPlugins(t, nil, mutatingConfiguration("c",
+		aWebhook("1", b.ClientConfig("/"), equivalent, rules(aRule("*", "example.com", "v2", "widgets")))))
 	mapper := runtime.NewEquivalentResourceRegistry()
 	mapper.RegisterKindFor(gvr("example.com", "v1", "widgets"), "", widgetKind("v1"))
 	mapper.RegisterKindFor(gvr("example.com", "v2", "widgets"), "", widgetKind("v2"))
-	o := &admission.RuntimeObjectInterfaces{ObjectConvertor: crConvertor{}, ObjectDefaulter: crDefaulter{}, EquivalentResourceMapper: mapper}
-	w := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}, "millimeters": int64(7), "color": "red"}}
+	o := &admission.RuntimeObjectInterfaces{ObjectConvertor: crConvertor{}, ObjectDefaulter: crDefaulter{},
+		EquivalentResourceMapper: mapper}
+	w := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
+		"metadata": map[string]any{"name": "w"}, "millimeters": int64(7), "color": "red"}}
 	a := newAttributes(create, w, nil, of(widgetKind("v1"), "widgets"))
 	wantError(t, p.Mutating.Admit(t.Context(), a, o), "")
-	if seen := decode[widgetV1](t, b.last(t).Request.Object.Raw); seen.APIVersion != "example.com/v2" || seen.Millimeters != 7 {
+	if seen := decode[widgetV1](t, b.last(t).Request.Object.Raw); seen.APIVersion != "example.com/v2" ||
+		seen.Millimeters != 7 {
 		t.Errorf("the webhook was asked about %s", b.last(t).Request.Object.Raw)
 	}
-	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}, "millimeters": int64(12), "color": "gray"}
+	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"},
+		"millimeters": int64(12), "color": "gray"}
 	if !reflect.DeepEqual(w.Object, want) {
 		t.Errorf("the object is %v", w.Object)
 	}

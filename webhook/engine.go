@@ -27,7 +27,8 @@ type engine struct {
 	*admission.Handler
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
-	// synced is closed once the snapshot, and the caches that it takes to match and to call, have what the API had at the start.
+	// synced is closed once the snapshot, and the caches that it takes to match and to call, have
+	// what the API had at the start.
 	synced chan struct{}
 	checks []healthz.HealthChecker
 
@@ -36,7 +37,8 @@ type engine struct {
 	authorizer authorizer.Authorizer
 
 	mutating bool
-	// phase and exclusion are the label "type" in metrics: exclusion where match conditions exclude a webhook, phase elsewhere.
+	// phase and exclusion are the label "type" in metrics: exclusion where match conditions exclude
+	// a webhook, phase elsewhere.
 	phase, exclusion string
 }
 
@@ -83,7 +85,8 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 	if manifests != nil {
 		e.checks = []healthz.HealthChecker{manifests}
 	}
-	go e.sync(env.Done, source.synced, namespaces.Informer().HasSyncedChecker().Done(), services.Informer().HasSyncedChecker().Done(),
+	go e.sync(env.Done, source.synced, namespaces.Informer().HasSyncedChecker().Done(),
+		services.Informer().HasSyncedChecker().Done(),
 		slices.Informer().HasSyncedChecker().Done())
 	return e, nil
 }
@@ -114,13 +117,16 @@ func check(env *chain.Env) error {
 	return nil
 }
 
-// ReadyChecks fail while manifests are not in force as they are in their directory; there are none without staticManifestsDir.
+// ReadyChecks fail while manifests are not in force as they are in their directory; there are none
+// without staticManifestsDir.
 func (e *engine) ReadyChecks() []healthz.HealthChecker { return e.checks }
 
 // candidates are the webhooks with a rule for the request.
-func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate, error) {
+func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,
+	error) {
 	target := targetOf(a)
-	// Configurations can be written before they have been read: the manifests, which alone see such a request, are there from the start.
+	// Configurations can be written before they have been read: the manifests, which alone see such
+	// a request, are there from the start.
 	if !target.configuration && !e.ready(ctx) {
 		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
@@ -132,7 +138,8 @@ func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admis
 // Source: timeToWaitForReady in k8s.io/apiserver/pkg/admission/handler.go.
 const readyTimeout = 10 * time.Second
 
-// ready waits until everything has synced, and tells whether it has. Once it has, that costs a request next to nothing.
+// ready waits until everything has synced, and tells whether it has. Once it has, that costs a
+// request next to nothing.
 func (e *engine) ready(ctx context.Context) bool {
 	select {
 	case <-e.synced:
@@ -148,7 +155,8 @@ func (e *engine) ready(ctx context.Context) bool {
 	return false
 }
 
-// track adds the duration of a call to what is known of the request, for its audit event and metrics.
+// track adds the duration of a call to what is known of the request, for its audit event and
+// metrics.
 func (e *engine) track(ctx context.Context, call func()) {
 	trackers, ok := endpointsrequest.LatencyTrackersFrom(ctx)
 	switch {

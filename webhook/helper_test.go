@@ -46,30 +46,35 @@ type plugins struct {
 	*Validating
 }
 
-// newPlugins builds both in a cluster that holds objects and the namespace ns. config is the configuration of both.
+// newPlugins builds both in a cluster that holds objects and the namespace ns. config is the
+// configuration of both.
 func newPlugins(t testing.TB, config io.Reader, objects ...runtime.Object) *plugins {
 	t.Helper()
 	cluster := chaintest.NewCluster(t, append(objects, ns)...)
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	p := &plugins{Cluster: cluster}
-	cluster.Build(t, chain.Descriptor{Name: "M", Phases: chain.Mutating, New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
-		m, err := NewMutating(config, env)
-		p.Mutating = m
-		return m, err
-	}}, "")
-	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating, New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
-		v, err := NewValidating(nil, env)
-		p.Validating = v
-		return v, err
-	}}, "")
+	cluster.Build(t, chain.Descriptor{Name: "M", Phases: chain.Mutating,
+		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+			m, err := NewMutating(config, env)
+			p.Mutating = m
+			return m, err
+		}}, "")
+	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating,
+		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+			v, err := NewValidating(nil, env)
+			p.Validating = v
+			return v, err
+		}}, "")
 	return p
 }
 
 // aWebhook is one for everything in the core group, called at client.
-func aWebhook(name string, client admissionregistrationv1.WebhookClientConfig, changes ...func(*admissionregistrationv1.MutatingWebhook)) admissionregistrationv1.MutatingWebhook {
+func aWebhook(name string, client admissionregistrationv1.WebhookClientConfig,
+	changes ...func(*admissionregistrationv1.MutatingWebhook)) admissionregistrationv1.MutatingWebhook {
 	none, exact, timeout := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Exact, int32(10)
 	w := admissionregistrationv1.MutatingWebhook{
-		Name: name, ClientConfig: client, AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, MatchPolicy: &exact, TimeoutSeconds: &timeout,
+		Name: name, ClientConfig: client, AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+		MatchPolicy: &exact, TimeoutSeconds: &timeout,
 		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
 		Rules: []admissionregistrationv1.RuleWithOperations{aRule("*", "", "v1", "*/*")},
 	}
@@ -79,10 +84,12 @@ func aWebhook(name string, client admissionregistrationv1.WebhookClientConfig, c
 	return w
 }
 
-func aRule(operation admissionregistrationv1.OperationType, group, version, resource string) admissionregistrationv1.RuleWithOperations {
+func aRule(operation admissionregistrationv1.OperationType, group, version,
+	resource string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{operation},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version},
+			Resources: []string{resource}},
 	}
 }
 
@@ -108,24 +115,30 @@ func sideEffects(class admissionregistrationv1.SideEffectClass) func(*admissionr
 func when(conditions ...string) func(*admissionregistrationv1.MutatingWebhook) {
 	return func(w *admissionregistrationv1.MutatingWebhook) {
 		for _, c := range conditions {
-			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: "c", Expression: c})
+			w.MatchConditions = append(w.MatchConditions,
+				admissionregistrationv1.MatchCondition{Name: "c", Expression: c})
 		}
 	}
 }
 
 // mutatingConfiguration is one with these webhooks.
-func mutatingConfiguration(name string, webhooks ...admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MutatingWebhookConfiguration {
-	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}
+func mutatingConfiguration(name string,
+	webhooks ...admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: webhooks}
 }
 
 // validatingConfiguration is one with the same webhooks.
-func validatingConfiguration(name string, webhooks ...admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.ValidatingWebhookConfiguration {
+func validatingConfiguration(name string,
+	webhooks ...admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, w := range webhooks {
 		c.Webhooks = append(c.Webhooks, admissionregistrationv1.ValidatingWebhook{
-			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy,
+			MatchPolicy:       w.MatchPolicy,
 			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
-			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions,
+			MatchConditions: w.MatchConditions,
 		})
 	}
 	return c
@@ -149,15 +162,19 @@ type attributes struct {
 	audited     auditinternal.Level
 }
 
-func newAttributes(operation admission.Operation, object, old runtime.Object, options ...func(*requestOptions)) *attributes {
-	o := requestOptions{kind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: "ns"}
+func newAttributes(operation admission.Operation, object, old runtime.Object,
+	options ...func(*requestOptions)) *attributes {
+	o := requestOptions{kind: corev1.SchemeGroupVersion.WithKind("Pod"),
+		resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: "ns"}
 	for _, option := range options {
 		option(&o)
 	}
-	var operationOptions runtime.Object = &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "CreateOptions"}}
+	var operationOptions runtime.Object = &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1",
+		Kind: "CreateOptions"}}
 	return &attributes{
-		audited:    auditinternal.LevelRequest,
-		Attributes: admission.NewAttributesRecord(object, old, o.kind, o.namespace, "p", o.resource, o.subresource, operation, operationOptions, o.dryRun, &user.DefaultInfo{Name: "alice", Groups: []string{"g"}}),
+		audited: auditinternal.LevelRequest,
+		Attributes: admission.NewAttributesRecord(object, old, o.kind, o.namespace, "p", o.resource, o.subresource,
+			operation, operationOptions, o.dryRun, &user.DefaultInfo{Name: "alice", Groups: []string{"g"}}),
 	}
 }
 
@@ -263,12 +280,13 @@ type answering struct {
 
 func newAnswering(t testing.TB, answer func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) *answering {
 	b := &answering{}
-	b.Server = webhooktest.New(t, webhooktest.Review(func(review *admissionv1.AdmissionReview) *admissionv1.AdmissionReview {
-		b.mu.Lock()
-		b.questions = append(b.questions, review)
-		b.mu.Unlock()
-		return &admissionv1.AdmissionReview{Response: answer(review.Request)}
-	}))
+	b.Server = webhooktest.New(t,
+		webhooktest.Review(func(review *admissionv1.AdmissionReview) *admissionv1.AdmissionReview {
+			b.mu.Lock()
+			b.questions = append(b.questions, review)
+			b.mu.Unlock()
+			return &admissionv1.AdmissionReview{Response: answer(review.Request)}
+		}))
 	return b
 }
 

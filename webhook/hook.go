@@ -14,12 +14,13 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// hook is one webhook of a configuration, ready to be matched and called. But for its client, which may come late, it never changes.
+// hook is one webhook of a configuration, ready to be matched and called. But for its client, which
+// may come late, it never changes.
 type hook struct {
 	// spec is what it was compiled from. A validating webhook is one that is never reinvoked.
 	spec admissionregistrationv1.MutatingWebhook
-	// uid tells it from all other webhooks: names are unique in a configuration only, and configurations stored long ago
-	// may not even obey that.
+	// uid tells it from all other webhooks: names are unique in a configuration only, and
+	// configurations stored long ago may not even obey that.
 	uid           string
 	configuration string
 	name          string
@@ -32,12 +33,14 @@ type hook struct {
 	objectSelector    selector
 	conditions        *expression.Conditions
 
-	// client is nil where it couldn't be made when the hook was compiled, until a call can make it; connect makes it.
+	// client is nil where it couldn't be made when the hook was compiled, until a call can make it;
+	// connect makes it.
 	client  atomic.Pointer[backend.Client]
 	connect func() (*backend.Client, error)
 	// timeout bounds a call; 0 doesn't.
 	timeout time.Duration
-	// reviewVersion is that of the AdmissionReviews it is sent; empty where it accepts none that we speak.
+	// reviewVersion is that of the AdmissionReviews it is sent; empty where it accepts none that we
+	// speak.
 	reviewVersion string
 
 	// ignoreFailures is failurePolicy Ignore.
@@ -60,7 +63,8 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 
 	h.equivalent = is(spec.MatchPolicy, admissionregistrationv1.Equivalent)
 	h.ignoreFailures = is(spec.FailurePolicy, admissionregistrationv1.Ignore)
-	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) || is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
+	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) ||
+		is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
 	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
 
 	h.namespaceSelector = newSelector(spec.Name, "namespaceSelector", spec.NamespaceSelector)
@@ -76,7 +80,8 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	return h
 }
 
-// selector is a parsed selector, or why it can't be parsed, which API validation doesn't let happen.
+// selector is a parsed selector, or why it can't be parsed, which API validation doesn't let
+// happen.
 type selector struct {
 	labels.Selector
 	err error
@@ -90,8 +95,8 @@ func newSelector(webhook, field string, s *metav1.LabelSelector) selector {
 	return selector{parsed, err}
 }
 
-// getClient returns what calls the webhook. Where that could not be made it is tried again at each call: a file with
-// credentials may be there late, or be in the midst of a change.
+// getClient returns what calls the webhook. Where that could not be made it is tried again at each
+// call: a file with credentials may be there late, or be in the midst of a change.
 func (h *hook) getClient() (*backend.Client, error) {
 	if client := h.client.Load(); client != nil {
 		return client, nil

@@ -13,11 +13,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// match tells whether a webhook with a rule for the request is to be called. An error refuses the request.
+// match tells whether a webhook with a rule for the request is to be called. An error refuses the
+// request.
 //
 // Source: ShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go.
 func (r *request) match(ctx context.Context, c *candidate) (bool, error) {
-	// A webhook that isn't concerned must not fail the request, not even when nobody knows the namespace.
+	// A webhook that isn't concerned must not fail the request, not even when nobody knows the
+	// namespace.
 	inNamespace, namespaceErr := r.namespaceSelected(ctx, c)
 	if namespaceErr == nil && !inNamespace {
 		return false, nil
@@ -33,7 +35,8 @@ func (r *request) match(ctx context.Context, c *candidate) (bool, error) {
 		return false, objectErr
 	}
 	if c.kind.Empty() && c.converted {
-		return false, apierrors.NewInternalError(fmt.Errorf("webhook %q: unable to convert to %v: unknown kind", c.name, c.resource))
+		return false, apierrors.NewInternalError(fmt.Errorf("webhook %q: unable to convert to %v: unknown kind", c.name,
+			c.resource))
 	}
 	if c.conditions == nil {
 		return true, nil
@@ -41,8 +44,8 @@ func (r *request) match(ctx context.Context, c *candidate) (bool, error) {
 	return r.conditionsHold(ctx, c)
 }
 
-// namespaceSelected tells whether the webhook's namespaceSelector selects the request's namespace. What has none is selected always,
-// but a Namespace is selected by its own labels.
+// namespaceSelected tells whether the webhook's namespaceSelector selects the request's namespace.
+// What has none is selected always, but a Namespace is selected by its own labels.
 func (r *request) namespaceSelected(ctx context.Context, c *candidate) (bool, error) {
 	if r.GetNamespace() == "" && r.GetResource().Resource != namespaces.Resource {
 		return true, nil
@@ -63,8 +66,8 @@ func (r *request) namespaceSelected(ctx context.Context, c *candidate) (bool, er
 	return c.namespaceSelector.Matches(namespace), nil
 }
 
-// objectSelected tells whether the selector, where there is one, selects the object or the old object. One that is missing or can't have
-// labels is not selected.
+// objectSelected tells whether the selector, where there is one, selects the object or the old
+// object. One that is missing or can't have labels is not selected.
 func (r *request) objectSelected(s selector) (bool, error) {
 	if s.err != nil {
 		return false, apierrors.NewInternalError(s.err)
@@ -80,7 +83,8 @@ func selects(s selector, object runtime.Object) bool {
 	return err == nil && s.Matches(labels.Set(accessor.GetLabels()))
 }
 
-// conditionsHold evaluates the webhook's match conditions. Where they can't be, failurePolicy Ignore skips the webhook.
+// conditionsHold evaluates the webhook's match conditions. Where they can't be, failurePolicy
+// Ignore skips the webhook.
 //
 // Source: Match in k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go.
 func (r *request) conditionsHold(ctx context.Context, c *candidate) (bool, error) {
@@ -91,7 +95,8 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate) (bool, error
 	operation := string(r.GetOperation())
 	start := time.Now()
 	verdict := c.conditions.Match(ctx, variables)
-	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, time.Since(start), c.name, "webhook", r.phase, operation)
+	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, time.Since(start), c.name, "webhook", r.phase,
+		operation)
 	if verdict.Err != nil && ctx.Err() != nil {
 		// That says nothing about the webhook, which isn't to be skipped for it.
 		return false, outOfTime()
@@ -101,7 +106,8 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate) (bool, error
 	}
 	if verdict.Err != nil && !c.ignoreFailures {
 		klog.Warningf("Failed evaluating match conditions, failing closed %v: %v", c.name, verdict.Err)
-		return false, apierrors.NewForbidden(r.GetResource().GroupResource(), r.GetName(), fmt.Errorf("webhook %q: %w", c.name, verdict.Err))
+		return false, apierrors.NewForbidden(r.GetResource().GroupResource(), r.GetName(),
+			fmt.Errorf("webhook %q: %w", c.name, verdict.Err))
 	}
 	if !verdict.Matches {
 		admissionmetrics.Metrics.ObserveMatchConditionExclusion(ctx, c.name, "webhook", r.exclusion, operation)
@@ -109,7 +115,9 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate) (bool, error
 	return verdict.Matches, nil
 }
 
-// conversionError is the error for a request that can't be shown to a webhook in the version it wants.
+// conversionError is the error for a request that can't be shown to a webhook in the version it
+// wants.
 func (r *request) conversionError(c *candidate, err error) error {
-	return apierrors.NewInternalError(fmt.Errorf("webhook %q: unable to convert to %v: %w", c.name, r.version(c).kind, err))
+	return apierrors.NewInternalError(fmt.Errorf("webhook %q: unable to convert to %v: %w", c.name, r.version(c).kind,
+		err))
 }

@@ -33,7 +33,8 @@ func metricsOf(t testing.TB, webhook string) []string {
 			}
 			if about {
 				value := m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-				all = append(all, fmt.Sprintf("%s %s %v", strings.TrimPrefix(family.GetName(), "apiserver_admission_"), strings.Join(labels, ","), value))
+				all = append(all, fmt.Sprintf("%s %s %v", strings.TrimPrefix(family.GetName(), "apiserver_admission_"),
+					strings.Join(labels, ","), value))
 			}
 		}
 	}
@@ -41,7 +42,8 @@ func metricsOf(t testing.TB, webhook string) []string {
 	return all
 }
 
-// Source: k8s.io/apiserver/pkg/admission/metrics, and how the dispatchers of k8s.io/apiserver/pkg/admission/plugin/webhook use it.
+// Source: k8s.io/apiserver/pkg/admission/metrics, and how the dispatchers of
+// k8s.io/apiserver/pkg/admission/plugin/webhook use it.
 func TestMetrics(t *testing.T) {
 	allowing := webhooktest.New(t, webhooktest.Allow())
 	denying := webhooktest.New(t, webhooktest.Deny(418, "no"))
@@ -77,7 +79,8 @@ func TestMetrics(t *testing.T) {
 	)
 
 	w = aWebhook("m-broken", broken.ClientConfig("/"))
-	p = newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", aWebhook("m-broken", broken.ClientConfig("/"), ignoringFailures)))
+	p = newPlugins(t, nil, mutatingConfiguration("c", w),
+		validatingConfiguration("c", aWebhook("m-broken", broken.ClientConfig("/"), ignoringFailures)))
 	p.admit(t, newAttributes(create, newPod(), nil))
 	wantError(t, p.validate(t, newAttributes(create, newPod(), nil)), "")
 	wantMetrics(t, "m-broken",
@@ -90,12 +93,15 @@ func TestMetrics(t *testing.T) {
 	)
 
 	// A Service that isn't found is no 404 of the webhook.
-	w = aWebhook("m-nowhere", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "svc"}})
+	w = aWebhook("m-nowhere",
+		admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns",
+			Name: "svc"}})
 	p = newPlugins(t, nil, validatingConfiguration("c", w))
 	p.validate(t, newAttributes(create, newPod(), nil))
 	wantMetrics(t, "m-nowhere",
 		"webhook_admission_duration_seconds operation=CREATE,rejected=true,type=validating 1",
-		"webhook_rejection_count error_type=calling_webhook_error,operation=CREATE,rejection_code=503,type=validating 1",
+		"webhook_rejection_count "+
+			"error_type=calling_webhook_error,operation=CREATE,rejection_code=503,type=validating 1",
 		"webhook_request_total code=503,operation=CREATE,rejected=true,type=validating 1",
 	)
 

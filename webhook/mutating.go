@@ -19,8 +19,9 @@ type Mutating struct{ *engine }
 
 var _ admission.MutationInterface = &Mutating{}
 
-// NewMutating builds it with the plugin's configuration (see LoadConfig), nil for none. The error says what in that is wrong, or what
-// of env is missing: it needs a client, informers, an authorizer and Done.
+// NewMutating builds it with the plugin's configuration (see LoadConfig), nil for none. The error
+// says what in that is wrong, or what of env is missing: it needs a client, informers, an
+// authorizer and Done.
 func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 	if err := check(env); err != nil {
 		return nil, err
@@ -61,7 +62,8 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	return nil
 }
 
-func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.Attributes,
+	o admission.ObjectInterfaces) error {
 	request := &request{Attributes: a, interfaces: o, engine: m.engine}
 	for i := range r.candidates {
 		c := &r.candidates[i]
@@ -116,13 +118,15 @@ func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int
 	}
 	patch, err := review.DecodePatch(response.Patch)
 	if err != nil {
-		return false, callError(c.hook, apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
+		return false,
+			callError(c.hook, apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
 	}
 	if len(patch) == 0 {
 		return false, nil
 	}
 	if response.PatchType != admissionv1.PatchTypeJSONPatch {
-		return false, callError(c.hook, review.Denied(c.name, response.Status), fmt.Errorf("unsupported patch type %q", response.PatchType))
+		return false, callError(c.hook, review.Denied(c.name, response.Status),
+			fmt.Errorf("unsupported patch type %q", response.PatchType))
 	}
 	changed, err = r.patch(v, patch)
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 func TestMutatingIsSerial(t *testing.T) {
 	b := newAnswering(t, func(r *admissionRequest) *admissionResponse {
 		pod := decode[corev1.Pod](t, r.Object.Raw)
-		return patchResponse(`[{"op":"replace","path":"/spec/containers/0/image","value":"` + pod.Spec.Containers[0].Image + `+"}]`)
+		return patchResponse(`[{"op":"replace","path":"/spec/containers/0/image","value":"` +
+			pod.Spec.Containers[0].Image + `+"}]`)
 	})
 	client := b.ClientConfig("/")
 	p := newPlugins(t, nil,
@@ -42,9 +43,11 @@ func TestMutatingIsSerial(t *testing.T) {
 		t.Error("the other plugins should run again")
 	}
 	patch := func(image string) string {
-		return `"patch":[{"op":"replace","path":"/spec/containers/0/image","value":"` + image + `"}],"patchType":"JSONPatch"}`
+		return `"patch":[{"op":"replace","path":"/spec/containers/0/image","value":"` + image +
+			`"}],"patchType":"JSONPatch"}`
 	}
-	// Source: the audit annotations of k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go.
+	// Source: the audit annotations of
+	// k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go.
 	wantAnnotations(t, a, map[string]string{
 		"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"a","webhook":"1","mutated":true}`,
 		"mutation.webhook.admission.k8s.io/round_0_index_1": `{"configuration":"a","webhook":"2","mutated":true}`,
@@ -54,7 +57,8 @@ func TestMutatingIsSerial(t *testing.T) {
 		"patch.webhook.admission.k8s.io/round_0_index_2":    `{"configuration":"b","webhook":"3",` + patch("i+++"),
 	})
 	for key, level := range a.levels {
-		if want := map[bool]auditinternal.Level{true: auditinternal.LevelRequest, false: auditinternal.LevelMetadata}[strings.HasPrefix(key, "patch.")]; level != want {
+		if want := map[bool]auditinternal.Level{true: auditinternal.LevelRequest,
+			false: auditinternal.LevelMetadata}[strings.HasPrefix(key, "patch.")]; level != want {
 			t.Errorf("%s is for level %s, want %s", key, level, want)
 		}
 	}
@@ -78,7 +82,8 @@ func TestQuestion(t *testing.T) {
 		}
 		pod := metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}
 		pods := metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
-		if r.Kind != pod || *r.RequestKind != pod || r.Resource != pods || *r.RequestResource != pods || r.Operation != admissionv1.Update ||
+		if r.Kind != pod || *r.RequestKind != pod || r.Resource != pods || *r.RequestResource != pods ||
+			r.Operation != admissionv1.Update ||
 			r.Name != "p" || r.Namespace != "ns" || r.UserInfo.Username != "alice" || *r.DryRun {
 			t.Errorf("asked %+v", r)
 		}
@@ -93,8 +98,9 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// The answers that a webhook can give, and the messages of those that are wrong. Each is tried under both failure policies: a failure to call passes
-// under Ignore, and leaves its trace; everything else refuses all the same.
+// The answers that a webhook can give, and the messages of those that are wrong. Each is tried
+// under both failure policies: a failure to call passes under Ignore, and leaves its trace;
+// everything else refuses all the same.
 func TestAnswers(t *testing.T) {
 	const failed = `Internal error occurred: failed calling webhook "w.example.com": `
 	handler := func(f func(*admissionRequest) *admissionResponse) http.Handler { return webhooktest.Respond(f) }
@@ -106,33 +112,64 @@ func TestAnswers(t *testing.T) {
 		code    int32
 		ignored bool
 	}{
-		"allowed":                {webhooktest.Allow(), "", 0, false},
-		"denied":                 {webhooktest.Deny(403, "no pods on Fridays"), `admission webhook "w.example.com" denied the request: no pods on Fridays`, 403, false},
-		"denied, without a word": {handler(func(*admissionRequest) *admissionResponse { return &admissionResponse{} }), `admission webhook "w.example.com" denied the request without explanation`, 400, false},
-		"patched":                {patched(labelPatch("by", "webhook")), "", 0, false},
-		"an empty patch":         {patched(`[]`), "", 0, false},
-		"a patch of nothing":     {patched(`null`), "", 0, false},
-		"no such path":           {patched(`[{"op":"remove","path":"/spec/nothing"}]`), `Internal error occurred: admission webhook "w.example.com" returned a patch that can't be applied: error in remove for path: '/spec/nothing': Unable to remove nonexistent key: nothing: missing value`, 500, false},
-		"a test that fails":      {patched(`[{"op":"test","path":"/metadata/name","value":"q"}]`), `Internal error occurred: admission webhook "w.example.com" returned a patch that can't be applied: testing value /metadata/name failed…`, 500, false},
-		"another type":           {patched(`[{"op":"replace","path":"/spec/containers","value":"none"}]`), `Internal error occurred: admission webhook "w.example.com" returned a patch that makes the object invalid: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container`, 500, false},
-		"another kind":           {patched(`[{"op":"replace","path":"/kind","value":"Service"}]`), `Internal error occurred: admission webhook "w.example.com" returned a patch that makes the object invalid: apiVersion and kind must stay those of /v1, Kind=Pod, not become those of /v1, Kind=Service`, 500, false},
-		"no object at all":       {patched(`[{"op":"replace","path":"","value":[]}]`), `Internal error occurred: admission webhook "w.example.com" returned a patch that makes the object invalid: …`, 500, false},
-		"a bomb":                 {patched(bomb), `Internal error occurred: admission webhook "w.example.com" returned a patch that can't be applied: …`, 500, false},
-		"a patch that isn't one": {patched(`{}`), failed + `received undecodable patch in webhook response: …`, 500, true},
+		"allowed": {webhooktest.Allow(), "", 0, false},
+		"denied": {webhooktest.Deny(403, "no pods on Fridays"),
+			`admission webhook "w.example.com" denied the request: no pods on Fridays`, 403, false},
+		"denied, without a word": {handler(func(*admissionRequest) *admissionResponse { return &admissionResponse{} }),
+			`admission webhook "w.example.com" denied the request without explanation`, 400, false},
+		"patched":            {patched(labelPatch("by", "webhook")), "", 0, false},
+		"an empty patch":     {patched(`[]`), "", 0, false},
+		"a patch of nothing": {patched(`null`), "", 0, false},
+		"no such path": {patched(`[{"op":"remove","path":"/spec/nothing"}]`),
+			`Internal error occurred: admission webhook "w.example.com" returned a patch that can't be applied: ` +
+				`error in remove for path: '/spec/nothing': Unable to remove nonexistent key: nothing: missing value`,
+			500,
+			false},
+		"a test that fails": {patched(`[{"op":"test","path":"/metadata/name","value":"q"}]`),
+			`Internal error occurred: admission webhook "w.example.com" returned a patch that can't be applied: ` +
+				`testing value /metadata/name failed…`, 500, false},
+		"another type": {patched(`[{"op":"replace","path":"/spec/containers","value":"none"}]`),
+			`Internal error occurred: admission webhook "w.example.com" returned a patch that makes the object ` +
+				`invalid: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type ` +
+				`[]v1.Container`, 500, false},
+		"another kind": {patched(`[{"op":"replace","path":"/kind","value":"Service"}]`),
+			`Internal error occurred: admission webhook "w.example.com" returned a patch that makes the object ` +
+				`invalid: apiVersion and kind must stay those of /v1, Kind=Pod, not become those of /v1, Kind=Service`,
+			500,
+			false},
+		"no object at all": {patched(`[{"op":"replace","path":"","value":[]}]`),
+			`Internal error occurred: admission webhook "w.example.com" returned a patch that makes the object ` +
+				`invalid: …`, 500, false},
+		"a bomb": {patched(bomb),
+			`Internal error occurred: admission webhook "w.example.com" returned a patch that can't be applied: …`, 500,
+			false},
+		"a patch that isn't one": {patched(`{}`), failed + `received undecodable patch in webhook response: …`, 500,
+			true},
 		"an unknown kind": {handler(func(*admissionRequest) *admissionResponse {
 			r := patchResponse(labelPatch("a", "b"))
 			*r.PatchType = "Merge"
 			return r
 		}), failed + `unsupported patch type "Merge"`, 500, true},
-		"a patch without a kind": {handler(func(*admissionRequest) *admissionResponse { r := patchResponse(`[]`); r.PatchType = nil; return r }), failed + "received invalid webhook response: webhook returned response.patch but not response.patchType", 500, true},
-		"another uid":            {webhooktest.WrongUID(), failed + "received invalid webhook response: expected response.uid=…", 500, true},
-		"no response":            {webhooktest.NoResponse(), failed + "received invalid webhook response: webhook response was absent", 500, true},
-		"HTML":                   {webhooktest.HTML(), failed + "failed to call webhook: …", 500, true},
-		"truncated":              {webhooktest.Truncated(), failed + "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input", 500, true},
-		"503":                    {webhooktest.Status(503, "text/plain", "busy"), failed + "failed to call webhook: …", 500, true},
-		"404":                    {webhooktest.Status(404, "text/plain", "what?"), failed + "failed to call webhook: …", 500, true},
-		"redirected":             {webhooktest.Redirect("https://example.com/"), failed + "failed to call webhook: …", 500, true},
-		"hanging":                {webhooktest.Hang(), failed + "failed to call webhook: …context deadline exceeded", 500, true},
+		"a patch without a kind": {handler(
+			func(*admissionRequest) *admissionResponse { r := patchResponse(`[]`); r.PatchType = nil; return r }),
+			failed + "received invalid webhook response: webhook returned response.patch but not response.patchType",
+			500, true},
+		"another uid": {webhooktest.WrongUID(), failed +
+			"received invalid webhook response: expected response.uid=…", 500, true},
+		"no response": {webhooktest.NoResponse(), failed +
+			"received invalid webhook response: webhook response was absent", 500, true},
+		"HTML": {webhooktest.HTML(), failed + "failed to call webhook: …", 500, true},
+		"truncated": {webhooktest.Truncated(), failed +
+			"failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input", 500,
+			true},
+		"503": {webhooktest.Status(503, "text/plain", "busy"), failed + "failed to call webhook: …",
+			500, true},
+		"404": {webhooktest.Status(404, "text/plain", "what?"), failed + "failed to call webhook: …",
+			500, true},
+		"redirected": {webhooktest.Redirect("https://example.com/"), failed + "failed to call webhook: …",
+			500, true},
+		"hanging": {webhooktest.Hang(), failed + "failed to call webhook: …context deadline exceeded",
+			500, true},
 		"a status with odd fields": {handler(func(*admissionRequest) *admissionResponse {
 			return &admissionResponse{Result: &metav1.Status{Status: "Success", Code: 12345, Reason: "Odd"}}
 		}), `admission webhook "w.example.com" denied the request: Odd`, 400, false},
@@ -166,8 +203,11 @@ func TestAnswers(t *testing.T) {
 				}
 				if strings.HasPrefix(name, "patched") {
 					want = map[string]string{
-						"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"c","webhook":"w.example.com","mutated":true}`,
-						"patch.webhook.admission.k8s.io/round_0_index_0":    `{"configuration":"c","webhook":"w.example.com","patch":` + labelPatch("by", "webhook") + `,"patchType":"JSONPatch"}`,
+						"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"c",` +
+							`"webhook":"w.example.com","mutated":true}`,
+						"patch.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"c",` +
+							`"webhook":"w.example.com","patch":` + labelPatch("by", "webhook") +
+							`,"patchType":"JSONPatch"}`,
 					}
 					delete(pod.Labels, "by")
 				}
@@ -182,7 +222,8 @@ func TestAnswers(t *testing.T) {
 
 // bomb is a patch that would make terabytes.
 var bomb = `[{"op":"add","path":"/metadata/annotations","value":{"a":["0123456789"]}},` +
-	strings.Repeat(`{"op":"copy","from":"/metadata/annotations/a","path":"/metadata/annotations/a/-"},`, 40) + `{"op":"remove","path":"/metadata/annotations/a"}]`
+	strings.Repeat(`{"op":"copy","from":"/metadata/annotations/a","path":"/metadata/annotations/a/-"},`, 40) +
+	`{"op":"remove","path":"/metadata/annotations/a"}]`
 
 // wantRefusal compares an error's text, a part of it at each … of want, and status code.
 func wantRefusal(t testing.TB, err error, code int32, want string) {
@@ -202,11 +243,13 @@ func wantRefusal(t testing.TB, err error, code int32, want string) {
 	}
 }
 
-// What the request's audit event doesn't keep isn't written: it costs more than most of what webhooks patch.
+// What the request's audit event doesn't keep isn't written: it costs more than most of what
+// webhooks patch.
 func TestAnnotationsByAuditLevel(t *testing.T) {
 	b := webhooktest.New(t, webhooktest.Patch(labelPatch("by", "webhook")))
 	p := newPlugins(t, nil, mutatingConfiguration("c", aWebhook("w", b.ClientConfig("/"))))
-	const mutation, patch = "mutation.webhook.admission.k8s.io/round_0_index_0", "patch.webhook.admission.k8s.io/round_0_index_0"
+	const mutation, patch = "mutation.webhook.admission.k8s.io/round_0_index_0",
+		"patch.webhook.admission.k8s.io/round_0_index_0"
 	for level, want := range map[auditinternal.Level][]string{
 		"":                                 nil, // there is no policy
 		auditinternal.LevelNone:            nil,
@@ -232,11 +275,13 @@ func TestAnnotationsByAuditLevel(t *testing.T) {
 func TestWarningsAndAnnotations(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		b := webhooktest.New(t, webhooktest.Respond(func(*admissionRequest) *admissionResponse {
-			return &admissionResponse{Allowed: allowed, Warnings: []string{"one", "two"}, AuditAnnotations: map[string]string{"key": "value", "not a key/": "x"}}
+			return &admissionResponse{Allowed: allowed, Warnings: []string{"one", "two"},
+				AuditAnnotations: map[string]string{"key": "value", "not a key/": "x"}}
 		}))
 		w := aWebhook("w.example.com", b.ClientConfig("/"))
 		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
-		for phase, run := range map[string]func(testing.TB, *attributes) error{"mutating": p.admit, "validating": p.validate} {
+		for phase, run := range map[string]func(testing.TB, *attributes) error{"mutating": p.admit,
+			"validating": p.validate} {
 			a := newAttributes(create, newPod(), nil)
 			if err := run(t, a); (err == nil) != allowed {
 				t.Errorf("%s: the error is %v", phase, err)
@@ -248,16 +293,19 @@ func TestWarningsAndAnnotations(t *testing.T) {
 	}
 }
 
-// Source: the dry-run checks in k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+// Source: the dry-run checks in
+// k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
 func TestDryRun(t *testing.T) {
-	for class, ok := range map[admissionregistrationv1.SideEffectClass]bool{"None": true, "NoneOnDryRun": true, "Some": false, "Unknown": false, "": false} {
+	for class, ok := range map[admissionregistrationv1.SideEffectClass]bool{"None": true, "NoneOnDryRun": true,
+		"Some": false, "Unknown": false, "": false} {
 		b := newAnswering(t, allowed)
 		w := aWebhook("w.example.com", b.ClientConfig("/"), sideEffects(class))
 		if class == "" {
 			w.SideEffects = nil
 		}
 		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
-		for phase, run := range map[string]func(testing.TB, *attributes) error{"mutating": p.admit, "validating": p.validate} {
+		for phase, run := range map[string]func(testing.TB, *attributes) error{"mutating": p.admit,
+			"validating": p.validate} {
 			before := b.Calls()
 			err := run(t, newAttributes(create, newPod(), nil, dryRun))
 			if ok {
@@ -283,7 +331,8 @@ func TestPatchOfNothing(t *testing.T) {
 	b := webhooktest.New(t, webhooktest.Patch(labelPatch("a", "b")))
 	p := newPlugins(t, nil, mutatingConfiguration("c", aWebhook("w.example.com", b.ClientConfig("/"))))
 	wantRefusal(t, p.admit(t, newAttributes(remove, nil, newPod())), 500,
-		`Internal error occurred: admission webhook "w.example.com" attempted to modify the object, which is not supported for this operation`)
+		`Internal error occurred: admission webhook "w.example.com" attempted to modify the object, which is not `+
+			`supported for this operation`)
 }
 
 // A webhook that can't be called at all is a failure to call it, for its failure policy.
@@ -298,8 +347,10 @@ func TestUncallable(t *testing.T) {
 		`failed to call webhook: …connect: connection refused`:                                                     aWebhook("w", nobody()),
 	} {
 		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
-		wantRefusal(t, p.admit(t, newAttributes(create, newPod(), nil)), 500, `Internal error occurred: failed calling webhook "w": `+want)
-		wantRefusal(t, p.validate(t, newAttributes(create, newPod(), nil)), 500, `Internal error occurred: failed calling webhook "w": `+want)
+		wantRefusal(t, p.admit(t, newAttributes(create, newPod(), nil)), 500,
+			`Internal error occurred: failed calling webhook "w": `+want)
+		wantRefusal(t, p.validate(t, newAttributes(create, newPod(), nil)), 500,
+			`Internal error occurred: failed calling webhook "w": `+want)
 	}
 }
 
@@ -315,11 +366,14 @@ func TestCredentialsThatComeLate(t *testing.T) {
 		return path
 	}
 	token := filepath.Join(dir, "token")
-	kubeconfig := put("kubeconfig", fmt.Sprintf("{apiVersion: v1, kind: Config, users: [{name: '*', user: {tokenFile: %q}}]}", token))
-	config := fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: %q}", kubeconfig)
+	kubeconfig := put("kubeconfig",
+		fmt.Sprintf("{apiVersion: v1, kind: Config, users: [{name: '*', user: {tokenFile: %q}}]}", token))
+	config := fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, "+
+		"kubeConfigFile: %q}", kubeconfig)
 	p := newPlugins(t, strings.NewReader(config), mutatingConfiguration("c", aWebhook("w", b.ClientConfig("/"))))
 	wantRefusal(t, p.admit(t, newAttributes(create, newPod(), nil)), 500,
-		fmt.Sprintf(`Internal error occurred: failed calling webhook "w": could not get REST client: open %s: no such file or directory`, token))
+		fmt.Sprintf(`Internal error occurred: failed calling webhook "w": could not get REST client: open %s: no `+
+			`such file or directory`, token))
 	put("token", "secret")
 	wantError(t, p.admit(t, newAttributes(create, newPod(), nil)), "")
 	if b.Calls() != 1 {
@@ -327,7 +381,8 @@ func TestCredentialsThatComeLate(t *testing.T) {
 	}
 }
 
-// The deadline of the request bounds its calls, and is what webhooks are told where it is shorter than their own.
+// The deadline of the request bounds its calls, and is what webhooks are told where it is shorter
+// than their own.
 func TestDeadline(t *testing.T) {
 	told := make(chan string, 10)
 	b := webhooktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -337,8 +392,11 @@ func TestDeadline(t *testing.T) {
 	w := aWebhook("w.example.com", b.ClientConfig("/"), ignoringFailures)
 	p := newPlugins(t, nil, mutatingConfiguration("c", w, w), validatingConfiguration("c", w))
 	for phase, run := range map[string]func(context.Context, *attributes) error{
-		"mutating":   func(ctx context.Context, a *attributes) error { return p.Mutating.Admit(ctx, a, interfaces) },
-		"validating": func(ctx context.Context, a *attributes) error { return p.Validating.Validate(ctx, a, interfaces) },
+		"mutating": func(ctx context.Context, a *attributes) error { return p.Mutating.Admit(ctx, a, interfaces) },
+		"validating": func(ctx context.Context,
+			a *attributes) error {
+			return p.Validating.Validate(ctx, a, interfaces)
+		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		err := run(ctx, newAttributes(create, newPod(), nil))

@@ -13,8 +13,8 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from there to the request's own object. The error
-// continues a sentence about the webhook.
+// patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from
+// there to the request's own object. The error continues a sentence about the webhook.
 func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err error) {
 	seen, err := v.getObject()
 	if err != nil {
@@ -32,7 +32,8 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	if v.converted {
 		kind := target.GetObjectKind().GroupVersionKind()
 		if object, err = convert(object, kind, r.interfaces); err != nil {
-			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w", v.kind, kind, err)
+			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
+				v.kind, kind, err)
 		}
 	}
 	replace(target, object)
@@ -40,7 +41,8 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	return changed, nil
 }
 
-// patched returns what a patch makes of an object, and whether that is another one. Both may share memory.
+// patched returns what a patch makes of an object, and whether that is another one. Both may share
+// memory.
 //
 // Patches are for JSON, but most can do without.
 func patched(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, err error) {
@@ -70,10 +72,12 @@ func patchedJSON(object runtime.Object, patch jsonpatch.Patch) (runtime.Object, 
 	return after, nil
 }
 
-// decodeLike reads an object that must be of the same kind, and so of the same type, as another one.
+// decodeLike reads an object that must be of the same kind, and so of the same type, as another
+// one.
 func decodeLike(other runtime.Object, data []byte) (runtime.Object, error) {
 	object := reflect.New(reflect.TypeOf(other).Elem()).Interface().(runtime.Object)
-	// This is how the API server's own serializer reads what it has found to be of a kind: unknown fields are dropped.
+	// This is how the API server's own serializer reads what it has found to be of a kind: unknown
+	// fields are dropped.
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, object); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,8 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// patchedAlike checks that a patch does to an object what it does to its JSON, and leaves the object it is applied to alone.
+// patchedAlike checks that a patch does to an object what it does to its JSON, and leaves the
+// object it is applied to alone.
 func patchedAlike(t *testing.T, object runtime.Object, data string) {
 	t.Helper()
 	patch, err := review.DecodePatch([]byte(data))
@@ -49,46 +50,61 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 	}
 }
 
-// examples are objects with what there is in objects: inline structs, lists and maps that are empty, and what writes its own JSON.
+// examples are objects with what there is in objects: inline structs, lists and maps that are
+// empty, and what writes its own JSON.
 func examples() []runtime.Object {
 	two, yes, seconds, half := int64(2), true, metav1.NewTime(time.Unix(1e9, 0).UTC()), intstr.FromString("50%")
 	pod := benchPod()
 	pod.Annotations = map[string]string{"a/b": "c", "d~e": "f"}
 	pod.Finalizers, pod.OwnerReferences = []string{}, []metav1.OwnerReference{{Name: "o", Controller: &yes}}
 	pod.CreationTimestamp, pod.DeletionTimestamp = seconds, &seconds
-	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &seconds, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:a":{},"f:b":{}}`)}}}
-	pod.Spec.NodeSelector, pod.Spec.Tolerations, pod.Spec.InitContainers = map[string]string{}, nil, []corev1.Container{}
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &seconds,
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:a":{},"f:b":{}}`)}}}
+	pod.Spec.NodeSelector, pod.Spec.Tolerations, pod.Spec.InitContainers = map[string]string{}, nil,
+		[]corev1.Container{}
 	pod.Spec.SecurityContext, pod.Spec.TerminationGracePeriodSeconds = &corev1.PodSecurityContext{}, &two
 	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: []corev1.KeyToPath{{Key: "k"}}}}},
-		{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(5, resource.DecimalSI)}}},
+		{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s",
+			Items: []corev1.KeyToPath{{Key: "k"}}}}},
+		{Name: "empty",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(5,
+				resource.DecimalSI)}}},
 	}
 	container := &pod.Spec.Containers[1]
-	container.LivenessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: half}}}
+	container.LivenessProbe = &corev1.Probe{PeriodSeconds: 1,
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: half}}}
 	container.SecurityContext = &corev1.SecurityContext{RunAsUser: &two, Privileged: &yes}
 	container.Env[0].ValueFrom = &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
 	container.Resources = corev1.ResourceRequirements{}
-	volume := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, Spec: corev1.PersistentVolumeSpec{
-		Capacity:               corev1.ResourceList{"storage": resource.MustParse("1500Mi")},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/p"}},
-		NodeAffinity:           &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}},
-	}}
+	volume := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{"storage": resource.MustParse("1500Mi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/p"}},
+			NodeAffinity:           &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}},
+		}}
 	return []runtime.Object{
 		pod,
 		volume,
 		&corev1.ConfigMap{TypeMeta: pod.TypeMeta, Data: map[string]string{"k": "v"}},
 		&corev1.Secret{TypeMeta: pod.TypeMeta, Data: map[string][]byte{"k": []byte("v"), "nil": nil}},
 		&appsv1.Deployment{TypeMeta: pod.TypeMeta, Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Values: []string{"v", "w"}}}},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"},
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Values: []string{"v", "w"}}}},
 			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &half}},
 		}},
-		&appsv1.ControllerRevision{TypeMeta: pod.TypeMeta, Data: runtime.RawExtension{Raw: []byte(`{"a":{"b":1},"a":{"c":[1]}}`)}},
+		&appsv1.ControllerRevision{TypeMeta: pod.TypeMeta,
+			Data: runtime.RawExtension{Raw: []byte(`{"a":{"b":1},"a":{"c":[1]}}`)}},
 		&unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "e/v1", "kind": "E", "metadata": map[string]any{"name": "n", "labels": map[string]any{"app": "web"}},
-			"spec": map[string]any{"list": []any{int64(1), "two", nil, 3.5, []any{}, map[string]any{"a": []any{true}}}, "map": map[string]any{}, "null": nil}, "data": "text", "a~b": "c", "": "nameless",
+			"apiVersion": "e/v1", "kind": "E",
+			"metadata": map[string]any{"name": "n", "labels": map[string]any{"app": "web"}},
+			"spec": map[string]any{"list": []any{int64(1), "two", nil, 3.5, []any{}, map[string]any{"a": []any{true}}},
+				"map": map[string]any{}, "null": nil}, "data": "text", "a~b": "c", "": "nameless",
 		}},
-		&odd{TypeMeta: metav1.TypeMeta{APIVersion: "e/v1", Kind: "Odd"}, Text: 7, Left: Left{One: "l"}, Bytes: []byte("b"), Own: map[upper]string{"A": "b"},
-			Any: map[string]any{"a": int64(1)}, Numbers: map[int]string{1: "a"}, Array: [2]string{"a", "b"}, Nils: []*Left{nil, {One: "x"}}, Plain: map[string]Left{"a": {One: "y"}}, Nests: map[string][]map[string]string{"a": {nil, {}}, "nil": nil}},
+		&odd{TypeMeta: metav1.TypeMeta{APIVersion: "e/v1", Kind: "Odd"}, Text: 7, Left: Left{One: "l"},
+			Bytes: []byte("b"), Own: map[upper]string{"A": "b"},
+			Any: map[string]any{"a": int64(1)}, Numbers: map[int]string{1: "a"}, Array: [2]string{"a", "b"},
+			Nils: []*Left{nil, {One: "x"}}, Plain: map[string]Left{"a": {One: "y"}},
+			Nests: map[string][]map[string]string{"a": {nil, {}}, "nil": nil}},
 	}
 }
 
@@ -131,7 +147,8 @@ func (u *upper) UnmarshalText(text []byte) error {
 
 func (o *odd) DeepCopyObject() runtime.Object {
 	copied := *o
-	copied.Bytes, copied.Own, copied.Numbers, copied.Plain = slices.Clone(o.Bytes), maps.Clone(o.Own), maps.Clone(o.Numbers), maps.Clone(o.Plain)
+	copied.Bytes, copied.Own, copied.Numbers, copied.Plain = slices.Clone(o.Bytes), maps.Clone(o.Own),
+		maps.Clone(o.Numbers), maps.Clone(o.Plain)
 	copied.Any = maps.Clone(o.Any.(map[string]any))
 	copied.Nils = []*Left{nil, {One: o.Nils[1].One}}
 	copied.Nests = map[string][]map[string]string{"a": {nil, {}}, "nil": nil}
@@ -141,8 +158,10 @@ func (o *odd) DeepCopyObject() runtime.Object {
 var examplePatches = []string{
 	labelPatch("a", "b"),
 	`[{"op":"remove","path":"/metadata/labels/app"}]`,
-	`[{"op":"add","path":"/metadata/annotations/a~1b","value":"\ud800"},{"op":"replace","path":"/metadata/labels/app","value":"web"}]`,
-	`[{"op":"replace","path":"/metadata/annotations/a~1b","value":"x"},{"op":"replace","path":"/metadata/annotations/a~1b","value":"c"}]`,
+	`[{"op":"add","path":"/metadata/annotations/a~1b","value":"\ud800"},{"op":"replace",` +
+		`"path":"/metadata/labels/app","value":"web"}]`,
+	`[{"op":"replace","path":"/metadata/annotations/a~1b","value":"x"},{"op":"replace",` +
+		`"path":"/metadata/annotations/a~1b","value":"c"}]`,
 	`[{"op":"replace","path":"/metadata/annotations/d~01e","value":"x"}]`,
 	`[{"op":"replace","path":"/metadata/labels/other","value":"x"}]`,
 	`[{"op":"add","path":"/metadata/labels/","value":"x"}]`,
@@ -180,19 +199,28 @@ var examplePatches = []string{
 	  {"op":"add","path":"/spec/containers/1/env/-","value":{"name":"A","value":"b"}},{"op":"add","path":"/spec/containers/1/volumeMounts","value":[{"name":"v","mountPath":"/v"}]},{"op":"add","path":"/metadata/labels/injected","value":"yes"}]`,
 	`[{"op":"add","path":"/spec/initContainers/-","value":{"name":"s"}}]`,
 	`[{"op":"add","path":"/spec/containers/1/resources/limits","value":{"cpu":"1000m"}}]`,
-	`[{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"0.1"},{"op":"replace","path":"/spec/containers/0/resources/limits/memory","value":268435456}]`,
+	`[{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"0.1"},{"op":"replace",` +
+		`"path":"/spec/containers/0/resources/limits/memory","value":268435456}]`,
 	// Operations cancel out, or build on one another.
 	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"remove","path":"/spec/containers/4"}]`,
 	`[{"op":"remove","path":"/metadata/labels/app"},{"op":"add","path":"/metadata/labels/app","value":"web"}]`,
-	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add","path":"/spec/containers/4/resources/limits","value":{}}]`,
-	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add","path":"/spec/containers/04/resources/limits","value":{}}]`,
-	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add","path":"/spec/containers/0","value":{"name":"t"}},{"op":"add","path":"/spec/containers/5/resources/limits","value":{}}]`,
-	`[{"op":"add","path":"/spec/securityContext","value":{"seLinuxOptions":{"user":"u"},"seLinuxOptions":{"role":"r"}}},{"op":"add","path":"/spec/securityContext/runAsUser","value":1}]`,
-	`[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/x","value":"y"}]`,
+	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add",` +
+		`"path":"/spec/containers/4/resources/limits","value":{}}]`,
+	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add",` +
+		`"path":"/spec/containers/04/resources/limits","value":{}}]`,
+	`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add","path":"/spec/containers/0",` +
+		`"value":{"name":"t"}},{"op":"add","path":"/spec/containers/5/resources/limits","value":{}}]`,
+	`[{"op":"add","path":"/spec/securityContext","value":{"seLinuxOptions":{"user":"u"},` +
+		`"seLinuxOptions":{"role":"r"}}},{"op":"add","path":"/spec/securityContext/runAsUser","value":1}]`,
+	`[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/x",` +
+		`"value":"y"}]`,
 	`[{"op":"add","path":"/metadata/labels","value":{"~2":{}}},{"op":"add","path":"/metadata/labels/~02","value":"y"}]`,
 	`[{"op":"remove","path":"/status"},{"op":"remove","path":"/status"}]`,
-	`[{"op":"remove","path":"/spec/containers/0/resources"},{"op":"add","path":"/spec/containers/0/resources/limits","value":{}}]`,
-	`[{"op":"remove","path":"/spec/containers/0"},{"op":"remove","path":"/spec/containers/0"},{"op":"remove","path":"/spec/containers/0"},{"op":"remove","path":"/spec/containers/0"},{"op":"add","path":"/spec/containers/-","value":{}}]`,
+	`[{"op":"remove","path":"/spec/containers/0/resources"},{"op":"add",` +
+		`"path":"/spec/containers/0/resources/limits","value":{}}]`,
+	`[{"op":"remove","path":"/spec/containers/0"},{"op":"remove","path":"/spec/containers/0"},{"op":"remove",` +
+		`"path":"/spec/containers/0"},{"op":"remove","path":"/spec/containers/0"},{"op":"add",` +
+		`"path":"/spec/containers/-","value":{}}]`,
 	// What isn't in the JSON, is in it otherwise, or isn't there in this way.
 	`[{"op":"remove","path":"/metadata/finalizers"}]`,
 	`[{"op":"add","path":"/metadata/finalizers/-","value":"f"}]`,
@@ -212,8 +240,10 @@ var examplePatches = []string{
 	`[{"op":"replace","path":"/spec/containers/-1/image","value":"x"}]`,
 	`[{"op":"replace","path":"/spec/containers/4/image","value":"x"}]`,
 	`[{"op":"remove","path":"/spec/containers/-1"}]`,
-	`[{"op":"replace","path":"/spec/containers/0/image","value":"x"},{"op":"test","path":"/spec/containers/0/image","value":"x"}]`,
-	`[{"op":"add","path":"/spec/list/4/-","value":1},{"op":"add","path":"/spec/map/x","value":1.0},{"op":"add","path":"/spec/null/x","value":1}]`,
+	`[{"op":"replace","path":"/spec/containers/0/image","value":"x"},{"op":"test","path":"/spec/containers/0/image",` +
+		`"value":"x"}]`,
+	`[{"op":"add","path":"/spec/list/4/-","value":1},{"op":"add","path":"/spec/map/x","value":1.0},{"op":"add",` +
+		`"path":"/spec/null/x","value":1}]`,
 	`[{"op":"replace","path":"/spec/list/5/a/0","value":[null]}]`,
 	`[{"op":"add","path":"x/metadata/labels/a","value":"b"}]`,
 	`[{"op":"add","path":"/spec/strategy/rollingUpdate/maxSurge/IntVal","value":1}]`,
@@ -323,7 +353,8 @@ func FuzzPatchedPlaces(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			operations = append(operations, fmt.Sprintf(`{"op":%q,"path":%s,"from":%s,"value":%s}`, kind, quoted, from, value))
+			operations = append(operations,
+				fmt.Sprintf(`{"op":%q,"path":%s,"from":%s,"value":%s}`, kind, quoted, from, value))
 		}
 		patchedAlike(t, object, "["+strings.Join(operations, ",")+"]")
 	})
@@ -334,11 +365,18 @@ type place struct{ path, value string }
 
 // more are places below others, some of which may be there.
 var more = []place{
-	{"-", `{"name":"new","image":"i","resources":{"limits":{"cpu":"1"}}}`}, {"-", `"text"`}, {"0", `{}`}, {"1", `{"name":"one"}`}, {"2", `null`}, {"01", `1`}, {"-1", `{}`}, {"9", `{}`},
-	{"a", `"b"`}, {"a~1b", `"c"`}, {"", `""`}, {"nothing", `{"a":{"b":[]}}`}, {"env", `[]`}, {"env", `[{"name":"A","value":"b"},{}]`}, {"hostNetwork", `true`}, {"hostNetwork", `false`},
-	{"resources", `{}`}, {"limits", `{"cpu":"0.5"}`}, {"limits/cpu", `"1"`}, {"securityContext", `{"runAsUser":0}`}, {"runAsUser", `1`}, {"volumes", `[{"name":"v","emptyDir":{}}]`}, {"emptyDir", `{}`},
-	{"livenessProbe", `{"httpGet":{"port":"x"},"httpGet":{"path":"/"}}`}, {"httpGet", `{"port":80}`}, {"labels", `{}`}, {"labels", `{"a":null,"b":"c"}`}, {"annotations/x", `"y"`}, {"finalizers", `["f"]`}, {"status", `{"phase":"Running"}`},
-	{"One", `"x"`}, {"Both", `"x"`}, {"Other", `"x"`}, {"zero", `{"One":""}`}, {"spec", `{}`}, {"metadata", `{"name":"other"}`}, {"time", `"2020-01-01T00:00:00Z"`}, {"list", `[1,2.0,-0,99999999999999999999]`},
+	{"-", `{"name":"new","image":"i","resources":{"limits":{"cpu":"1"}}}`}, {"-", `"text"`}, {"0", `{}`},
+	{"1", `{"name":"one"}`}, {"2", `null`}, {"01", `1`}, {"-1", `{}`}, {"9", `{}`},
+	{"a", `"b"`}, {"a~1b", `"c"`}, {"", `""`}, {"nothing", `{"a":{"b":[]}}`}, {"env", `[]`},
+	{"env", `[{"name":"A","value":"b"},{}]`}, {"hostNetwork", `true`}, {"hostNetwork", `false`},
+	{"resources", `{}`}, {"limits", `{"cpu":"0.5"}`}, {"limits/cpu", `"1"`}, {"securityContext", `{"runAsUser":0}`},
+	{"runAsUser", `1`}, {"volumes", `[{"name":"v","emptyDir":{}}]`}, {"emptyDir", `{}`},
+	{"livenessProbe", `{"httpGet":{"port":"x"},"httpGet":{"path":"/"}}`}, {"httpGet", `{"port":80}`}, {"labels", `{}`},
+	{"labels", `{"a":null,"b":"c"}`}, {"annotations/x", `"y"`}, {"finalizers", `["f"]`},
+	{"status", `{"phase":"Running"}`},
+	{"One", `"x"`}, {"Both", `"x"`}, {"Other", `"x"`}, {"zero", `{"One":""}`}, {"spec", `{}`},
+	{"metadata", `{"name":"other"}`}, {"time", `"2020-01-01T00:00:00Z"`},
+	{"list", `[1,2.0,-0,99999999999999999999]`},
 }
 
 // placesIn adds all places in value, which is at a path.
@@ -372,15 +410,26 @@ func TestMostPatchesNeedNoJSON(t *testing.T) {
 	}{
 		{pod, labelPatch("a", "b"), true},
 		{pod, `[{"op":"replace","path":"/spec/containers/0/image","value":"x"}]`, true},
-		{pod, `[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add","path":"/spec/volumes/0","value":{"name":"v"}},{"op":"add","path":"/spec/containers/1/env/-","value":{"name":"A"}}]`, true},
-		{pod, `[{"op":"add","path":"/spec/volumes/2","value":{"name":"a"}},{"op":"add","path":"/spec/volumes/3","value":{"name":"b"}},{"op":"remove","path":"/spec/volumes/1"},{"op":"remove","path":"/spec/volumes/0"}]`, true},
-		{pod, `[{"op":"remove","path":"/metadata/annotations/a~1b"},{"op":"add","path":"/metadata/finalizers","value":["f"]}]`, true},
+		{pod,
+			`[{"op":"add","path":"/spec/containers/-","value":{"name":"s"}},{"op":"add","path":"/spec/volumes/0",` +
+				`"value":{"name":"v"}},{"op":"add","path":"/spec/containers/1/env/-","value":{"name":"A"}}]`, true},
+		{pod,
+			`[{"op":"add","path":"/spec/volumes/2","value":{"name":"a"}},{"op":"add","path":"/spec/volumes/3",` +
+				`"value":{"name":"b"}},{"op":"remove","path":"/spec/volumes/1"},{"op":"remove",` +
+				`"path":"/spec/volumes/0"}]`,
+			true},
+		{pod,
+			`[{"op":"remove","path":"/metadata/annotations/a~1b"},{"op":"add","path":"/metadata/finalizers",` +
+				`"value":["f"]}]`, true},
 		{pod, `[{"op":"add","path":"/spec/containers/1/resources/limits","value":{"cpu":"1"}}]`, true},
-		{custom, `[{"op":"replace","path":"/spec/list/5/a/0","value":false},{"op":"add","path":"/spec/map/x","value":{}},{"op":"remove","path":"/metadata/labels/app"}]`, true},
+		{custom,
+			`[{"op":"replace","path":"/spec/list/5/a/0","value":false},{"op":"add","path":"/spec/map/x","value":{}},` +
+				`{"op":"remove","path":"/metadata/labels/app"}]`, true},
 		{pod, `[{"op":"test","path":"/metadata/name","value":"p"}]`, false},
 		{&odd{Any: map[string]string{"a": "b"}}, `[{"op":"add","path":"/any/b","value":"c"}]`, false},
 		{pod, `[{"op":"replace","path":"/kind","value":"Pod"}]`, false},
-		{pod, "[" + strings.Repeat(`{"op":"add","path":"/metadata/labels/app","value":""},`, fewOperations) + `{"op":"add","path":"/metadata/labels/a","value":""}]`, false},
+		{pod, "[" + strings.Repeat(`{"op":"add","path":"/metadata/labels/app","value":""},`, fewOperations) +
+			`{"op":"add","path":"/metadata/labels/a","value":""}]`, false},
 	} {
 		patch, err := review.DecodePatch([]byte(test.patch))
 		if err != nil {

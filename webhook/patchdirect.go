@@ -19,24 +19,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Most patches add, replace or remove a few values. These are set in the Go object, along their paths, without a way through JSON, whose cost is
-// that of all that stands around them. A path is followed as in the object's JSON: by the names that fields have there, the
-// keys of maps and the indexes of lists. What is on the path is copied, so that the object stays as it is; all else is shared
-// with it. The value at the end of the path is decoded by itself, as it would be in the whole. As with the library, replace sets also what isn't there.
+// Most patches add, replace or remove a few values. These are set in the Go object, along their
+// paths, without a way through JSON, whose cost is that of all that stands around them. A path is
+// followed as in the object's JSON: by the names that fields have there, the keys of maps and the
+// indexes of lists. What is on the path is copied, so that the object stays as it is; all else is
+// shared with it. The value at the end of the path is decoded by itself, as it would be in the
+// whole. As with the library, replace sets also what isn't there.
 //
-// This way has no errors. Wherever it can't be sure to do what the library does to the JSON, it leaves all of the patch to that: mistakes; what
-// is left out of the JSON, since it is empty; types that write their own JSON; odd indexes; what is inside of a value that the patch itself has put
+// This way has no errors. Wherever it can't be sure to do what the library does to the JSON, it
+// leaves all of the patch to that: mistakes; what is left out of the JSON, since it is empty; types
+// that write their own JSON; odd indexes; what is inside of a value that the patch itself has put
 // there, of which the JSON has all that was written, and Go what was understood.
 //
-// It also leaves what exceeds these bounds: many operations, as each copies what is on its path; paths and values so deep that
-// decoding the whole might fail for it (at 10,000).
+// It also leaves what exceeds these bounds: many operations, as each copies what is on its path;
+// paths and values so deep that decoding the whole might fail for it (at 10,000).
 const (
 	fewOperations = 64
 	notDeep       = 4000
 )
 
-// patchedDirectly returns what a patch makes of an object, with which that shares memory, and whether that is another one. ok is false for what
-// is to be done through JSON.
+// patchedDirectly returns what a patch makes of an object, with which that shares memory, and
+// whether that is another one. ok is false for what is to be done through JSON.
 func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, changed, ok bool) {
 	if len(patch) > fewOperations {
 		return nil, false, false
@@ -51,7 +54,8 @@ func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Ob
 	changes := 0
 	for _, operation := range patch {
 		e, path, ok := editOf(operation)
-		if !ok || slices.ContainsFunc(touched, func(place []string) bool { return inside(path, place) }) || !e.apply(root, path) {
+		if !ok || slices.ContainsFunc(touched, func(place []string) bool { return inside(path, place) }) ||
+			!e.apply(root, path) {
 			return nil, false, false
 		}
 		touched = append(touched, path)
@@ -67,7 +71,8 @@ func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Ob
 // differ tells whether two objects, or values in objects, don't mean the same.
 func differ(one, other any) bool { return !apiequality.Semantic.DeepEqual(one, other) }
 
-// anyElement stands in a path for all elements of a list. To take a key for it costs a way through JSON, no more.
+// anyElement stands in a path for all elements of a list. To take a key for it costs a way through
+// JSON, no more.
 const anyElement = "/"
 
 // inside tells whether a path leads to what is inside of a place.
@@ -83,7 +88,8 @@ func inside(path, place []string) bool {
 	return true
 }
 
-// edit is an operation of a patch: it sets a value, inserting it where it is an element of a list, or removes one.
+// edit is an operation of a patch: it sets a value, inserting it where it is an element of a list,
+// or removes one.
 type edit struct {
 	value          []byte
 	insert, remove bool
@@ -124,8 +130,8 @@ func editOf(operation jsonpatch.Operation) (e edit, path []string, ok bool) {
 	return e, path, true
 }
 
-// textOf is what a JSON string says, empty for all else. Most strings have their text in them as it is; jsonpatch's Path and Kind
-// decode each one.
+// textOf is what a JSON string says, empty for all else. Most strings have their text in them as it
+// is; jsonpatch's Path and Kind decode each one.
 func textOf(value *json.RawMessage) string {
 	if value == nil {
 		return ""
@@ -140,7 +146,8 @@ func textOf(value *json.RawMessage) string {
 	return text
 }
 
-// apply does the edit at a path from v, which may be set: what it points to is copied first. It makes the path one of what has been touched.
+// apply does the edit at a path from v, which may be set: what it points to is copied first. It
+// makes the path one of what has been touched.
 func (e *edit) apply(v reflect.Value, path []string) bool {
 	if len(path) == 0 {
 		value := reflect.New(v.Type())
@@ -185,7 +192,8 @@ func (e *edit) apply(v reflect.Value, path []string) bool {
 	return false
 }
 
-// applyToField is apply for a field of a struct. Empty lists and maps are usually left out of the JSON.
+// applyToField is apply for a field of a struct. Empty lists and maps are usually left out of the
+// JSON.
 func (e *edit) applyToField(field reflect.Value, rest []string) bool {
 	if len(rest) == 0 && !e.remove {
 		return e.apply(field, nil)
@@ -264,8 +272,9 @@ func (e *edit) applyToList(v reflect.Value, path []string) bool {
 // layouts are what layoutOf has found out, by type.
 var layouts sync.Map
 
-// layoutOf are the fields of a struct by their names in JSON, each as what FieldByIndex takes, but for those that aren't written as
-// their value is. Of a struct that writes its own JSON it is empty.
+// layoutOf are the fields of a struct by their names in JSON, each as what FieldByIndex takes, but
+// for those that aren't written as their value is. Of a struct that writes its own JSON it is
+// empty.
 func layoutOf(t reflect.Type) map[string][]int {
 	if known, ok := layouts.Load(t); ok {
 		return known.(map[string][]int)
@@ -278,7 +287,8 @@ func layoutOf(t reflect.Type) map[string][]int {
 	return fields
 }
 
-// addFields adds the fields of a struct. It is false for a struct whose fields it can't tell: it embeds other things than structs.
+// addFields adds the fields of a struct. It is false for a struct whose fields it can't tell: it
+// embeds other things than structs.
 func addFields(fields map[string][]int, t reflect.Type, at []int) bool {
 	for i := range t.NumField() {
 		field, index := t.Field(i), append(slices.Clone(at), i)
@@ -296,7 +306,8 @@ func addFields(fields map[string][]int, t reflect.Type, at []int) bool {
 		if name == "" {
 			name = field.Name
 		}
-		if _, twice := fields[name]; twice || strings.Contains(options, "string") || strings.Contains(options, "omitzero") {
+		if _, twice := fields[name]; twice || strings.Contains(options, "string") ||
+			strings.Contains(options, "omitzero") {
 			index = nil
 		}
 		fields[name] = index
@@ -311,6 +322,7 @@ func writesItsOwn(t reflect.Type) bool {
 	}
 	pointer := reflect.PointerTo(t)
 	return slices.ContainsFunc([]reflect.Type{
-		reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
+		reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](),
+		reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 	}, pointer.Implements)
 }

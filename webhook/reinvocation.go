@@ -6,17 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// rounds is what the second round of the mutating phase has to know of the first. It travels with the request, in its
-// ReinvocationContext.
+// rounds is what the second round of the mutating phase has to know of the first. It travels with
+// the request, in its ReinvocationContext.
 //
 // Source: KEP-492, "Mutating admission re-running", and webhookReinvokeContext in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
 type rounds struct {
 	// candidates are those of the first round: the second works with the same snapshot.
 	candidates []candidate
-	// called are the webhooks with reinvocationPolicy IfNeeded that were called, by uid, and have the object as it was since then.
+	// called are the webhooks with reinvocationPolicy IfNeeded that were called, by uid, and have
+	// the object as it was since then.
 	called sets.Set[string]
-	// again are those that are to be called in the second round: the object has changed since they saw it.
+	// again are those that are to be called in the second round: the object has changed since they
+	// saw it.
 	again sets.Set[string]
 	// left is the object as the first round left it. It is kept where somebody will want to know.
 	left runtime.Object

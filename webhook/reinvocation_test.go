@@ -17,7 +17,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// compiledIn is a compiled-in plugin before MutatingAdmissionWebhook, that changes pods where it is told to.
+// compiledIn is a compiled-in plugin before MutatingAdmissionWebhook, that changes pods where it is
+// told to.
 type compiledIn struct {
 	*admission.Handler
 	admit func(*corev1.Pod)
@@ -36,8 +37,9 @@ func TestReinvocation(t *testing.T) {
 	for name, test := range map[string]struct {
 		// mutates has who changes the object, by name and round: "in-tree 0", "A 1".
 		mutates []string
-		a, b    []func(*admissionregistrationv1.MutatingWebhook) // of webhooks A and B, nil for no such webhook
-		want    []string
+		// of webhooks A and B, nil for no such webhook
+		a, b []func(*admissionregistrationv1.MutatingWebhook)
+		want []string
 	}{
 		"No reinvocation": {
 			[]string{"in-tree 0"}, both, nil,
@@ -73,11 +75,13 @@ func TestReinvocation(t *testing.T) {
 			[]string{"in-tree 0", "A 0", "B 0", "in-tree 1", "A 1", "B 1"},
 		},
 		"a webhook that wasn't called isn't called again": {
-			[]string{"A 0", "in-tree 1"}, both, []func(*admissionregistrationv1.MutatingWebhook){reinvocable, when(`"in-tree-1" in object.metadata.labels`)},
+			[]string{"A 0", "in-tree 1"}, both, []func(*admissionregistrationv1.MutatingWebhook){reinvocable,
+				when(`"in-tree-1" in object.metadata.labels`)},
 			[]string{"in-tree 0", "A 0", "in-tree 1", "A 1"},
 		},
 		"a webhook that doesn't match any more isn't called again": {
-			[]string{"A 0", "in-tree 1"}, both, []func(*admissionregistrationv1.MutatingWebhook){reinvocable, when(`!("in-tree-1" in object.metadata.labels)`)},
+			[]string{"A 0", "in-tree 1"}, both, []func(*admissionregistrationv1.MutatingWebhook){reinvocable,
+				when(`!("in-tree-1" in object.metadata.labels)`)},
 			[]string{"in-tree 0", "A 0", "B 0", "in-tree 1", "A 1"},
 		},
 		"a change in the second round makes no third": {
@@ -107,7 +111,8 @@ func TestReinvocation(t *testing.T) {
 				return "", false
 			}
 			cluster := chaintest.NewCluster(t, ns)
-			for who, changes := range map[string][]func(*admissionregistrationv1.MutatingWebhook){"A": test.a, "B": test.b} {
+			for who, changes := range map[string][]func(*admissionregistrationv1.MutatingWebhook){"A": test.a,
+				"B": test.b} {
 				if changes == nil {
 					continue
 				}
@@ -117,24 +122,27 @@ func TestReinvocation(t *testing.T) {
 					}
 					return allowed(r)
 				})
-				if err := cluster.Client.Tracker().Add(mutatingConfiguration(who, aWebhook(who, backend.ClientConfig("/"), changes...))); err != nil {
+				if err := cluster.Client.Tracker().Add(mutatingConfiguration(who,
+					aWebhook(who, backend.ClientConfig("/"), changes...))); err != nil {
 					t.Fatal(err)
 				}
 			}
 			cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 			var built *Mutating
-			plugin := chain.Descriptor{Name: "MutatingAdmissionWebhook", Phases: chain.Mutating, New: func(config io.Reader, env *chain.Env) (_ admission.Interface, err error) {
-				built, err = NewMutating(config, env)
-				return built, err
-			}}
+			plugin := chain.Descriptor{Name: "MutatingAdmissionWebhook", Phases: chain.Mutating,
+				New: func(config io.Reader, env *chain.Env) (_ admission.Interface, err error) {
+					built, err = NewMutating(config, env)
+					return built, err
+				}}
 			cluster.Build(t, plugin, "")
-			inTree := chain.Descriptor{Name: "in-tree", Phases: chain.Mutating, New: func(io.Reader, *chain.Env) (admission.Interface, error) {
-				return &compiledIn{admission.NewHandler(create), func(pod *corev1.Pod) {
-					if mark, ok := call("in-tree"); ok {
-						pod.Labels[mark] = "yes"
-					}
-				}}, nil
-			}}
+			inTree := chain.Descriptor{Name: "in-tree", Phases: chain.Mutating,
+				New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+					return &compiledIn{admission.NewHandler(create), func(pod *corev1.Pod) {
+						if mark, ok := call("in-tree"); ok {
+							pod.Labels[mark] = "yes"
+						}
+					}}, nil
+				}}
 			plugin.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return built, nil }
 			c, err := chain.New([]chain.Descriptor{inTree, plugin}, nil, cluster.Env)
 			if err != nil {

@@ -17,8 +17,8 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// request is one request in one phase, and what its webhooks need of it: each thing made when it is first asked for,
-// once. It is for one goroutine.
+// request is one request in one phase, and what its webhooks need of it: each thing made when it is
+// first asked for, once. It is for one goroutine.
 type request struct {
 	admission.Attributes
 	interfaces admission.ObjectInterfaces
@@ -162,14 +162,16 @@ func (v *version) getVariables() (*expression.Variables, error) {
 	return v.variables, nil
 }
 
-// describe is the request as webhooks and match conditions see it, as one about resource, without uid and objects.
+// describe is the request as webhooks and match conditions see it, as one about resource, without
+// uid and objects.
 func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
 	r := v.of
 	if r.options == nil {
 		// Options are simple structs: encoding them doesn't fail.
 		r.options, _ = review.EncodeObject(r.GetOperationOptions())
 	}
-	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()), metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
+	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),
+		metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
 	described := &admissionv1.AdmissionRequest{
 		Kind:               metav1.GroupVersionKind(v.kind),
 		Resource:           metav1.GroupVersionResource(resource),
@@ -184,7 +186,8 @@ func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.Ad
 		Options:            runtime.RawExtension{Raw: r.options},
 	}
 	if user := r.GetUserInfo(); user != nil {
-		described.UserInfo = authenticationv1.UserInfo{Username: user.GetName(), UID: user.GetUID(), Groups: user.GetGroups()}
+		described.UserInfo = authenticationv1.UserInfo{Username: user.GetName(), UID: user.GetUID(),
+			Groups: user.GetGroups()}
 		if extra := user.GetExtra(); len(extra) > 0 {
 			described.UserInfo.Extra = make(map[string]authenticationv1.ExtraValue, len(extra))
 			for key, values := range extra {
@@ -195,8 +198,8 @@ func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.Ad
 	return described
 }
 
-// namespaceLabels are the labels of the request's namespace. A namespace that is being created or updated has those of the
-// object: the cache doesn't know them yet.
+// namespaceLabels are the labels of the request's namespace. A namespace that is being created or
+// updated has those of the object: the cache doesn't know them yet.
 //
 // Source: GetNamespaceLabels in k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
 func (r *request) namespaceLabels(ctx context.Context) (labels.Set, error) {

@@ -15,7 +15,8 @@ type target struct {
 	operation   admission.Operation
 	resource    schema.GroupVersionResource
 	subresource string
-	// namespaced says that the request is one in a namespace or, which the API server doesn't tell apart, for a Namespace.
+	// namespaced says that the request is one in a namespace or, which the API server doesn't tell
+	// apart, for a Namespace.
 	namespaced bool
 	// configuration says that the request is for a webhook configuration or an admission policy.
 	configuration bool
@@ -31,10 +32,11 @@ func targetOf(a admission.Attributes) target {
 	}
 }
 
-// isConfiguration tells whether webhooks must not be asked about objects of the kind, lest one of them could make itself
-// irremovable. Static ones may: who writes manifests can remove them.
+// isConfiguration tells whether webhooks must not be asked about objects of the kind, lest one of
+// them could make itself irremovable. Static ones may: who writes manifests can remove them.
 //
-// Source: IsExemptAdmissionConfigurationResource in k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
+// Source: IsExemptAdmissionConfigurationResource in
+// k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
 func isConfiguration(kind schema.GroupVersionKind) bool {
 	if kind.Group != admissionregistrationv1.GroupName {
 		return false
@@ -70,7 +72,8 @@ func hasOrAll[T ~string](list []T, value T) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
-// resourceMatches knows the patterns pods, pods/status, pods/*, */status, * (all resources, but no subresource) and */*.
+// resourceMatches knows the patterns pods, pods/status, pods/*, */status, * (all resources, but no
+// subresource) and */*.
 func resourceMatches(pattern string, t target) bool {
 	resource, subresource, _ := strings.Cut(pattern, "/")
 	return (resource == "*" || resource == t.resource.Resource) && (subresource == "*" || subresource == t.subresource)

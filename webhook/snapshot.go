@@ -10,30 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// snapshot is all webhooks at one time. But for its index, which is filled as requests come, it never changes.
+// snapshot is all webhooks at one time. But for its index, which is filled as requests come, it
+// never changes.
 type snapshot struct {
-	// hooks are in the order in which they are called: those of manifests first, then by name of their configuration.
+	// hooks are in the order in which they are called: those of manifests first, then by name of
+	// their configuration.
 	hooks []*hook
 	// static is how many of them are of manifests.
 	static int
 	// equivalent says that one of them wants equivalent resources.
 	equivalent bool
 
-	// index has the candidates by target. It is read by every write and changes seldom: who adds to it
-	// puts a new map in its place.
+	// index has the candidates by target. It is read by every write and changes seldom: who adds to
+	// it puts a new map in its place.
 	index atomic.Pointer[map[target]*entry]
 	grow  sync.Mutex
 }
 
-// maxTargets bounds the index. There are as many targets as the API has resources and operations, a few hundred; custom
-// resources that come and go could make it many.
+// maxTargets bounds the index. There are as many targets as the API has resources and operations, a
+// few hundred; custom resources that come and go could make it many.
 const maxTargets = 4096
 
 // entry is what is known of the requests with one target.
 type entry struct {
 	candidates []candidate
-	// equivalents and their kinds are what the mapper said when the entry was made. Where it says something
-	// else, as custom resources get versions, the entry is made anew.
+	// equivalents and their kinds are what the mapper said when the entry was made. Where it says
+	// something else, as custom resources get versions, the entry is made anew.
 	equivalents []schema.GroupVersionResource
 	kinds       []schema.GroupVersionKind
 }
@@ -43,10 +45,12 @@ type candidate struct {
 	*hook
 	// index is the webhook's position in the snapshot.
 	index int
-	// resource is what it wants the request to be about: the request's own resource, or one equivalent to that.
+	// resource is what it wants the request to be about: the request's own resource, or one
+	// equivalent to that.
 	resource schema.GroupVersionResource
-	// kind is that of an equivalent resource; empty where the mapper knows none. It is not set for the request's own resource, since
-	// there may be several for that (an Eviction of either version is sent to pods/eviction).
+	// kind is that of an equivalent resource; empty where the mapper knows none. It is not set for
+	// the request's own resource, since there may be several for that (an Eviction of either
+	// version is sent to pods/eviction).
 	kind schema.GroupVersionKind
 	// converted says that resource isn't the request's own.
 	converted bool
@@ -94,7 +98,8 @@ func (s *snapshot) candidates(request target, mapper runtime.EquivalentResourceM
 }
 
 // holds tells whether the entry was made with what the mapper says now.
-func (e *entry) holds(equivalents []schema.GroupVersionResource, subresource string, mapper runtime.EquivalentResourceMapper) bool {
+func (e *entry) holds(equivalents []schema.GroupVersionResource, subresource string,
+	mapper runtime.EquivalentResourceMapper) bool {
 	if !slices.Equal(e.equivalents, equivalents) {
 		return false
 	}
@@ -109,8 +114,8 @@ func (e *entry) holds(equivalents []schema.GroupVersionResource, subresource str
 	return true
 }
 
-// candidate tells whether the webhook has a rule for the request as it came or, if it wants that, as one for an equivalent
-// resource. The first rule that does decides for which.
+// candidate tells whether the webhook has a rule for the request as it came or, if it wants that,
+// as one for an equivalent resource. The first rule that does decides for which.
 func (h *hook) candidate(request target, e *entry) (candidate, bool) {
 	if anyMatches(h.spec.Rules, request) {
 		return candidate{hook: h, resource: request.resource}, true

@@ -50,35 +50,47 @@ func TestCandidates(t *testing.T) {
 		}
 		return ""
 	})
-	mapper.RegisterKindFor(gvr("extensions", "v1beta1", "deployments"), "", schema.GroupVersionKind{Group: "extensions", Version: "v1beta1", Kind: "Deployment"})
+	mapper.RegisterKindFor(gvr("extensions", "v1beta1", "deployments"), "",
+		schema.GroupVersionKind{Group: "extensions", Version: "v1beta1", Kind: "Deployment"})
 	mapper.RegisterKindFor(gvr("apps", "v1", "deployments"), "", deployment("v1"))
 	mapper.RegisterKindFor(gvr("apps", "v1beta1", "deployments"), "", deployment("v1beta1"))
-	mapper.RegisterKindFor(gvr("apps", "v1", "deployments"), "scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"})
-	mapper.RegisterKindFor(gvr("apps", "v1beta1", "deployments"), "scale", schema.GroupVersionKind{Group: "apps", Version: "v1beta1", Kind: "Scale"})
+	mapper.RegisterKindFor(gvr("apps", "v1", "deployments"), "scale",
+		schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"})
+	mapper.RegisterKindFor(gvr("apps", "v1beta1", "deployments"), "scale",
+		schema.GroupVersionKind{Group: "apps", Version: "v1beta1", Kind: "Scale"})
 
 	s := snapshotOf(t,
 		aWebhook("static", nobody(), rules(aRule("*", "*", "*", "*/*"))),
 		aWebhook("pods", nobody(), rules(aRule("*", "", "v1", "pods"))),
 		aWebhook("exact", nobody(), rules(aRule("*", "apps", "v1", "deployments/*"))),
 		aWebhook("equivalent", nobody(), equivalent, rules(aRule("*", "apps", "v1", "deployments/*"))),
-		aWebhook("first rule", nobody(), equivalent, rules(aRule("*", "", "v1", "pods"), aRule("*", "extensions", "v1beta1", "deployments"), aRule("*", "apps", "v1", "deployments"))),
-		aWebhook("as it came first", nobody(), equivalent, rules(aRule("*", "extensions", "v1beta1", "deployments"), aRule("*", "apps", "*", "deployments"))),
+		aWebhook("first rule", nobody(), equivalent, rules(aRule("*", "", "v1", "pods"),
+			aRule("*", "extensions", "v1beta1", "deployments"), aRule("*", "apps", "v1", "deployments"))),
+		aWebhook("as it came first", nobody(), equivalent,
+			rules(aRule("*", "extensions", "v1beta1", "deployments"), aRule("*", "apps", "*", "deployments"))),
 	)
 	for name, test := range map[string]struct {
 		request target
 		want    []string
 	}{
-		"pods":          {target{operation: create, resource: gvr("", "v1", "pods")}, []string{"static 0", "pods 1", "first rule 4"}},
-		"no webhook":    {target{operation: create, resource: gvr("", "v1", "nodes")}, []string{"static 0"}},
-		"exact version": {target{operation: create, resource: gvr("apps", "v1", "deployments")}, []string{"static 0", "exact 2", "equivalent 3", "first rule 4", "as it came first 5"}},
+		"pods": {target{operation: create, resource: gvr("", "v1", "pods")},
+			[]string{"static 0", "pods 1", "first rule 4"}},
+		"no webhook": {target{operation: create, resource: gvr("", "v1", "nodes")}, []string{"static 0"}},
+		"exact version": {target{operation: create, resource: gvr("apps", "v1", "deployments")},
+			[]string{"static 0", "exact 2", "equivalent 3", "first rule 4", "as it came first 5"}},
 		"another version": {target{operation: create, resource: gvr("apps", "v1beta1", "deployments")},
-			[]string{"static 0", "equivalent 3 apps/v1 apps/v1", "first rule 4 extensions/v1beta1 extensions/v1beta1", "as it came first 5"}},
+			[]string{"static 0", "equivalent 3 apps/v1 apps/v1", "first rule 4 extensions/v1beta1 extensions/v1beta1",
+				"as it came first 5"}},
 		"another group": {target{operation: create, resource: gvr("extensions", "v1beta1", "deployments")},
 			[]string{"static 0", "equivalent 3 apps/v1 apps/v1", "first rule 4", "as it came first 5"}},
-		"a subresource": {target{operation: update, resource: gvr("apps", "v1beta1", "deployments"), subresource: "scale"},
+		"a subresource": {target{operation: update, resource: gvr("apps", "v1beta1", "deployments"),
+			subresource: "scale"},
 			[]string{"static 0", "equivalent 3 apps/v1 autoscaling/v1"}},
-		"an unknown resource": {target{operation: create, resource: gvr("apps", "v2", "deployments")}, []string{"static 0", "equivalent 3 apps/v1 apps/v1", "first rule 4 extensions/v1beta1 extensions/v1beta1", "as it came first 5"}},
-		"a configuration":     {target{operation: create, resource: gvr("", "v1", "pods"), configuration: true}, []string{"static 0"}},
+		"an unknown resource": {target{operation: create, resource: gvr("apps", "v2", "deployments")},
+			[]string{"static 0", "equivalent 3 apps/v1 apps/v1", "first rule 4 extensions/v1beta1 extensions/v1beta1",
+				"as it came first 5"}},
+		"a configuration": {target{operation: create, resource: gvr("", "v1", "pods"), configuration: true},
+			[]string{"static 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 { // as found, and as remembered
@@ -90,14 +102,16 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// A custom resource gets versions, and may be deleted and created with another kind. What was remembered isn't held on to.
+// A custom resource gets versions, and may be deleted and created with another kind. What was
+// remembered isn't held on to.
 func TestCandidatesFollowTheMapper(t *testing.T) {
 	s := snapshotOf(t, aWebhook("w", nobody(), equivalent, rules(aRule("*", "e", "v1", "es"))))
 	request := target{operation: create, resource: gvr("e", "v2", "es")}
 	versions := func(kinds map[string]string, order ...string) runtime.EquivalentResourceMapper {
 		mapper := runtime.NewEquivalentResourceRegistry()
 		for _, version := range order {
-			mapper.RegisterKindFor(gvr("e", version, "es"), "", schema.GroupVersionKind{Group: "e", Version: version, Kind: kinds[version]})
+			mapper.RegisterKindFor(gvr("e", version, "es"), "",
+				schema.GroupVersionKind{Group: "e", Version: version, Kind: kinds[version]})
 		}
 		return mapper
 	}

@@ -29,7 +29,8 @@ type source[T manifest.Configuration] struct {
 	synced chan struct{}
 
 	changed chan struct{}
-	// compiled is what current was compiled from, by name and whether it is static; only refresh uses it.
+	// compiled is what current was compiled from, by name and whether it is static; only refresh
+	// uses it.
 	compiled map[configurationKey]compiledConfiguration[T]
 }
 
@@ -44,8 +45,10 @@ type compiledConfiguration[T manifest.Configuration] struct {
 }
 
 // newSource returns a source that has the manifests in force.
-func newSource[T manifest.Configuration](c *compiler, list func(labels.Selector) ([]T, error), manifests *manifest.Set[T]) *source[T] {
-	s := &source[T]{compiler: c, list: list, manifests: manifests, synced: make(chan struct{}), changed: make(chan struct{}, 1)}
+func newSource[T manifest.Configuration](c *compiler, list func(labels.Selector) ([]T, error),
+	manifests *manifest.Set[T]) *source[T] {
+	s := &source[T]{compiler: c, list: list, manifests: manifests, synced: make(chan struct{}),
+		changed: make(chan struct{}, 1)}
 	s.current.Store(newSnapshot(nil))
 	s.refresh(nil)
 	return s
@@ -68,7 +71,8 @@ func (s *source[T]) watch(informer cache.SharedIndexInformer, done <-chan struct
 	return nil
 }
 
-// notify has a new snapshot made. Changes that come while one is being made are in the next, together.
+// notify has a new snapshot made. Changes that come while one is being made are in the next,
+// together.
 func (s *source[T]) notify() {
 	select {
 	case s.changed <- struct{}{}:
@@ -76,7 +80,8 @@ func (s *source[T]) notify() {
 	}
 }
 
-// run follows what changes, until done is closed. cached is closed when the cache has what the API had at the start.
+// run follows what changes, until done is closed. cached is closed when the cache has what the API
+// had at the start.
 func (s *source[T]) run(cached, done <-chan struct{}) {
 	for {
 		select {
@@ -126,10 +131,12 @@ func (s *source[T]) refresh(configurations []T) {
 	s.compiler.backends.Retain(clients)
 }
 
-// compile appends the webhooks of configurations to hooks, in order of the configurations' names, and enters them into compiled.
-// What was compiled before and is the same is taken over.
-func (s *source[T]) compile(hooks []*hook, configurations []T, static bool, compiled map[configurationKey]compiledConfiguration[T]) []*hook {
-	sorted := slices.SortedFunc(slices.Values(configurations), func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+// compile appends the webhooks of configurations to hooks, in order of the configurations' names,
+// and enters them into compiled. What was compiled before and is the same is taken over.
+func (s *source[T]) compile(hooks []*hook, configurations []T, static bool,
+	compiled map[configurationKey]compiledConfiguration[T]) []*hook {
+	sorted := slices.SortedFunc(slices.Values(configurations),
+		func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 	for _, object := range sorted {
 		key := configurationKey{object.GetName(), static}
 		c := s.compiled[key]

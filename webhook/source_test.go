@@ -30,7 +30,8 @@ func uids(s *snapshot) []string {
 	return all
 }
 
-// Source: TestGetMutatingWebhookConfigSort and the uids in k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go.
+// Source: TestGetMutatingWebhookConfigSort and the uids in
+// k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go.
 func TestOrderOfConfigurations(t *testing.T) {
 	s := newTestSource(t)
 	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{
@@ -83,7 +84,8 @@ func TestUnchangedWebhooksAreTakenOver(t *testing.T) {
 func TestConnectionsEndWithTheServer(t *testing.T) {
 	backend := webhooktest.New(t, webhooktest.Allow())
 	s := newTestSource(t)
-	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{mutatingConfiguration("c", aWebhook("w", backend.ClientConfig("/")))})
+	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{mutatingConfiguration("c",
+		aWebhook("w", backend.ClientConfig("/")))})
 	client, err := s.current.Load().hooks[0].getClient()
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +103,8 @@ func TestConnectionsEndWithTheServer(t *testing.T) {
 	waitFor(t, "no connection", func() bool { return backend.Connections() == 0 })
 }
 
-// A configuration that is written, changed and deleted is in force, is so as changed, and is so no more.
+// A configuration that is written, changed and deleted is in force, is so as changed, and is so no
+// more.
 func TestConfigurationsAreFollowed(t *testing.T) {
 	backend := webhooktest.New(t, webhooktest.Deny(403, "no"))
 	p := newPlugins(t, nil)
@@ -139,7 +142,8 @@ func TestConfigurationDeletedMidCall(t *testing.T) {
 	b := newAnswering(t, func(r *admissionRequest) *admissionResponse {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		err := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, "c", metav1.DeleteOptions{})
+		err := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, "c",
+			metav1.DeleteOptions{})
 		for err == nil && len(p.Mutating.snapshot().hooks) > 0 {
 			time.Sleep(time.Millisecond)
 			err = ctx.Err()
@@ -148,7 +152,8 @@ func TestConfigurationDeletedMidCall(t *testing.T) {
 		return patchResponse(labelPatch("by", "webhook"))
 	})
 	other := webhooktest.New(t, webhooktest.Patch(labelPatch("also", "this")))
-	p = newPlugins(t, nil, mutatingConfiguration("c", aWebhook("1", b.ClientConfig("/"), reinvocable), aWebhook("2", other.ClientConfig("/"))))
+	p = newPlugins(t, nil, mutatingConfiguration("c", aWebhook("1", b.ClientConfig("/"), reinvocable),
+		aWebhook("2", other.ClientConfig("/"))))
 	pod := newPod()
 	wantError(t, p.admit(t, newAttributes(create, pod, nil)), "")
 	if err := <-deleted; err != nil {
@@ -166,7 +171,8 @@ func TestConfigurationDeletedMidCall(t *testing.T) {
 
 // Webhooks of manifests come first, and alone are asked about configurations.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/{webhook,composite_webhook_source}.go.
+// Source:
+// k8s.io/apiserver/pkg/admission/plugin/webhook/generic/{webhook,composite_webhook_source}.go.
 func TestManifests(t *testing.T) {
 	b := newAnswering(t, func(r *admissionRequest) *admissionResponse {
 		return patchResponse(`[{"op":"add","path":"/metadata/annotations","value":{"by":"manifest"}}]`)
@@ -179,9 +185,11 @@ func TestManifests(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "m.json"), []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := fmt.Sprintf(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"WebhookAdmissionConfiguration","staticManifestsDir":%q}`, dir)
+	config := fmt.Sprintf(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"WebhookAdmissionConfiguration",`+
+		`"staticManifestsDir":%q}`, dir)
 	other := newAnswering(t, allowed)
-	p := newPlugins(t, strings.NewReader(config), mutatingConfiguration("a", aWebhook("w", other.ClientConfig("/"), rules(aRule("*", "*", "*", "*")))))
+	p := newPlugins(t, strings.NewReader(config),
+		mutatingConfiguration("a", aWebhook("w", other.ClientConfig("/"), rules(aRule("*", "*", "*", "*")))))
 	<-p.Mutating.synced // with the configuration of the API
 	want := []string{"manifest/z.static.k8s.io/s.example.com/0", "a/w/0"}
 	if got := uids(p.Mutating.snapshot()); !slices.Equal(got, want) {
@@ -194,7 +202,8 @@ func TestManifests(t *testing.T) {
 		t.Errorf("without manifests the ready checks are %v", checks)
 	}
 	c := mutatingConfiguration("new")
-	kind := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}
+	kind := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1",
+		Kind: "MutatingWebhookConfiguration"}
 	c.SetGroupVersionKind(kind)
 	a := newAttributes(create, c, nil, of(kind, "mutatingwebhookconfigurations"), in(""))
 	wantError(t, p.admit(t, a), "")
@@ -202,8 +211,11 @@ func TestManifests(t *testing.T) {
 		t.Errorf("the annotations are %v, the API's webhook was called %d times", c.Annotations, other.Calls())
 	}
 	wantAnnotations(t, a, map[string]string{
-		"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"z.static.k8s.io","webhook":"s.example.com","mutated":true}`,
-		"patch.webhook.admission.k8s.io/round_0_index_0":    `{"configuration":"z.static.k8s.io","webhook":"s.example.com","patch":[{"op":"add","path":"/metadata/annotations","value":{"by":"manifest"}}],"patchType":"JSONPatch"}`,
+		"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"z.static.k8s.io",` +
+			`"webhook":"s.example.com","mutated":true}`,
+		"patch.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"z.static.k8s.io",` +
+			`"webhook":"s.example.com","patch":[{"op":"add","path":"/metadata/annotations",` +
+			`"value":{"by":"manifest"}}],"patchType":"JSONPatch"}`,
 	})
 	wantError(t, p.admit(t, newAttributes(create, newPod(), nil)), "")
 	if other.Calls() != 1 {

@@ -20,7 +20,8 @@ func TestTrace(t *testing.T) {
 	w := aWebhook("w.example.com", backend.ClientConfig("/"))
 	p := newPlugins(t, nil, mutatingConfiguration("m", w), validatingConfiguration("v", w))
 	recorder := tracetest.NewSpanRecorder()
-	ctx, request := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(t.Context(), "request")
+	ctx, request := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(t.Context(),
+		"request")
 	wantError(t, p.Mutating.Admit(ctx, newAttributes(create, newPod(), nil), interfaces), "")
 	wantError(t, p.Validating.Validate(ctx, newAttributes(create, newPod(), nil), interfaces), "")
 	var got []string

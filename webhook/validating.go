@@ -42,7 +42,8 @@ type judgement struct {
 	failedOpen bool
 }
 
-// Validate calls the webhooks, all at once. Where several refuse, the first by configuration's name and place in it is the answer.
+// Validate calls the webhooks, all at once. Where several refuse, the first by configuration's name
+// and place in it is the answer.
 func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	candidates, err := v.candidates(ctx, a, o)
 	if err != nil || len(candidates) == 0 {
@@ -76,14 +77,15 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		}
 	}
 	if err == nil && ctx.Err() != nil {
-		// Webhooks that failed open may have failed for that reason. Storage can't be relied on to notice.
+		// Webhooks that failed open may have failed for that reason. Storage can't be relied on to
+		// notice.
 		return outOfTime()
 	}
 	return err
 }
 
-// summon returns the webhooks that are to be called, with what they are sent. All that depends on the request is done here, in one
-// goroutine.
+// summon returns the webhooks that are to be called, with what they are sent. All that depends on
+// the request is done here, in one goroutine.
 func (v *Validating) summon(ctx context.Context, r *request, candidates []candidate) ([]judgement, error) {
 	var judgements []judgement
 	for i := range candidates {

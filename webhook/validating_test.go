@@ -31,7 +31,8 @@ func TestValidatingIsParallel(t *testing.T) {
 	wantError(t, p.validate(t, newAttributes(create, newPod(), nil)), "")
 }
 
-// However the answers come, the refusal is that of the first webhook in configuration order, and what they say comes in that order.
+// However the answers come, the refusal is that of the first webhook in configuration order, and
+// what they say comes in that order.
 func TestFirstRefusalInOrder(t *testing.T) {
 	last := make(chan struct{})
 	slow := newAnswering(t, func(*admissionRequest) *admissionResponse {
@@ -74,7 +75,8 @@ func TestFailingOpen(t *testing.T) {
 // The object is encoded once, and equals what Kubernetes sends: the same for each webhook.
 func TestOneEncodingForAll(t *testing.T) {
 	b := newAnswering(t, allowed)
-	p := newPlugins(t, nil, validatingConfiguration("c", aWebhook("1", b.ClientConfig("/")), aWebhook("2", b.ClientConfig("/"), when("object.kind == 'Pod'"))))
+	p := newPlugins(t, nil, validatingConfiguration("c", aWebhook("1", b.ClientConfig("/")),
+		aWebhook("2", b.ClientConfig("/"), when("object.kind == 'Pod'"))))
 	candidates, err := p.Validating.candidates(t.Context(), newAttributes(create, newPod(), nil), interfaces)
 	if err != nil || len(candidates) != 2 {
 		t.Fatalf("candidates are %v (%v)", candidates, err)
@@ -89,6 +91,7 @@ func TestOneEncodingForAll(t *testing.T) {
 // A panic is a failure to call the webhook, and no end of the process.
 func TestPanic(t *testing.T) {
 	e := &engine{}
-	_, err := e.ask(context.Background(), &hook{name: "w", reviewVersion: "v1", noSideEffects: true}, nil, newAttributes(create, newPod(), nil))
+	_, err := e.ask(context.Background(), &hook{name: "w", reviewVersion: "v1", noSideEffects: true}, nil,
+		newAttributes(create, newPod(), nil))
 	wantError(t, err, `failed calling webhook "w": calling it panicked`)
 }

@@ -21,10 +21,14 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// What reads asks for all, whatever else it asks for. What writes, and the configuration it was made of, don't.
+// What reads asks for all, whatever else it asks for. What writes, and the configuration it was
+// made of, don't.
 func TestIncluding(t *testing.T) {
 	var asked string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.RequestURI() }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		asked = r.URL.RequestURI()
+	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	for _, test := range []struct {

@@ -9,8 +9,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Definitions are the models by name. The generator, given only our packages, writes references to Kubernetes' types by their Go
-// names. Here they have the names under which Kubernetes' own definitions have them.
+// Definitions are the models by name. The generator, given only our packages, writes references to
+// Kubernetes' types by their Go names. Here they have the names under which Kubernetes' own
+// definitions have them.
 func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	definitions := GetOpenAPIDefinitions(func(name string) spec.Ref { return ref(modelName(name)) })
 	for _, definition := range definitions {

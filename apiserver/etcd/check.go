@@ -13,10 +13,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// check says what is wrong with the data in dir, if anything is. etcd would find most of it, too, but in goroutines of its
-// own, where it ends the process with their stacks. In two cases it would wait for ever: with a log that lost its end, since it takes every new
-// entry for one that its database has already; and with one that was killed before its first entry, since it then knows of no member that could
-// lead. The latter has no data, and is removed.
+// check says what is wrong with the data in dir, if anything is. etcd would find most of it, too,
+// but in goroutines of its own, where it ends the process with their stacks. In two cases it would
+// wait for ever: with a log that lost its end, since it takes every new entry for one that its
+// database has already; and with one that was killed before its first entry, since it then knows of
+// no member that could lead. The latter has no data, and is removed.
 func check(dir string) error {
 	member := filepath.Join(dir, "member")
 	database, log := filepath.Join(member, "snap", "db"), filepath.Join(member, "wal")
@@ -32,7 +33,8 @@ func check(dir string) error {
 		return fmt.Errorf("the log %s is damaged: %w", log, err)
 	}
 	if logged < stored {
-		return fmt.Errorf("the log %s is damaged: it ends at entry %d, and the database has entry %d", log, logged, stored)
+		return fmt.Errorf("the log %s is damaged: it ends at entry %d, and the database has entry %d", log, logged,
+			stored)
 	}
 	if logged == 0 {
 		return os.RemoveAll(member)
@@ -40,8 +42,9 @@ func check(dir string) error {
 	return nil
 }
 
-// checkDatabase walks through all of a database's pages, and returns the index of the last log entry that is in it. That is 0 for one
-// which has nothing yet, or isn't there: it is made anew from the log.
+// checkDatabase walks through all of a database's pages, and returns the index of the last log
+// entry that is in it. That is 0 for one which has nothing yet, or isn't there: it is made anew
+// from the log.
 func checkDatabase(name string) (index uint64, err error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {

@@ -40,7 +40,8 @@ const (
 	// large log takes seconds, not minutes.
 	startTimeout = time.Minute
 
-	// maxTxnOps is how many conditions a transaction may have. A write in a namespace with quotas has one for each.
+	// maxTxnOps is how many conditions a transaction may have. A write in a namespace with quotas
+	// has one for each.
 	maxTxnOps = 1024
 
 	// socketPathLimit is the longest path a Unix socket can be bound to on Linux
@@ -84,7 +85,8 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	cfg.Dir = dir
 	cfg.TickMs = uint(tick.Milliseconds())
 	cfg.ElectionMs = uint(election.Milliseconds())
-	// A member must name TCP addresses to the rest of its cluster. There is none, so nothing listens on them.
+	// A member must name TCP addresses to the rest of its cluster. There is none, so nothing
+	// listens on them.
 	nowhere := []url.URL{{Scheme: "http", Host: "localhost:0"}}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: socket}}, nowhere
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, nowhere
@@ -140,8 +142,8 @@ func startRecovering(cfg *embed.Config) (server *embed.Etcd, err error) {
 	return embed.StartEtcd(cfg)
 }
 
-// Client calls the server's functions directly, without gRPC and its encoding between. It stays valid
-// until Stop.
+// Client calls the server's functions directly, without gRPC and its encoding between. It stays
+// valid until Stop.
 func (s *Server) Client() *kubernetes.Client {
 	c := &kubernetes.Client{Client: v3client.New(s.etcd.Server)}
 	c.Kubernetes = c
@@ -157,7 +159,8 @@ func (s *Server) Err() <-chan error { return s.etcd.Err() }
 // Member is the raft member, for tests and benchmarks.
 func (s *Server) Member() *etcdserver.EtcdServer { return s.etcd.Server }
 
-// Stop closes the server; everything acknowledged is on disk already. It may be called more than once.
+// Stop closes the server; everything acknowledged is on disk already. It may be called more than
+// once.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.level.SetLevel(zapcore.DPanicLevel)
@@ -194,8 +197,8 @@ func (s *Server) socketPath(dir string) (string, error) {
 }
 
 // fatalHook decides what happens when etcd finds that it can't go on. While it starts, that is an
-// error of Start. Later it means that a write can't be made durable (the disk is full or broken): the
-// process must end before anything more is acknowledged.
+// error of Start. Later it means that a write can't be made durable (the disk is full or broken):
+// the process must end before anything more is acknowledged.
 type fatalHook struct {
 	dir     string
 	started atomic.Bool
@@ -230,17 +233,19 @@ func logger(level zap.AtomicLevel, fatal *fatalHook) *zap.Logger {
 	cfg.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
 	cfg.DisableStacktrace = true
 	cfg.DisableCaller = true
-	l, err := cfg.Build(zap.WithFatalHook(fatal), zap.WithPanicHook(fatal), zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return filtered{core}
-	}))
+	l, err := cfg.Build(zap.WithFatalHook(fatal), zap.WithPanicHook(fatal),
+		zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+			return filtered{core}
+		}))
 	if err != nil {
 		panic(err) // the configuration above is constant
 	}
 	return l.Named("etcd")
 }
 
-// filtered leaves out what ends etcd, of which fatalHook tells, and what etcd 3.6 reports as an error on every new member's first
-// seconds: a member that hasn't stored its term yet can't tell its storage version.
+// filtered leaves out what ends etcd, of which fatalHook tells, and what etcd 3.6 reports as an
+// error on every new member's first seconds: a member that hasn't stored its term yet can't tell
+// its storage version.
 type filtered struct{ zapcore.Core }
 
 // Check implements zapcore.Core.

@@ -2,9 +2,10 @@
 // authority, a serving certificate, an administrator's client certificate and the key that signs
 // service account tokens.
 //
-// The authority and the token key are made once and kept, since what they signed must stay valid. The
-// certificates under the authority are made anew at each start, so that they name the addresses served now and
-// never come near their end. All files are written whole and readable by their owner only.
+// The authority and the token key are made once and kept, since what they signed must stay valid.
+// The certificates under the authority are made anew at each start, so that they name the addresses
+// served now and never come near their end. All files are written whole and readable by their owner
+// only.
 package pki
 
 import (
@@ -40,8 +41,9 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// LoadAuthority reads the authority from ca.crt and ca.key in dir, or makes what isn't there. A key without certificate, as a server leaves that
-// was killed before it ever served, gets one. A certificate without its key, or a key that is not the certificate's, is an error.
+// LoadAuthority reads the authority from ca.crt and ca.key in dir, or makes what isn't there. A key
+// without certificate, as a server leaves that was killed before it ever served, gets one. A
+// certificate without its key, or a key that is not the certificate's, is an error.
 func LoadAuthority(dir string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
 	if exists(certFile) {
@@ -116,7 +118,8 @@ func makeKey(file string) error {
 // CertPEM is the authority's certificate.
 func (a *Authority) CertPEM() []byte { return encode(a.cert.Raw) }
 
-// Serving makes a certificate with which a server proves that it is any of hosts (names or IP addresses).
+// Serving makes a certificate with which a server proves that it is any of hosts (names or IP
+// addresses).
 func (a *Authority) Serving(name string, hosts []string) (certPEM, keyPEM []byte, err error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -165,8 +168,8 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) ([
 	return x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key)
 }
 
-// TokenKey returns the file of the key that signs service account tokens, sa.key in dir, and makes it
-// where it isn't there.
+// TokenKey returns the file of the key that signs service account tokens, sa.key in dir, and makes
+// it where it isn't there.
 func TokenKey(dir string) (string, error) {
 	file := filepath.Join(dir, "sa.key")
 	if exists(file) {
@@ -175,8 +178,8 @@ func TokenKey(dir string) (string, error) {
 	return file, makeKey(file)
 }
 
-// WriteFile writes data to name with mode 0600, all of it or nothing also after a crash, making the directory (mode 0700) where
-// it isn't there.
+// WriteFile writes data to name with mode 0600, all of it or nothing also after a crash, making the
+// directory (mode 0700) where it isn't there.
 func WriteFile(name string, data []byte) error {
 	dir := filepath.Dir(name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -21,14 +21,15 @@ func initializerConfigurationStore() *genericregistry.Store {
 	resource := admissionregistrationv1alpha1.InitializerConfigurations.GroupResource()
 	s := initializerConfigurationStrategy{newStrategy()}
 	return &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &admissionregistrationv1alpha1.InitializerConfiguration{} },
-		NewListFunc:               func() runtime.Object { return &admissionregistrationv1alpha1.InitializerConfigurationList{} },
-		DefaultQualifiedResource:  resource,
-		SingularQualifiedResource: admissionregistrationv1alpha1.SchemeGroupVersion.WithResource("initializerconfiguration").GroupResource(),
-		CreateStrategy:            s,
-		UpdateStrategy:            s,
-		DeleteStrategy:            s,
-		TableConvertor:            rest.NewDefaultTableConvertor(resource),
+		NewFunc:                  func() runtime.Object { return &admissionregistrationv1alpha1.InitializerConfiguration{} },
+		NewListFunc:              func() runtime.Object { return &admissionregistrationv1alpha1.InitializerConfigurationList{} },
+		DefaultQualifiedResource: resource,
+		SingularQualifiedResource: admissionregistrationv1alpha1.SchemeGroupVersion.WithResource(
+			"initializerconfiguration").GroupResource(),
+		CreateStrategy: s,
+		UpdateStrategy: s,
+		DeleteStrategy: s,
+		TableConvertor: rest.NewDefaultTableConvertor(resource),
 	}
 }
 
@@ -36,7 +37,8 @@ type initializerConfigurationStrategy struct{ strategy }
 
 func (initializerConfigurationStrategy) NamespaceScoped() bool { return false }
 
-// AllowUnconditionalUpdate is false, as for the configurations of webhooks: who replaces one says which state of it he has seen.
+// AllowUnconditionalUpdate is false, as for the configurations of webhooks: who replaces one says
+// which state of it he has seen.
 func (initializerConfigurationStrategy) AllowUnconditionalUpdate() bool { return false }
 
 func (initializerConfigurationStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
@@ -44,7 +46,8 @@ func (initializerConfigurationStrategy) PrepareForCreate(_ context.Context, obj 
 }
 
 func (initializerConfigurationStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	c, stored := obj.(*admissionregistrationv1alpha1.InitializerConfiguration), old.(*admissionregistrationv1alpha1.InitializerConfiguration)
+	c, stored := obj.(*admissionregistrationv1alpha1.InitializerConfiguration),
+		old.(*admissionregistrationv1alpha1.InitializerConfiguration)
 	c.Generation = stored.Generation
 	if !apiequality.Semantic.DeepEqual(c.Initializers, stored.Initializers) {
 		c.Generation++
@@ -53,18 +56,21 @@ func (initializerConfigurationStrategy) PrepareForUpdate(_ context.Context, obj,
 
 func (initializerConfigurationStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	c := obj.(*admissionregistrationv1alpha1.InitializerConfiguration)
-	all := apimachineryvalidation.ValidateObjectMeta(&c.ObjectMeta, false, apimachineryvalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	all := apimachineryvalidation.ValidateObjectMeta(&c.ObjectMeta, false, apimachineryvalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	return append(all, validateInitializers(c.Initializers, field.NewPath("initializers"))...)
 }
 
 func (initializerConfigurationStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	c, stored := obj.(*admissionregistrationv1alpha1.InitializerConfiguration), old.(*admissionregistrationv1alpha1.InitializerConfiguration)
+	c, stored := obj.(*admissionregistrationv1alpha1.InitializerConfiguration),
+		old.(*admissionregistrationv1alpha1.InitializerConfiguration)
 	all := apimachineryvalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &stored.ObjectMeta, field.NewPath("metadata"))
 	return append(all, validateInitializers(c.Initializers, field.NewPath("initializers"))...)
 }
 
-// validateInitializers is the validation of Kubernetes 1.13 (pkg/apis/admissionregistration/validation), with its messages. That took
-// the same name twice in a configuration; apply can't, as names are what it tells the initializers by.
+// validateInitializers is the validation of Kubernetes 1.13
+// (pkg/apis/admissionregistration/validation), with its messages. That took the same name twice in
+// a configuration; apply can't, as names are what it tells the initializers by.
 func validateInitializers(initializers []admissionregistrationv1alpha1.Initializer, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	names := sets.New[string]()
@@ -91,7 +97,8 @@ func validateInitializerRule(rule *admissionregistrationv1alpha1.Rule, path *fie
 	all = append(all, validateNotEmpty(rule.Resources, path.Child("resources"))...)
 	for i, resource := range rule.Resources {
 		if strings.Contains(resource, "/") {
-			all = append(all, field.Invalid(path.Child("resources").Index(i), resource, "must not specify subresources"))
+			all = append(all,
+				field.Invalid(path.Child("resources").Index(i), resource, "must not specify subresources"))
 		}
 	}
 	return all

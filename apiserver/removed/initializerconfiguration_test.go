@@ -9,7 +9,8 @@ import (
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 )
 
-// What is stated here is pkg/apis/admissionregistration/validation/validation_test.go of Kubernetes 1.13, and that a name is there once.
+// What is stated here is pkg/apis/admissionregistration/validation/validation_test.go of Kubernetes
+// 1.13, and that a name is there once.
 func TestInitializerConfigurationValidation(t *testing.T) {
 	s := initializerConfigurationStrategy{newStrategy()}
 	for name, test := range map[string]struct{ initializers, want string }{
@@ -19,25 +20,33 @@ func TestInitializerConfigurationValidation(t *testing.T) {
 - {name: b.example.com, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}
 - {name: c.example.com}
 `, ``},
-		"no name": {`[{rules: [{apiGroups: [a], apiVersions: [a], resources: [a]}]}]`, `initializers[0].name: Required value`},
+		"no name": {`[{rules: [{apiGroups: [a], apiVersions: [a], resources: [a]}]}]`,
+			`initializers[0].name: Required value`},
 		"a name that is not qualified": {
 			`[{name: example.com}]`,
-			`initializers[0].name: Invalid value: "example.com": should be a domain with at least three segments separated by dots`,
+			`initializers[0].name: Invalid value: "example.com": should be a domain with at least three segments ` +
+				`separated by dots`,
 		},
-		"a name twice": {`[{name: a.example.com}, {name: a.example.com}]`, `initializers[1].name: Duplicate value: "a.example.com"`},
+		"a name twice": {`[{name: a.example.com}, {name: a.example.com}]`,
+			`initializers[1].name: Duplicate value: "a.example.com"`},
 		"nothing in a rule": {
 			`[{name: a.example.com, rules: [{}]}]`,
-			`[initializers[0].rules[0].apiGroups: Required value, initializers[0].rules[0].apiVersions: Required value, initializers[0].rules[0].resources: Required value]`,
+			`[initializers[0].rules[0].apiGroups: Required value, initializers[0].rules[0].apiVersions: Required ` +
+				`value, initializers[0].rules[0].resources: Required value]`,
 		},
 		"empty version and resource": {
 			`[{name: a.example.com, rules: [{apiGroups: [a], apiVersions: [""], resources: [""]}]}]`,
-			`[initializers[0].rules[0].apiVersions[0]: Required value, initializers[0].rules[0].resources[0]: Required value]`,
+			`[initializers[0].rules[0].apiVersions[0]: Required value, initializers[0].rules[0].resources[0]: ` +
+				`Required value]`,
 		},
 		"a wildcard and more": {
 			`[{name: a.example.com, rules: [{apiGroups: [a, "*"], apiVersions: [a, "*"], resources: [a, "*"]}]}]`,
-			`[initializers[0].rules[0].apiGroups: Invalid value: ["a","*"]: if '*' is present, must not specify other API groups, ` +
-				`initializers[0].rules[0].apiVersions: Invalid value: ["a","*"]: if '*' is present, must not specify other API versions, ` +
-				`initializers[0].rules[0].resources: Invalid value: ["a","*"]: if '*' is present, must not specify other resources]`,
+			`[initializers[0].rules[0].apiGroups: Invalid value: ["a","*"]: if '*' is present, must not specify ` +
+				`other API groups, ` +
+				`initializers[0].rules[0].apiVersions: Invalid value: ["a","*"]: if '*' is present, must not ` +
+				`specify other API versions, ` +
+				`initializers[0].rules[0].resources: Invalid value: ["a","*"]: if '*' is present, must not specify ` +
+				`other resources]`,
 		},
 		"a subresource": {
 			`[{name: a.example.com, rules: [{apiGroups: [a], apiVersions: [a], resources: [pods/status]}]}]`,
@@ -45,7 +54,8 @@ func TestInitializerConfigurationValidation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &admissionregistrationv1alpha1.InitializerConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"}}
+			c := &admissionregistrationv1alpha1.InitializerConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "c",
+				ResourceVersion: "1"}}
 			if err := yaml.UnmarshalStrict([]byte(test.initializers), &c.Initializers); err != nil {
 				t.Fatal(err)
 			}

@@ -42,8 +42,9 @@ func (podPresetStrategy) PrepareForCreate(_ context.Context, obj runtime.Object)
 	obj.(*settingsv1alpha1.PodPreset).Generation = 1
 }
 
-// PrepareForUpdate counts what is changed. Kubernetes dropped changes of the spec without a word: there, an edit, or an apply of a changed
-// manifest, said that it had succeeded and had done nothing.
+// PrepareForUpdate counts what is changed. Kubernetes dropped changes of the spec without a word:
+// there, an edit, or an apply of a changed manifest, said that it had succeeded and had done
+// nothing.
 func (podPresetStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	preset, stored := obj.(*settingsv1alpha1.PodPreset), old.(*settingsv1alpha1.PodPreset)
 	preset.Generation = stored.Generation
@@ -52,13 +53,14 @@ func (podPresetStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Ob
 	}
 }
 
-// maxPresetName is the longest name that a new preset may have: pods get an annotation for each preset, podpreset-<name>, and that part of an
-// annotation's key has 63 characters at most.
+// maxPresetName is the longest name that a new preset may have: pods get an annotation for each
+// preset, podpreset-<name>, and that part of an annotation's key has 63 characters at most.
 const maxPresetName = 63 - len("podpreset-")
 
 func (podPresetStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	preset := obj.(*settingsv1alpha1.PodPreset)
-	all := corevalidation.ValidateObjectMeta(&preset.ObjectMeta, true, apimachineryvalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	all := corevalidation.ValidateObjectMeta(&preset.ObjectMeta, true, apimachineryvalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	if len(preset.Name) > maxPresetName {
 		all = append(all, field.TooLong(field.NewPath("metadata", "name"), preset.Name, maxPresetName))
 	}
@@ -79,26 +81,30 @@ func scratch(spec *settingsv1alpha1.PodPresetSpec) *corev1.Pod {
 	}}
 }
 
-// defaultPodPreset sets the defaults that what is in a preset will have in a pod: were they different, a pod that has the same
-// already would be in conflict with it.
+// defaultPodPreset sets the defaults that what is in a preset will have in a pod: were they
+// different, a pod that has the same already would be in conflict with it.
 func defaultPodPreset(preset *settingsv1alpha1.PodPreset) {
 	corev1internal.SetObjectDefaults_Pod(scratch(&preset.Spec))
 }
 
 // validatePodPresetSpec holds what a preset gives to pods to what is valid in a pod.
 func validatePodPresetSpec(spec *settingsv1alpha1.PodPresetSpec, path *field.Path) field.ErrorList {
-	all := metav1validation.ValidateLabelSelector(&spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))
+	all := metav1validation.ValidateLabelSelector(&spec.Selector, metav1validation.LabelSelectorValidationOptions{},
+		path.Child("selector"))
 	if spec.Env == nil && spec.EnvFrom == nil && spec.VolumeMounts == nil && spec.Volumes == nil {
-		all = append(all, field.Required(path.Child("volumes", "env", "envFrom", "volumeMounts"), "must specify at least one"))
+		all = append(all,
+			field.Required(path.Child("volumes", "env", "envFrom", "volumeMounts"), "must specify at least one"))
 	}
 	var pod api.Pod
 	if err := corev1internal.Convert_v1_Pod_To_core_Pod(scratch(spec).DeepCopy(), &pod, nil); err != nil {
 		return append(all, field.InternalError(path, err))
 	}
-	container, options := pod.Spec.Containers[0], podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, nil, nil)
+	container, options := pod.Spec.Containers[0],
+		podutil.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, nil, nil)
 	volumes, errs := corevalidation.ValidateVolumes(pod.Spec.Volumes, nil, path.Child("volumes"), options)
 	all = append(all, errs...)
 	all = append(all, corevalidation.ValidateEnv(container.Env, path.Child("env"), options)...)
 	all = append(all, corevalidation.ValidateEnvFrom(container.EnvFrom, path.Child("envFrom"), options)...)
-	return append(all, corevalidation.ValidateVolumeMounts(container.VolumeMounts, nil, volumes, nil, path.Child("volumeMounts"), options)...)
+	return append(all, corevalidation.ValidateVolumeMounts(container.VolumeMounts, nil, volumes, nil,
+		path.Child("volumeMounts"), options)...)
 }

@@ -29,7 +29,8 @@ func podSecurityPolicyStore() *genericregistry.Store {
 		UpdateStrategy:            s,
 		DeleteStrategy:            s,
 		ReturnDeletedObject:       true,
-		TableConvertor:            printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(addPodSecurityPolicyTable)},
+		TableConvertor: printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(
+			addPodSecurityPolicyTable)},
 	}
 }
 
@@ -48,7 +49,8 @@ func (podSecurityPolicyStrategy) PrepareForUpdate(context.Context, runtime.Objec
 
 func (podSecurityPolicyStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	policy := obj.(*policyv1beta1.PodSecurityPolicy)
-	all := corevalidation.ValidateObjectMeta(&policy.ObjectMeta, false, apimachineryvalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	all := corevalidation.ValidateObjectMeta(&policy.ObjectMeta, false, apimachineryvalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	return append(all, validatePodSecurityPolicy(policy)...)
 }
 
@@ -58,7 +60,8 @@ func (podSecurityPolicyStrategy) ValidateUpdate(_ context.Context, obj, old runt
 	return append(all, validatePodSecurityPolicy(policy)...)
 }
 
-// defaultPodSecurityPolicy allows privilege escalation where the policy doesn't speak of it: the field came later than the kind.
+// defaultPodSecurityPolicy allows privilege escalation where the policy doesn't speak of it: the
+// field came later than the kind.
 func defaultPodSecurityPolicy(policy *policyv1beta1.PodSecurityPolicy) {
 	if policy.Spec.AllowPrivilegeEscalation == nil {
 		allow := true
@@ -84,21 +87,25 @@ func addPodSecurityPolicyTable(h printers.PrintHandler) {
 		return metav1.TableRow{
 			Object: runtime.RawExtension{Object: policy},
 			Cells: []any{
-				policy.Name, fmt.Sprint(spec.Privileged), join(spec.AllowedCapabilities), string(spec.SELinux.Rule), string(spec.RunAsUser.Rule),
-				string(spec.FSGroup.Rule), string(spec.SupplementalGroups.Rule), fmt.Sprint(spec.ReadOnlyRootFilesystem), join(spec.Volumes),
+				policy.Name, fmt.Sprint(spec.Privileged), join(spec.AllowedCapabilities), string(spec.SELinux.Rule),
+				string(spec.RunAsUser.Rule),
+				string(spec.FSGroup.Rule), string(spec.SupplementalGroups.Rule),
+				fmt.Sprint(spec.ReadOnlyRootFilesystem), join(spec.Volumes),
 			},
 		}
 	}
-	utilruntime.Must(h.TableHandler(columns, func(policy *policyv1beta1.PodSecurityPolicy, _ printers.GenerateOptions) ([]metav1.TableRow, error) {
-		return []metav1.TableRow{row(policy)}, nil
-	}))
-	utilruntime.Must(h.TableHandler(columns, func(list *policyv1beta1.PodSecurityPolicyList, _ printers.GenerateOptions) ([]metav1.TableRow, error) {
-		rows := make([]metav1.TableRow, 0, len(list.Items))
-		for i := range list.Items {
-			rows = append(rows, row(&list.Items[i]))
-		}
-		return rows, nil
-	}))
+	utilruntime.Must(h.TableHandler(columns,
+		func(policy *policyv1beta1.PodSecurityPolicy, _ printers.GenerateOptions) ([]metav1.TableRow, error) {
+			return []metav1.TableRow{row(policy)}, nil
+		}))
+	utilruntime.Must(h.TableHandler(columns,
+		func(list *policyv1beta1.PodSecurityPolicyList, _ printers.GenerateOptions) ([]metav1.TableRow, error) {
+			rows := make([]metav1.TableRow, 0, len(list.Items))
+			for i := range list.Items {
+				rows = append(rows, row(&list.Items[i]))
+			}
+			return rows, nil
+		}))
 }
 
 func join[S ~string](all []S) string {

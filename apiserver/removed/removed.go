@@ -2,14 +2,15 @@
 //
 //   - PodSecurityPolicy in policy/v1beta1, with its validation and defaults of Kubernetes 1.24
 //   - PodPreset in settings.k8s.io/v1alpha1, with its validation and defaults of Kubernetes 1.19
-//   - InitializerConfiguration in admissionregistration.k8s.io/v1alpha1, with its validation of Kubernetes 1.13
+//   - InitializerConfiguration in admissionregistration.k8s.io/v1alpha1, with its validation of
+//     Kubernetes 1.13
 //
-// They are a scheme of their own, and so is how they are sent and stored: as JSON, as custom resources are. Their types have no protobuf
-// form, and one object of such a type among the answers of a group whose other kinds have one would fail for
-// every client that prefers protobuf.
+// They are a scheme of their own, and so is how they are sent and stored: as JSON, as custom
+// resources are. Their types have no protobuf form, and one object of such a type among the answers
+// of a group whose other kinds have one would fail for every client that prefers protobuf.
 //
-// There is one type for each kind, which is its internal form, too. A kind with a single version needs no other, and
-// there will not be a second one.
+// There is one type for each kind, which is its internal form, too. A kind with a single version
+// needs no other, and there will not be a second one.
 package removed
 
 import (
@@ -29,9 +30,11 @@ import (
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 )
 
-// Resources are the resources of the removed kinds. Each is a storage of its own, and may be served without the others.
+// Resources are the resources of the removed kinds. Each is a storage of its own, and may be served
+// without the others.
 var Resources = []schema.GroupVersionResource{
-	admissionregistrationv1alpha1.InitializerConfigurations, settingsv1alpha1.PodPresets, policyv1beta1.PodSecurityPolicies,
+	admissionregistrationv1alpha1.InitializerConfigurations, settingsv1alpha1.PodPresets,
+	policyv1beta1.PodSecurityPolicies,
 }
 
 var (
@@ -51,7 +54,8 @@ var (
 
 	// StorageVersions are the versions in which objects are stored.
 	StorageVersions = schema.GroupVersions{
-		admissionregistrationv1alpha1.SchemeGroupVersion, settingsv1alpha1.SchemeGroupVersion, policyv1beta1.SchemeGroupVersion,
+		admissionregistrationv1alpha1.SchemeGroupVersion, settingsv1alpha1.SchemeGroupVersion,
+		policyv1beta1.SchemeGroupVersion,
 	}
 
 	// StorageCodec encodes and decodes what is stored.
@@ -72,13 +76,17 @@ func newScheme() *runtime.Scheme {
 		scheme.AddKnownTypes(schema.GroupVersion{Group: version.Group, Version: runtime.APIVersionInternal}, kinds...)
 	}
 	internal(admissionregistrationv1alpha1.SchemeGroupVersion,
-		&admissionregistrationv1alpha1.InitializerConfiguration{}, &admissionregistrationv1alpha1.InitializerConfigurationList{})
-	internal(policyv1beta1.SchemeGroupVersion, &policyv1beta1.PodSecurityPolicy{}, &policyv1beta1.PodSecurityPolicyList{})
+		&admissionregistrationv1alpha1.InitializerConfiguration{},
+		&admissionregistrationv1alpha1.InitializerConfigurationList{})
+	internal(policyv1beta1.SchemeGroupVersion, &policyv1beta1.PodSecurityPolicy{},
+		&policyv1beta1.PodSecurityPolicyList{})
 	internal(settingsv1alpha1.SchemeGroupVersion, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
 	// What requests of all groups share: options, and errors.
 	metav1.AddToGroupVersion(scheme, metav1.Unversioned)
-	scheme.AddTypeDefaultingFunc(&policyv1beta1.PodSecurityPolicy{}, func(o any) { defaultPodSecurityPolicy(o.(*policyv1beta1.PodSecurityPolicy)) })
-	scheme.AddTypeDefaultingFunc(&settingsv1alpha1.PodPreset{}, func(o any) { defaultPodPreset(o.(*settingsv1alpha1.PodPreset)) })
+	scheme.AddTypeDefaultingFunc(&policyv1beta1.PodSecurityPolicy{},
+		func(o any) { defaultPodSecurityPolicy(o.(*policyv1beta1.PodSecurityPolicy)) })
+	scheme.AddTypeDefaultingFunc(&settingsv1alpha1.PodPreset{},
+		func(o any) { defaultPodPreset(o.(*settingsv1alpha1.PodPreset)) })
 	return scheme
 }
 
@@ -102,7 +110,8 @@ type Storage interface {
 	rest.StorageWithReadiness
 }
 
-// NewStorage makes what serves one of Resources. It is stored as options say; they must encode with StorageCodec.
+// NewStorage makes what serves one of Resources. It is stored as options say; they must encode with
+// StorageCodec.
 func NewStorage(resource schema.GroupVersionResource, options generic.RESTOptionsGetter) (Storage, error) {
 	switch resource {
 	case admissionregistrationv1alpha1.InitializerConfigurations:

@@ -16,7 +16,8 @@ import (
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 )
 
-// decode is an object as the server has it when it has read YAML of the kind: defaulted, and in the internal version.
+// decode is an object as the server has it when it has read YAML of the kind: defaulted, and in the
+// internal version.
 func decode(t testing.TB, gv schema.GroupVersion, kind, content string) runtime.Object {
 	t.Helper()
 	object, err := runtime.Decode(StorageCodec, asJSON(t, "apiVersion: "+gv.String()+"\nkind: "+kind+"\n"+content))
@@ -49,9 +50,13 @@ func decodePreset(t testing.TB, content string) *settingsv1alpha1.PodPreset {
 func TestDefaults(t *testing.T) {
 	for _, test := range []struct{ object, want runtime.Object }{
 		{decodePolicy(t, `spec: {}`), decodePolicy(t, `spec: {allowPrivilegeEscalation: true}`)},
-		{decodePolicy(t, `spec: {allowPrivilegeEscalation: false}`), &policyv1beta1.PodSecurityPolicy{Spec: policyv1beta1.PodSecurityPolicySpec{AllowPrivilegeEscalation: new(bool)}}},
+		{decodePolicy(t, `spec: {allowPrivilegeEscalation: false}`),
+			&policyv1beta1.PodSecurityPolicy{Spec: policyv1beta1.PodSecurityPolicySpec{AllowPrivilegeEscalation: new(
+				bool)}}},
 		{
-			decodePreset(t, `spec: {volumes: [{name: e}, {name: s, secret: {secretName: s}}], env: [{name: FIELD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}`),
+			decodePreset(t,
+				`spec: {volumes: [{name: e}, {name: s, secret: {secretName: s}}], env: [{name: FIELD, valueFrom: `+
+					`{fieldRef: {fieldPath: metadata.name}}}]}`),
 			decodePreset(t, `spec: {volumes: [{name: e, emptyDir: {}}, {name: s, secret: {secretName: s, defaultMode: 420}}],
 				env: [{name: FIELD, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}]}`),
 		},
@@ -65,8 +70,11 @@ func TestDefaults(t *testing.T) {
 // What is stored is JSON, of the version, and read as it was.
 func TestStored(t *testing.T) {
 	for kind, object := range map[string]runtime.Object{
-		`"kind":"PodSecurityPolicy","apiVersion":"policy/v1beta1"`:   decodePolicy(t, "metadata: {name: p}\nspec: {hostPorts: [{min: 1, max: 2}], runtimeClass: {allowedRuntimeClassNames: [runc]}}"),
-		`"kind":"PodPreset","apiVersion":"settings.k8s.io/v1alpha1"`: decodePreset(t, "metadata: {name: p, namespace: ns}\nspec: {env: [{name: A}]}"),
+		`"kind":"PodSecurityPolicy","apiVersion":"policy/v1beta1"`: decodePolicy(t,
+			"metadata: {name: p}\nspec: {hostPorts: [{min: 1, max: 2}], runtimeClass: {allowedRuntimeClassNames: "+
+				"[runc]}}"),
+		`"kind":"PodPreset","apiVersion":"settings.k8s.io/v1alpha1"`: decodePreset(t,
+			"metadata: {name: p, namespace: ns}\nspec: {env: [{name: A}]}"),
 	} {
 		stored, err := runtime.Encode(StorageCodec, object)
 		if err != nil || !strings.HasPrefix(string(stored), "{"+kind) {
@@ -112,8 +120,10 @@ func TestTable(t *testing.T) {
 	policy := decodePolicy(t, `
 metadata: {name: p}
 spec: {privileged: true, allowedCapabilities: [A, B], volumes: [nfs, csi], seLinux: {rule: S}, runAsUser: {rule: U}, fsGroup: {rule: F}, supplementalGroups: {rule: G}}`)
-	for name, object := range map[string]runtime.Object{"object": policy, "list": &policyv1beta1.PodSecurityPolicyList{Items: []policyv1beta1.PodSecurityPolicy{*policy}}} {
-		table, err := podSecurityPolicyStore().TableConvertor.ConvertToTable(context.Background(), object, &metav1.TableOptions{})
+	for name, object := range map[string]runtime.Object{"object": policy,
+		"list": &policyv1beta1.PodSecurityPolicyList{Items: []policyv1beta1.PodSecurityPolicy{*policy}}} {
+		table, err := podSecurityPolicyStore().TableConvertor.ConvertToTable(context.Background(), object,
+			&metav1.TableOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,10 +131,12 @@ spec: {privileged: true, allowedCapabilities: [A, B], volumes: [nfs, csi], seLin
 		for _, column := range table.ColumnDefinitions {
 			columns = append(columns, column.Name)
 		}
-		if got := strings.Join(columns, " "); got != "Name Priv Caps SELinux RunAsUser FsGroup SupGroup ReadOnlyRootFs Volumes" {
+		if got := strings.Join(columns,
+			" "); got != "Name Priv Caps SELinux RunAsUser FsGroup SupGroup ReadOnlyRootFs Volumes" {
 			t.Errorf("%s: columns %s", name, got)
 		}
-		if want := []any{"p", "true", "A,B", "S", "U", "F", "G", "false", "nfs,csi"}; len(table.Rows) != 1 || !reflect.DeepEqual(table.Rows[0].Cells, want) {
+		if want := []any{"p", "true", "A,B", "S", "U", "F", "G", "false", "nfs,csi"}; len(table.Rows) != 1 ||
+			!reflect.DeepEqual(table.Rows[0].Cells, want) {
 			t.Errorf("%s: rows %v", name, table.Rows)
 		}
 	}
@@ -132,8 +144,12 @@ spec: {privileged: true, allowedCapabilities: [A, B], volumes: [nfs, csi], seLin
 
 // Whatever somebody sends is valid or isn't.
 func FuzzDecode(f *testing.F) {
-	f.Add(`{"apiVersion":"policy/v1beta1","kind":"PodSecurityPolicy","metadata":{"name":"p","annotations":{"seccomp.security.alpha.kubernetes.io/allowedProfileNames":",*"}},"spec":{"allowedUnsafeSysctls":["a*"],"forbiddenSysctls":["*",""],"runtimeClass":{}}}`)
-	f.Add(`{"apiVersion":"settings.k8s.io/v1alpha1","kind":"PodPreset","metadata":{"name":"p"},"spec":{"volumes":[{"name":"v","projected":{"sources":[{}]}},{}],"env":[{"valueFrom":{}}],"volumeMounts":[{"name":"v","mountPropagation":"Bidirectional"}]}}`)
+	f.Add(`{"apiVersion":"policy/v1beta1","kind":"PodSecurityPolicy","metadata":{"name":"p",` +
+		`"annotations":{"seccomp.security.alpha.kubernetes.io/allowedProfileNames":",*"}},` +
+		`"spec":{"allowedUnsafeSysctls":["a*"],"forbiddenSysctls":["*",""],"runtimeClass":{}}}`)
+	f.Add(`{"apiVersion":"settings.k8s.io/v1alpha1","kind":"PodPreset","metadata":{"name":"p"},` +
+		`"spec":{"volumes":[{"name":"v","projected":{"sources":[{}]}},{}],"env":[{"valueFrom":{}}],` +
+		`"volumeMounts":[{"name":"v","mountPropagation":"Bidirectional"}]}}`)
 	f.Fuzz(func(t *testing.T, content string) {
 		object, err := runtime.Decode(StorageCodec, []byte(content))
 		if err != nil {

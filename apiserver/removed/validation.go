@@ -14,17 +14,24 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// This is the validation of Kubernetes 1.24 (pkg/apis/policy/validation), with its messages. A few of its paths named no field;
-// here they do.
+// This is the validation of Kubernetes 1.24 (pkg/apis/policy/validation), with its messages. A few
+// of its paths named no field; here they do.
 
-// volumeTypes are all types of volumes, and the one that stands for any, in the order in which messages list them.
+// volumeTypes are all types of volumes, and the one that stands for any, in the order in which
+// messages list them.
 var volumeTypes = slices.Sorted(slices.Values([]policyv1beta1.FSType{
-	policyv1beta1.AzureFile, policyv1beta1.Flocker, policyv1beta1.FlexVolume, policyv1beta1.HostPath, policyv1beta1.EmptyDir,
-	policyv1beta1.GCEPersistentDisk, policyv1beta1.AWSElasticBlockStore, policyv1beta1.GitRepo, policyv1beta1.Secret, policyv1beta1.NFS,
-	policyv1beta1.ISCSI, policyv1beta1.Glusterfs, policyv1beta1.PersistentVolumeClaim, policyv1beta1.RBD, policyv1beta1.Cinder,
-	policyv1beta1.CephFS, policyv1beta1.DownwardAPI, policyv1beta1.FC, policyv1beta1.ConfigMap, policyv1beta1.VsphereVolume,
-	policyv1beta1.Quobyte, policyv1beta1.AzureDisk, policyv1beta1.PhotonPersistentDisk, policyv1beta1.StorageOS, policyv1beta1.Projected,
-	policyv1beta1.PortworxVolume, policyv1beta1.ScaleIO, policyv1beta1.CSI, policyv1beta1.Ephemeral, policyv1beta1.Image, policyv1beta1.All,
+	policyv1beta1.AzureFile, policyv1beta1.Flocker, policyv1beta1.FlexVolume, policyv1beta1.HostPath,
+	policyv1beta1.EmptyDir,
+	policyv1beta1.GCEPersistentDisk, policyv1beta1.AWSElasticBlockStore, policyv1beta1.GitRepo, policyv1beta1.Secret,
+	policyv1beta1.NFS,
+	policyv1beta1.ISCSI, policyv1beta1.Glusterfs, policyv1beta1.PersistentVolumeClaim, policyv1beta1.RBD,
+	policyv1beta1.Cinder,
+	policyv1beta1.CephFS, policyv1beta1.DownwardAPI, policyv1beta1.FC, policyv1beta1.ConfigMap,
+	policyv1beta1.VsphereVolume,
+	policyv1beta1.Quobyte, policyv1beta1.AzureDisk, policyv1beta1.PhotonPersistentDisk, policyv1beta1.StorageOS,
+	policyv1beta1.Projected,
+	policyv1beta1.PortworxVolume, policyv1beta1.ScaleIO, policyv1beta1.CSI, policyv1beta1.Ephemeral,
+	policyv1beta1.Image, policyv1beta1.All,
 }))
 
 // validatePodSecurityPolicy validates all but the metadata that every object has.
@@ -36,32 +43,38 @@ func validatePodSecurityPolicy(policy *policyv1beta1.PodSecurityPolicy) field.Er
 	all = append(all, validateRule(spec.SELinux.Rule, path.Child("seLinux", "rule"),
 		policyv1beta1.SELinuxStrategyMustRunAs, policyv1beta1.SELinuxStrategyRunAsAny)...)
 	all = append(all, validateRule(spec.SupplementalGroups.Rule, path.Child("supplementalGroups", "rule"),
-		policyv1beta1.SupplementalGroupsStrategyMayRunAs, policyv1beta1.SupplementalGroupsStrategyMustRunAs, policyv1beta1.SupplementalGroupsStrategyRunAsAny)...)
+		policyv1beta1.SupplementalGroupsStrategyMayRunAs, policyv1beta1.SupplementalGroupsStrategyMustRunAs,
+		policyv1beta1.SupplementalGroupsStrategyRunAsAny)...)
 	all = append(all, validateRanges(spec.SupplementalGroups.Ranges, path.Child("supplementalGroups", "ranges"))...)
 	all = append(all, validateRule(spec.FSGroup.Rule, path.Child("fsGroup", "rule"),
-		policyv1beta1.FSGroupStrategyMayRunAs, policyv1beta1.FSGroupStrategyMustRunAs, policyv1beta1.FSGroupStrategyRunAsAny)...)
+		policyv1beta1.FSGroupStrategyMayRunAs, policyv1beta1.FSGroupStrategyMustRunAs,
+		policyv1beta1.FSGroupStrategyRunAsAny)...)
 	all = append(all, validateRanges(spec.FSGroup.Ranges, path.Child("fsGroup", "ranges"))...)
 	for _, volume := range spec.Volumes {
 		all = append(all, validateRule(volume, path.Child("volumes"), volumeTypes...)...)
 	}
 	all = append(all, validateCapabilities(spec, path)...)
-	if d := spec.DefaultAllowPrivilegeEscalation; d != nil && *d && spec.AllowPrivilegeEscalation != nil && !*spec.AllowPrivilegeEscalation {
+	if d := spec.DefaultAllowPrivilegeEscalation; d != nil && *d && spec.AllowPrivilegeEscalation != nil &&
+		!*spec.AllowPrivilegeEscalation {
 		all = append(all, field.Invalid(path.Child("defaultAllowPrivilegeEscalation"), *d,
 			"Cannot set DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation to true"))
 	}
 	for i, mount := range spec.AllowedProcMountTypes {
-		if err := corevalidation.ValidateProcMountType(path.Child("allowedProcMountTypes").Index(i), api.ProcMountType(mount)); err != nil {
+		if err := corevalidation.ValidateProcMountType(path.Child("allowedProcMountTypes").Index(i),
+			api.ProcMountType(mount)); err != nil {
 			all = append(all, err)
 		}
 	}
 	all = append(all, validateHostPaths(spec.AllowedHostPaths, path.Child("allowedHostPaths"))...)
 	for i, volume := range spec.AllowedFlexVolumes {
 		if volume.Driver == "" {
-			all = append(all, field.Required(path.Child("allowedFlexVolumes").Index(i).Child("driver"), "must specify a driver"))
+			all = append(all,
+				field.Required(path.Child("allowedFlexVolumes").Index(i).Child("driver"), "must specify a driver"))
 		}
 	}
 	for i, driver := range spec.AllowedCSIDrivers {
-		all = append(all, corevalidation.ValidateCSIDriverName(driver.Name, path.Child("allowedCSIDrivers").Index(i).Child("name"))...)
+		all = append(all, corevalidation.ValidateCSIDriverName(driver.Name,
+			path.Child("allowedCSIDrivers").Index(i).Child("name"))...)
 	}
 	all = append(all, validateSysctls(spec.AllowedUnsafeSysctls, path.Child("allowedUnsafeSysctls"))...)
 	all = append(all, validateSysctls(spec.ForbiddenSysctls, path.Child("forbiddenSysctls"))...)
@@ -69,7 +82,8 @@ func validatePodSecurityPolicy(policy *policyv1beta1.PodSecurityPolicy) field.Er
 	return append(all, validateRuntimeClass(spec.RuntimeClass, path.Child("runtimeClass"))...)
 }
 
-// validateProfileAnnotations validates the annotations that list seccomp and AppArmor profiles. An empty one is as good as none.
+// validateProfileAnnotations validates the annotations that list seccomp and AppArmor profiles. An
+// empty one is as good as none.
 func validateProfileAnnotations(annotations map[string]string, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	appArmor := func(key string, profiles ...string) {
@@ -110,7 +124,8 @@ func validateRule[S ~string](value S, path *field.Path, supported ...S) field.Er
 
 func validateRunAsUser(user policyv1beta1.RunAsUserStrategyOptions, path *field.Path) field.ErrorList {
 	all := validateRule(user.Rule, path.Child("rule"),
-		policyv1beta1.RunAsUserStrategyMustRunAs, policyv1beta1.RunAsUserStrategyMustRunAsNonRoot, policyv1beta1.RunAsUserStrategyRunAsAny)
+		policyv1beta1.RunAsUserStrategyMustRunAs, policyv1beta1.RunAsUserStrategyMustRunAsNonRoot,
+		policyv1beta1.RunAsUserStrategyRunAsAny)
 	return append(all, validateRanges(user.Ranges, path.Child("ranges"))...)
 }
 
@@ -131,7 +146,8 @@ func validateRunAsGroup(group *policyv1beta1.RunAsGroupStrategyOptions, path *fi
 		return validateRanges(group.Ranges, ranges)
 	}
 	return validateRule(group.Rule, path.Child("rule"),
-		policyv1beta1.RunAsGroupStrategyMustRunAs, policyv1beta1.RunAsGroupStrategyRunAsAny, policyv1beta1.RunAsGroupStrategyMayRunAs)
+		policyv1beta1.RunAsGroupStrategyMustRunAs, policyv1beta1.RunAsGroupStrategyRunAsAny,
+		policyv1beta1.RunAsGroupStrategyMayRunAs)
 }
 
 func validateRanges(ranges []policyv1beta1.IDRange, path *field.Path) field.ErrorList {
@@ -152,14 +168,16 @@ func validateRanges(ranges []policyv1beta1.IDRange, path *field.Path) field.Erro
 
 func validateCapabilities(spec *policyv1beta1.PodSecurityPolicySpec, path *field.Path) field.ErrorList {
 	var all field.ErrorList
-	if len(spec.RequiredDropCapabilities) > 0 && slices.Contains(spec.AllowedCapabilities, policyv1beta1.AllowAllCapabilities) {
+	if len(spec.RequiredDropCapabilities) > 0 &&
+		slices.Contains(spec.AllowedCapabilities, policyv1beta1.AllowAllCapabilities) {
 		all = append(all, field.Invalid(path.Child("requiredDropCapabilities"), spec.RequiredDropCapabilities,
 			"must be empty when all capabilities are allowed by a wildcard"))
 	}
 	notDropped := func(name string, capabilities []corev1.Capability) {
 		for _, capability := range capabilities {
 			if slices.Contains(spec.RequiredDropCapabilities, capability) {
-				all = append(all, field.Invalid(path.Child(name), capability, "capability is listed in "+name+" and requiredDropCapabilities"))
+				all = append(all, field.Invalid(path.Child(name), capability,
+					"capability is listed in "+name+" and requiredDropCapabilities"))
 			}
 		}
 	}
@@ -195,7 +213,8 @@ func validateSysctls(sysctls []string, path *field.Path) field.ErrorList {
 			all = append(all, field.Invalid(path.Index(i), sysctl, "empty sysctl not allowed"))
 		case len(sysctl) > corevalidation.SysctlMaxLength || !sysctlRegexp.MatchString(sysctl):
 			all = append(all, field.Invalid(path.Index(i), sysctl,
-				fmt.Sprintf("must have at most %d characters and match regex %s", corevalidation.SysctlMaxLength, sysctlPattern)))
+				fmt.Sprintf("must have at most %d characters and match regex %s", corevalidation.SysctlMaxLength,
+					sysctlPattern)))
 		case sysctl == "*":
 			any = true
 		}
@@ -206,8 +225,8 @@ func validateSysctls(sysctls []string, path *field.Path) field.ErrorList {
 	return all
 }
 
-// validateSysctlsDoNotOverlap wants no sysctl to be both allowed and forbidden. Of an allowed and a forbidden pattern that overlap, the error
-// is at the narrower one.
+// validateSysctlsDoNotOverlap wants no sysctl to be both allowed and forbidden. Of an allowed and a
+// forbidden pattern that overlap, the error is at the narrower one.
 func validateSysctlsDoNotOverlap(spec *policyv1beta1.PodSecurityPolicySpec, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	for i, allowed := range spec.AllowedUnsafeSysctls {
@@ -216,9 +235,11 @@ func validateSysctlsDoNotOverlap(spec *policyv1beta1.PodSecurityPolicySpec, path
 			forbiddenPrefix, forbiddenIsPattern := strings.CutSuffix(forbidden, "*")
 			switch {
 			case allowed == forbidden, forbiddenIsPattern && strings.HasPrefix(allowedPrefix, forbiddenPrefix):
-				all = append(all, field.Invalid(path.Child("allowedUnsafeSysctls").Index(i), allowed, "sysctl overlaps with "+forbidden))
+				all = append(all, field.Invalid(path.Child("allowedUnsafeSysctls").Index(i), allowed,
+					"sysctl overlaps with "+forbidden))
 			case allowedIsPattern && strings.HasPrefix(forbiddenPrefix, allowedPrefix):
-				all = append(all, field.Invalid(path.Child("forbiddenSysctls").Index(j), forbidden, "sysctl overlaps with "+allowed))
+				all = append(all,
+					field.Invalid(path.Child("forbiddenSysctls").Index(j), forbidden, "sysctl overlaps with "+allowed))
 			}
 		}
 	}
@@ -247,7 +268,8 @@ func validateRuntimeClass(class *policyv1beta1.RuntimeClassStrategyOptions, path
 		}
 	}
 	if any && len(class.AllowedRuntimeClassNames) > 1 {
-		all = append(all, field.Invalid(names, class.AllowedRuntimeClassNames, "if '*' is present, must not specify other RuntimeClass names"))
+		all = append(all, field.Invalid(names, class.AllowedRuntimeClassNames,
+			"if '*' is present, must not specify other RuntimeClass names"))
 	}
 	return all
 }

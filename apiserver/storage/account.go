@@ -15,11 +15,13 @@ import (
 
 // account is what the ledger knows of one namespace's quotas.
 //
-// Writes take turns to be decided, not to be stored: each is decided on the state that the writes before it will leave, and
-// its transaction holds only if they did. etcd nearly always gets them in that order, and writes several to its log at once. Where one
-// fails, those behind it fail too; then everything lands, the quotas are read again, and who failed is decided anew.
+// Writes take turns to be decided, not to be stored: each is decided on the state that the writes
+// before it will leave, and its transaction holds only if they did. etcd nearly always gets them in
+// that order, and writes several to its log at once. Where one fails, those behind it fail too;
+// then everything lands, the quotas are read again, and who failed is decided anew.
 type account struct {
-	// last is the state last read, to tell namespaces that have quotas from those that have none; nil where nothing is known.
+	// last is the state last read, to tell namespaces that have quotas from those that have none;
+	// nil where nothing is known.
 	last atomic.Pointer[quotaList]
 
 	// turn has room for the one write that is being decided. It guards tip.
@@ -29,7 +31,8 @@ type account struct {
 	// stale is set by a transaction that failed: tip will not come to be.
 	stale atomic.Bool
 
-	// counted is when the namespace was last counted because pods had ended. counting guards it, and is held while that is done.
+	// counted is when the namespace was last counted because pods had ended. counting guards it,
+	// and is held while that is done.
 	counting sync.Mutex
 	counted  time.Time
 
@@ -44,7 +47,8 @@ func newAccount() *account {
 	return a
 }
 
-// wait takes the turn; done gives it back. A request that has ended gets none, be the turn free or not: it stores nothing any more.
+// wait takes the turn; done gives it back. A request that has ended gets none, be the turn free or
+// not: it stores nothing any more.
 func (a *account) wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -91,14 +95,16 @@ func (a *account) settle(ctx context.Context) error {
 	}
 }
 
-// quotaList is a state of a namespace's quotas: these, and none that was made after revision. It is not changed.
+// quotaList is a state of a namespace's quotas: these, and none that was made after revision. It is
+// not changed.
 type quotaList struct {
 	revision int64
 	entries  []quotaEntry
 }
 
-// quotaEntry is a state of a quota: what is stored, and what it means. The stored bytes can be told before they are stored,
-// which a revision can't, and unlike the number of a key's writes they can't be anybody else's.
+// quotaEntry is a state of a quota: what is stored, and what it means. The stored bytes can be told
+// before they are stored, which a revision can't, and unlike the number of a key's writes they
+// can't be anybody else's.
 type quotaEntry struct {
 	key   string
 	data  []byte // not changed
@@ -112,7 +118,8 @@ type quotaEntry struct {
 // unknown tells whether it isn't known how much is used of what the quota limits.
 func (e quotaEntry) unknown() bool { return !quota.Known(e.quota) }
 
-// holds is the condition that it is what is stored. Neither that nor put copies data, which most of a transaction consists of.
+// holds is the condition that it is what is stored. Neither that nor put copies data, which most of
+// a transaction consists of.
 func (e quotaEntry) holds() clientv3.Cmp {
 	condition := clientv3.Compare(clientv3.Value(e.key), "=", "")
 	condition.WithValueBytes(e.data)
@@ -128,7 +135,8 @@ func putBytes(key string, data []byte, options ...clientv3.OpOption) clientv3.Op
 	return put
 }
 
-// holds are the conditions under which the quotas below prefix are in this state, with room for one more.
+// holds are the conditions under which the quotas below prefix are in this state, with room for one
+// more.
 func (l *quotaList) holds(prefix string) []clientv3.Cmp {
 	conditions := make([]clientv3.Cmp, 0, len(l.entries)+2)
 	conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", l.revision+1))
@@ -152,11 +160,14 @@ func (l *quotaList) without(key string) *quotaList {
 	if !slices.ContainsFunc(l.entries, func(e quotaEntry) bool { return e.key == key }) {
 		return l
 	}
-	return &quotaList{revision: l.revision, entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
+	return &quotaList{revision: l.revision,
+		entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
 }
 
-// after is the state once the moved quotas have been written to their store, and the writes that make it so, with room for one more.
-func (l *quotaList) after(ctx context.Context, s *accounted, moved []*corev1.ResourceQuota) (*quotaList, []clientv3.Op, error) {
+// after is the state once the moved quotas have been written to their store, and the writes that
+// make it so, with room for one more.
+func (l *quotaList) after(ctx context.Context, s *accounted, moved []*corev1.ResourceQuota) (*quotaList, []clientv3.Op,
+	error) {
 	if len(moved) == 0 {
 		return l, nil, nil
 	}
@@ -174,8 +185,8 @@ func (l *quotaList) after(ctx context.Context, s *accounted, moved []*corev1.Res
 	return next, writes, nil
 }
 
-// spell makes quantities remember how they are written, which takes longer than all else about encoding a quota and
-// is asked for twice each time.
+// spell makes quantities remember how they are written, which takes longer than all else about
+// encoding a quota and is asked for twice each time.
 func spell(list corev1.ResourceList) {
 	for name, quantity := range list {
 		_ = quantity.String()

@@ -23,7 +23,8 @@ import (
 
 var namespaceResource = schema.GroupResource{Resource: "namespaces"}
 
-// accounted is the etcd of one kind's store: its writes move the quotas of the namespace they are in.
+// accounted is the etcd of one kind's store: its writes move the quotas of the namespace they are
+// in.
 type accounted struct {
 	kubernetes.Interface
 	ledger      *Ledger
@@ -34,7 +35,8 @@ type accounted struct {
 }
 
 // accountFor makes the writes of a kind's store go through the ledger.
-func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.ConfigForResource, resourcePrefix string) *kubernetes.Client {
+func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.ConfigForResource,
+	resourcePrefix string) *kubernetes.Client {
 	s := &accounted{
 		Interface:   client.Kubernetes,
 		ledger:      l,
@@ -55,9 +57,10 @@ func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.Co
 	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
 }
 
-// OptimisticPut implements kubernetes.Interface. A request whose time is over, or whose client has gone, stores nothing: the client of
-// an embedded etcd doesn't look at that itself.
-func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, expected int64, opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+// OptimisticPut implements kubernetes.Interface. A request whose time is over, or whose client has
+// gone, stores nothing: the client of an embedded etcd doesn't look at that itself.
+func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
+	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return kubernetes.PutResponse{}, err
 	}
@@ -72,7 +75,8 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		enforced: quota.Spend(ctx, s.resource, namespace, name),
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
-		// Where the request named the object by another group than it is stored in, what it costs is another thing, too.
+		// Where the request named the object by another group than it is stored in, what it costs
+		// is another thing, too.
 		if w.enforced != nil && w.enforced.Resource == s.resource && !overdue(w.enforced.Old) {
 			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
 		}
@@ -82,8 +86,10 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	return kubernetes.PutResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
 }
 
-// OptimisticDelete implements kubernetes.Interface. For a request whose time is over nothing is deleted.
-func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected int64, opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+// OptimisticDelete implements kubernetes.Interface. For a request whose time is over nothing is
+// deleted.
+func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected int64,
+	opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return kubernetes.DeleteResponse{}, err
 	}
@@ -108,7 +114,8 @@ func (s *accounted) commit(ctx context.Context, namespace string, w *write) (out
 	return s.ledger.commit(ctx, namespace, w)
 }
 
-// change is what it means for quotas that the object at key, last changed at expected, becomes data (nil: is deleted).
+// change is what it means for quotas that the object at key, last changed at expected, becomes data
+// (nil: is deleted).
 func (s *accounted) change(ctx context.Context, key string, expected int64, data []byte) (quota.Change, error) {
 	change := quota.Change{Resource: s.resource}
 	if data != nil {
@@ -123,7 +130,8 @@ func (s *accounted) change(ctx context.Context, key string, expected int64, data
 		if err != nil {
 			return change, err
 		}
-		// Where it has changed since, the transaction will not hold, and what is computed here is for nothing.
+		// Where it has changed since, the transaction will not hold, and what is computed here is
+		// for nothing.
 		if len(response.Kvs) == 1 {
 			if change.Old, err = s.cost(ctx, key, response.Kvs[0].Value); err != nil {
 				return change, err
@@ -154,8 +162,9 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 	return err
 }
 
-// encode sets e.data to what is stored of e.quota. It goes by the entry's template, if it has one, or makes it one: an entry that
-// has one is changed by Change.Apply or Admit only, which change nothing but the usage of a quota that has moved before.
+// encode sets e.data to what is stored of e.quota. It goes by the entry's template, if it has one,
+// or makes it one: an entry that has one is changed by Change.Apply or Admit only, which change
+// nothing but the usage of a quota that has moved before.
 func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
 	var plain []byte
 	var err error
@@ -171,9 +180,10 @@ func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
 	return err
 }
 
-// restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is stored, as long as that stays right: what is sent
-// doesn't say otherwise, and it is the same objects that count. Else none is stored, as of a new quota: a usage that is not right must at
-// no moment look as if it were.
+// restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is
+// stored, as long as that stays right: what is sent doesn't say otherwise, and it is the same
+// objects that count. Else none is stored, as of a new quota: a usage that is not right must at no
+// moment look as if it were.
 func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
 	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
 	if i < 0 || !sent.IsPut() {
@@ -210,7 +220,8 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		spell(q.Spec.Hard)
 		spell(q.Status.Hard)
 		spell(q.Status.Used)
-		list.entries = append(list.entries, quotaEntry{key: string(kv.Key), data: kv.Value, quota: q, revision: kv.ModRevision})
+		list.entries = append(list.entries,
+			quotaEntry{key: string(kv.Key), data: kv.Value, quota: q, revision: kv.ModRevision})
 	}
 	return list, nil
 }

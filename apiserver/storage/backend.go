@@ -1,8 +1,9 @@
-// Package storage is where the API server's objects are kept: Kubernetes' etcd3 store behind its watch
-// cache, for every kind over one etcd client.
+// Package storage is where the API server's objects are kept: Kubernetes' etcd3 store behind its
+// watch cache, for every kind over one etcd client.
 //
-// Kubernetes itself makes an etcd client for each kind. One client for all kinds has one connection,
-// one set of goroutines and one place, Backend, at which a write to etcd can be added to.
+// Kubernetes itself makes an etcd client for each kind. One client for all kinds has one
+// connection, one set of goroutines and one place, Backend, at which a write to etcd can be added
+// to.
 package storage
 
 import (
@@ -43,8 +44,8 @@ const (
 	keepaliveTimeout = 10 * time.Second
 )
 
-// Backend holds the etcd clients of one API server: one, and one more for every other etcd cluster that
-// --etcd-servers-overrides names.
+// Backend holds the etcd clients of one API server: one, and one more for every other etcd cluster
+// that --etcd-servers-overrides names.
 type Backend struct {
 	compaction time.Duration
 	prefix     string
@@ -66,9 +67,9 @@ type connection struct {
 	owned bool
 }
 
-// NewBackend makes a backend for the etcd cluster at transport, asking it to forget revisions older than
-// config's compaction interval. With a client given, as for an embedded server, that is used; the caller
-// closes it. Otherwise the cluster is dialled, and must answer.
+// NewBackend makes a backend for the etcd cluster at transport, asking it to forget revisions older
+// than config's compaction interval. With a client given, as for an embedded server, that is used;
+// the caller closes it. Otherwise the cluster is dialled, and must answer.
 func NewBackend(config storagebackend.Config, client *kubernetes.Client) (*Backend, error) {
 	b := &Backend{compaction: config.CompactionInterval, prefix: config.Prefix, conns: map[string]*connection{}}
 	b.ledger = newLedger(b)
@@ -144,8 +145,9 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
-		DialOptions:          []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck // a server without its storage must not start
-		Logger:               zap.NewNop(),
+		// a server without its storage must not start
+		DialOptions: []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck
+		Logger:      zap.NewNop(),
 	}
 	if t.CertFile != "" || t.KeyFile != "" || t.TrustedCAFile != "" {
 		info := transport.TLSInfo{CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.TrustedCAFile}
@@ -161,8 +163,8 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 	return client, err
 }
 
-// Checks are the health checks of the main cluster: "etcd" for all of /healthz, /livez and /readyz, and
-// "etcd-readiness" for /readyz alone, as kube-apiserver has them.
+// Checks are the health checks of the main cluster: "etcd" for all of /healthz, /livez and /readyz,
+// and "etcd-readiness" for /readyz alone, as kube-apiserver has them.
 func (b *Backend) Checks(liveTimeout, readyTimeout time.Duration) (live, ready healthz.HealthChecker) {
 	probe := func(timeout time.Duration) func(*http.Request) error {
 		return func(r *http.Request) error {
@@ -178,9 +180,10 @@ func (b *Backend) Checks(liveTimeout, readyTimeout time.Duration) (live, ready h
 		healthz.NamedGroupedCheck("etcd-readiness", "etcd-readiness", probe(readyTimeout))
 }
 
-// RESTOptions makes the storage of every kind that delegate describes use the backend's clients. Kinds for
-// which cached says no have no watch cache.
-func (b *Backend) RESTOptions(delegate generic.RESTOptionsGetter, cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
+// RESTOptions makes the storage of every kind that delegate describes use the backend's clients.
+// Kinds for which cached says no have no watch cache.
+func (b *Backend) RESTOptions(delegate generic.RESTOptionsGetter,
+	cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
 	return restOptions{backend: b, delegate: delegate, cached: cached}
 }
 
@@ -191,7 +194,8 @@ type restOptions struct {
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions,
+	error) {
 	options, err := o.delegate.GetRESTOptions(resource, example)
 	if err != nil {
 		return options, err
@@ -224,7 +228,8 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 		client = b.ledger.accountFor(client, config, resourcePrefix)
 	}
 	store, err := etcd3.New(client, conn.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
-		config.GroupResource, transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+		config.GroupResource, transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner),
+		versioner)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,7 +242,8 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 	keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 	getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
-	store, destroy, err := b.storage(config, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, triggers, indexers)
+	store, destroy,
+		err := b.storage(config, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, triggers, indexers)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,9 +17,10 @@ import (
 // pageSize is how many objects are read from etcd at a time.
 const pageSize = 1000
 
-// refresh reads the quotas once nothing is under way, and gives those a usage that show none yet: new ones, those whose
-// hard limits have got a new name, and those of which somebody has written what restate doesn't believe. Until a quota shows its usage
-// no server moves it, and no write that would move it is committed.
+// refresh reads the quotas once nothing is under way, and gives those a usage that show none yet:
+// new ones, those whose hard limits have got a new name, and those of which somebody has written
+// what restate doesn't believe. Until a quota shows its usage no server moves it, and no write that
+// would move it is committed.
 func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) error {
 	if err := a.settle(ctx); err != nil {
 		return err
@@ -41,10 +42,12 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 	}
 }
 
-// recount makes a quota's status what it should be. done is false where the quota has changed since it was read.
+// recount makes a quota's status what it should be. done is false where the quota has changed since
+// it was read.
 //
-// It is the quota's revision that must be the same, not only its content: while that lasts, nothing that would move the quota has been
-// committed, so what is counted at any revision since is true when the status is written.
+// It is the quota's revision that must be the same, not only its content: while that lasts, nothing
+// that would move the quota has been committed, so what is counted at any revision since is true
+// when the status is written.
 func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done bool, err error) {
 	total, err := c.total(ctx, entry.quota)
 	if err != nil {
@@ -64,7 +67,8 @@ func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done
 	return err == nil && response.Succeeded, err
 }
 
-// census is what a namespace's objects cost as of one revision. Each resource is read once, for however many quotas.
+// census is what a namespace's objects cost as of one revision. Each resource is read once, for
+// however many quotas.
 type census struct {
 	ledger    *Ledger
 	namespace string
@@ -101,8 +105,9 @@ func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*q
 	case s != nil:
 		prefix = s.prefix
 	case resource.Group != "":
-		// Custom resources get their store with the first request for them, and may have objects from another server, or from before
-		// this one was started. They are all stored by group and name.
+		// Custom resources get their store with the first request for them, and may have objects
+		// from another server, or from before this one was started. They are all stored by group
+		// and name.
 		prefix = keyPrefix(c.ledger.backend.prefix, resource.Group+"/"+resource.Resource)
 	default:
 		return nil, nil // a kind that is not served has no objects
@@ -111,7 +116,8 @@ func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*q
 	if err != nil {
 		return nil, err
 	}
-	response, err := c.ledger.backend.Client().KV.Get(ctx, prefix+c.namespace+"/", clientv3.WithPrefix(), clientv3.WithRev(c.revision), clientv3.WithCountOnly())
+	response, err := c.ledger.backend.Client().KV.Get(ctx, prefix+c.namespace+"/", clientv3.WithPrefix(),
+		clientv3.WithRev(c.revision), clientv3.WithCountOnly())
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +130,8 @@ func (c *census) weigh(ctx context.Context, s *accounted) ([]*quota.Cost, error)
 	from := s.prefix + c.namespace + "/"
 	end := clientv3.GetPrefixRangeEnd(from)
 	for {
-		response, err := c.ledger.backend.Client().KV.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(c.revision))
+		response, err := c.ledger.backend.Client().KV.Get(ctx, from, clientv3.WithRange(end),
+			clientv3.WithLimit(pageSize), clientv3.WithRev(c.revision))
 		if err != nil {
 			return nil, err
 		}

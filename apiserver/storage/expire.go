@@ -9,8 +9,8 @@ import (
 	"gatehouse.dev/quota"
 )
 
-// giveBackAttempts is how often a namespace is counted where others move its quotas meanwhile. After that the quota controller finds what is
-// left.
+// giveBackAttempts is how often a namespace is counted where others move its quotas meanwhile.
+// After that the quota controller finds what is left.
 const giveBackAttempts = 3
 
 // overdue tells whether a cost has ended since it was measured.
@@ -18,11 +18,12 @@ func overdue(c *quota.Cost) bool {
 	return !c.Expires().IsZero() && time.Now().After(c.Expires())
 }
 
-// expire sees to it that the quotas get back what a pod uses when its grace period ends, which no write tells of. It is called with what has been
-// written.
+// expire sees to it that the quotas get back what a pod uses when its grace period ends, which no
+// write tells of. It is called with what has been written.
 //
-// Whether a quota still has what a pod used that ended by itself can't be seen in the quota, so it takes a count. Where such a pod is
-// written or deleted, it is done now; who stores a pod that will end looks at that time whether it is still there.
+// Whether a quota still has what a pod used that ended by itself can't be seen in the quota, so it
+// takes a count. Where such a pod is written or deleted, it is done now; who stores a pod that will
+// end looks at that time whether it is still there.
 func (l *Ledger) expire(namespace, key string, change quota.Change) {
 	if ended := change.Old.Expired(); !ended.IsZero() {
 		go l.giveBack(namespace, ended)
@@ -39,8 +40,8 @@ func (l *Ledger) expire(namespace, key string, change quota.Change) {
 	}
 }
 
-// giveBack counts a namespace in which a pod ended by itself at that time, unless it has been counted since: of many that end together the
-// first is enough.
+// giveBack counts a namespace in which a pod ended by itself at that time, unless it has been
+// counted since: of many that end together the first is enough.
 func (l *Ledger) giveBack(namespace string, ended time.Time) {
 	ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 	defer cancel()
@@ -75,7 +76,8 @@ func (l *Ledger) giveBack(namespace string, ended time.Time) {
 	}
 }
 
-// recountAll makes the status of all quotas of a namespace what it should be. done is false where one has changed meanwhile.
+// recountAll makes the status of all quotas of a namespace what it should be. done is false where
+// one has changed meanwhile.
 func (l *Ledger) recountAll(ctx context.Context, namespace string) (done bool, err error) {
 	list, err := l.read(ctx, namespace)
 	if err != nil {

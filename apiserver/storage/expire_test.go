@@ -20,7 +20,8 @@ func ending(name string, end time.Time) *corev1.Pod {
 	return p
 }
 
-// What a pod used that is deleted after its grace period has ended is given back at once, and one count is enough for many of them.
+// What a pod used that is deleted after its grace period has ended is given back at once, and one
+// count is enough for many of them.
 func TestDeletedAfterItEnded(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -40,7 +41,8 @@ func TestDeletedAfterItEnded(t *testing.T) {
 	s.put(podResource, newPod("stays"))
 	s.put(quotaResource, newQuota("pods", "30", fmt.Sprint(pods+1)))
 	for name, revision := range revisions {
-		response, err := a.store(podResource).OptimisticDelete(t.Context(), keyOf(podResource, name), revision, kubernetes.DeleteOptions{})
+		response, err := a.store(podResource).OptimisticDelete(t.Context(), keyOf(podResource, name), revision,
+			kubernetes.DeleteOptions{})
 		if err != nil || !response.Succeeded {
 			t.Fatal(response, err)
 		}
@@ -59,7 +61,8 @@ func TestEnds(t *testing.T) {
 	s.put(podResource, newPod("other"))
 	revision := s.put(podResource, newPod("p"))
 	end := time.Now().Add(2 * time.Second).Truncate(time.Second) // what is stored has seconds
-	response, err := a.store(podResource).OptimisticPut(t.Context(), keyOf(podResource, "p"), s.encode(ending("p", end)), revision, kubernetes.PutOptions{})
+	response, err := a.store(podResource).OptimisticPut(t.Context(), keyOf(podResource, "p"),
+		s.encode(ending("p", end)), revision, kubernetes.PutOptions{})
 	if err != nil || !response.Succeeded {
 		t.Fatal(response, err)
 	}
@@ -72,7 +75,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A request that measured a pod before its grace period ended doesn't give back what a count has given back since.
+// A request that measured a pod before its grace period ended doesn't give back what a count has
+// given back since.
 func TestGivesBackOnce(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -90,7 +94,8 @@ func TestGivesBackOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := a.writeEnforced(&quota.Enforcement{Resource: podResource, Old: before, New: after}, podResource, succeeded, revision)
+	response, err := a.writeEnforced(&quota.Enforcement{Resource: podResource, Old: before, New: after}, podResource,
+		succeeded, revision)
 	if err != nil || !response.Succeeded {
 		t.Fatal(response, err)
 	}

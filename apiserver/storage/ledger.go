@@ -27,19 +27,21 @@ const maxAccounts = 10_000
 
 var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 
-// Ledger keeps the usage that ResourceQuotas show equal to what is stored, at every revision of the store: whatever write
-// changes what a namespace uses moves status.used of its quotas in the same etcd transaction. So nothing is ever
-// admitted beyond a limit, no charge outlives a write that failed, and neither depends on how many servers there are.
+// Ledger keeps the usage that ResourceQuotas show equal to what is stored, at every revision of the
+// store: whatever write changes what a namespace uses moves status.used of its quotas in the same
+// etcd transaction. So nothing is ever admitted beyond a limit, no charge outlives a write that
+// failed, and neither depends on how many servers there are.
 //
-// A transaction holds only if the namespace's quotas are in the state on which it was decided. Where they are not, because
-// another server or a person was faster, it is decided again. No request is refused on what the ledger merely
-// expects: it reads once more before it says no.
+// A transaction holds only if the namespace's quotas are in the state on which it was decided.
+// Where they are not, because another server or a person was faster, it is decided again. No
+// request is refused on what the ledger merely expects: it reads once more before it says no.
 //
-// Each object that is charged has a transaction, and so a revision, of its own. Several objects of a kind at one revision would be
-// cheaper, but Kubernetes' watches take a revision for one change: a watch that is resumed after the first of them
-// would not show the others, and a list that waits for the revision could be answered before they are in the cache. The quotas of
-// a namespace can't be had otherwise: those that move together share the revision of what moves them, and a watch of quotas that breaks off
-// between them shows the second when it moves again.
+// Each object that is charged has a transaction, and so a revision, of its own. Several objects of
+// a kind at one revision would be cheaper, but Kubernetes' watches take a revision for one change:
+// a watch that is resumed after the first of them would not show the others, and a list that waits
+// for the revision could be answered before they are in the cache. The quotas of a namespace can't
+// be had otherwise: those that move together share the revision of what moves them, and a watch of
+// quotas that breaks off between them shows the second when it moves again.
 type Ledger struct {
 	backend *Backend
 	ctx     context.Context // of what no request waits for; ends with the backend
@@ -52,11 +54,13 @@ type Ledger struct {
 
 func newLedger(backend *Backend) *Ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Ledger{backend: backend, ctx: ctx, stop: cancel, accounts: lru.New(maxAccounts), stores: map[schema.GroupResource]*accounted{}}
+	return &Ledger{backend: backend, ctx: ctx, stop: cancel, accounts: lru.New(maxAccounts),
+		stores: map[schema.GroupResource]*accounted{}}
 }
 
-// account is that of a namespace. What it knows may be forgotten at any time, and is when the namespace hasn't been written to for long: who has still
-// got it, and who begins anew, are to each other what two servers are.
+// account is that of a namespace. What it knows may be forgotten at any time, and is when the
+// namespace hasn't been written to for long: who has still got it, and who begins anew, are to each
+// other what two servers are.
 func (l *Ledger) account(namespace string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +72,8 @@ func (l *Ledger) account(namespace string) *account {
 	return a
 }
 
-// forget drops what is known of a namespace that has gone. Of those that another server deleted nothing tells.
+// forget drops what is known of a namespace that has gone. Of those that another server deleted
+// nothing tells.
 func (l *Ledger) forget(namespace string) { l.accounts.Remove(namespace) }
 
 func (l *Ledger) store(resource schema.GroupResource) *accounted {
@@ -137,8 +142,10 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	return result, err
 }
 
-// commitUnbounded commits a write in a namespace that has no quotas. Where it has some, nothing is decided.
-func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *account, w *write) (result outcome, decided bool, err error) {
+// commitUnbounded commits a write in a namespace that has no quotas. Where it has some, nothing is
+// decided.
+func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *account, w *write) (result outcome,
+	decided bool, err error) {
 	list := a.last.Load()
 	if list == nil {
 		if list, err = l.read(ctx, namespace); err != nil {
@@ -159,7 +166,8 @@ func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *accou
 }
 
 // charge moves the quotas with the write.
-func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *write, change quota.Change) (outcome, error) {
+func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *write, change quota.Change) (outcome,
+	error) {
 	settled := false
 	for {
 		if overdue(change.Old) {
@@ -180,8 +188,8 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 			}
 			continue
 		}
-		// There may be no room only for what is under way and may fail yet. Where there is none in what is stored
-		// nobody's turn is needed to say so.
+		// There may be no room only for what is under way and may fail yet. Where there is none in
+		// what is stored nobody's turn is needed to say so.
 		stored, refusal, err := l.full(ctx, namespace, w, change)
 		if err != nil || stored.conflict {
 			return stored.outcome, err
@@ -193,11 +201,14 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 	}
 }
 
-// full returns why the write must not be, on what is stored now; nil where it may be or that isn't known. An update that was computed from another state
-// of the object than is stored now, as it is by a cache that lags behind, is a conflict and not too much: it is computed again.
-func (l *Ledger) full(ctx context.Context, namespace string, w *write, change quota.Change) (stored landing, refusal, err error) {
+// full returns why the write must not be, on what is stored now; nil where it may be or that isn't
+// known. An update that was computed from another state of the object than is stored now, as it is
+// by a cache that lags behind, is a conflict and not too much: it is computed again.
+func (l *Ledger) full(ctx context.Context, namespace string, w *write, change quota.Change) (stored landing, refusal,
+	err error) {
 	s, prefix := l.quotas(namespace)
-	response, err := l.backend.Client().KV.Txn(ctx).Then(clientv3.OpGet(w.key), clientv3.OpGet(prefix, clientv3.WithPrefix())).Commit()
+	response, err := l.backend.Client().KV.Txn(ctx).Then(clientv3.OpGet(w.key),
+		clientv3.OpGet(prefix, clientv3.WithPrefix())).Commit()
 	if err != nil {
 		return landing{}, nil, err
 	}
@@ -213,10 +224,12 @@ func (l *Ledger) full(ctx context.Context, namespace string, w *write, change qu
 	return stored, refusal, nil
 }
 
-// decide decides the write in its turn. Where there is no refusal, it returns the transaction, which counts as launched and is to be sent at once:
-// before the next one in turn has decided, that is, since etcd should get them in this order. With settled, it waits for what is under way, and
+// decide decides the write in its turn. Where there is no refusal, it returns the transaction,
+// which counts as launched and is to be sent at once: before the next one in turn has decided, that
+// is, since etcd should get them in this order. With settled, it waits for what is under way, and
 // decides on what is stored then.
-func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *write, change quota.Change, settled bool) (
+func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *write, change quota.Change,
+	settled bool) (
 	conditions []clientv3.Cmp, operations []clientv3.Op, refusal, err error) {
 	if err := a.wait(ctx); err != nil {
 		return nil, nil, nil, err
@@ -245,13 +258,16 @@ func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *wr
 // landing is how a transaction ended.
 type landing struct {
 	outcome
-	// conflict says that the object itself was not as expected. If neither that nor success, its quotas were not.
+	// conflict says that the object itself was not as expected. If neither that nor success, its
+	// quotas were not.
 	conflict bool
 }
 
-// send commits a transaction that was launched. Even where the request ends, it lands: those behind it count on it. It is the request's goroutine
-// that waits for it, for another one would have to grow its stack first, which takes longer than to decide.
-func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landed landing, err error) {
+// send commits a transaction that was launched. Even where the request ends, it lands: those behind
+// it count on it. It is the request's goroutine that waits for it, for another one would have to
+// grow its stack first, which takes longer than to decide.
+func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []clientv3.Cmp,
+	operations []clientv3.Op) (landed landing, err error) {
 	defer func() {
 		if !landed.succeeded {
 			a.stale.Store(true)
@@ -263,8 +279,10 @@ func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []cl
 	return l.transact(ctx, w, conditions, operations)
 }
 
-// transact commits the write and the operations that go with it under the conditions. It may use what room there is behind both.
-func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landing, error) {
+// transact commits the write and the operations that go with it under the conditions. It may use
+// what room there is behind both.
+func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landing,
+	error) {
 	unchanged := clientv3.Compare(clientv3.ModRevision(w.key), "=", w.expected)
 	response, err := l.backend.Client().KV.Txn(ctx).
 		If(append(conditions, unchanged)...).
@@ -279,7 +297,8 @@ func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.C
 	return landing{outcome: outcome{succeeded: true, revision: response.Header.Revision}}, nil
 }
 
-// landingOf is that of a transaction that didn't hold, where stored is the object that it was about.
+// landingOf is that of a transaction that didn't hold, where stored is the object that it was
+// about.
 func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 	var result landing
 	var present int64
@@ -290,7 +309,8 @@ func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 	return result
 }
 
-// admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is written itself the write says all.
+// admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is
+// written itself the write says all.
 func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQuota, error) {
 	others := list.without(w.key).objects()
 	if w.enforced != nil {
@@ -299,8 +319,9 @@ func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQ
 	return change.Apply(others), nil
 }
 
-// commitQuota writes or deletes a quota itself. It has the turn and nothing is under way, and before the answer goes out
-// a new limit has its usage, and a status that was written by hand is mended.
+// commitQuota writes or deletes a quota itself. It has the turn and nothing is under way, and
+// before the answer goes out a new limit has its usage, and a status that was written by hand is
+// mended.
 func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (outcome, error) {
 	change, err := w.change(ctx)
 	if err != nil {
@@ -336,14 +357,16 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 			return result.outcome, err
 		}
 		if result.succeeded {
-			// The write is done. What fails now is made up for by the first write that needs it, and by the controller.
+			// The write is done. What fails now is made up for by the first write that needs it,
+			// and by the controller.
 			_ = l.refresh(ctx, namespace, a)
 			return result.outcome, nil
 		}
 	}
 }
 
-// namespaceAndName reads prefix/namespace/name; ok is false for keys that are not those of an object in a namespace.
+// namespaceAndName reads prefix/namespace/name; ok is false for keys that are not those of an
+// object in a namespace.
 func namespaceAndName(prefix, key string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix)
 	if !ok {

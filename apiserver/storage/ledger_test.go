@@ -32,8 +32,10 @@ var (
 	podResource        = corev1.Resource("pods")
 	claimResource      = corev1.Resource("persistentvolumeclaims")
 	deploymentResource = appsv1.Resource("deployments")
-	codec              = legacyscheme.Codecs.CodecForVersions(protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme),
-		legacyscheme.Codecs.UniversalDeserializer(), schema.GroupVersions{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion}, nil)
+	codec              = legacyscheme.Codecs.CodecForVersions(protobuf.NewSerializer(legacyscheme.Scheme,
+		legacyscheme.Scheme),
+		legacyscheme.Codecs.UniversalDeserializer(),
+		schema.GroupVersions{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion}, nil)
 )
 
 // shop is an etcd and what is in it.
@@ -203,7 +205,8 @@ func (s *shop) awaitUsed(ctx context.Context, name corev1.ResourceName, want str
 }
 
 // write stores an object as a request does that is enforced: expected is the object's revision.
-func (s *server) write(r schema.GroupResource, old, object runtime.Object, expected int64) (kubernetes.PutResponse, error) {
+func (s *server) write(r schema.GroupResource, old, object runtime.Object, expected int64) (kubernetes.PutResponse,
+	error) {
 	s.shop.t.Helper()
 	measure := func(object runtime.Object) *quota.Cost {
 		cost, err := quota.CostOf(r, object)
@@ -219,12 +222,14 @@ func (s *server) write(r schema.GroupResource, old, object runtime.Object, expec
 	return s.writeEnforced(e, r, object, expected)
 }
 
-func (s *server) writeEnforced(e *quota.Enforcement, r schema.GroupResource, object runtime.Object, expected int64) (kubernetes.PutResponse, error) {
+func (s *server) writeEnforced(e *quota.Enforcement, r schema.GroupResource, object runtime.Object,
+	expected int64) (kubernetes.PutResponse, error) {
 	name := object.(metav1.Object).GetName()
 	e.Namespace, e.Name, e.Refuse = "demo", name, func(err error) error { return fmt.Errorf("forbidden: %w", err) }
 	ctx := quota.WithHolder(s.shop.t.Context())
 	quota.Enforce(ctx, e)
-	return s.store(r).OptimisticPut(ctx, keyOf(r, name), s.shop.encode(object), expected, kubernetes.PutOptions{GetOnFailure: true})
+	return s.store(r).OptimisticPut(ctx, keyOf(r, name), s.shop.encode(object), expected,
+		kubernetes.PutOptions{GetOnFailure: true})
 }
 
 // replace writes a quota over the stored one, or a new one.
@@ -233,7 +238,8 @@ func (s *server) replace(q *corev1.ResourceQuota) {
 	var expected int64
 	_, _ = fmt.Sscan(q.ResourceVersion, &expected)
 	q.ResourceVersion = ""
-	response, err := s.store(quotaResource).OptimisticPut(s.shop.t.Context(), keyOf(quotaResource, q.Name), s.shop.encode(q), expected, kubernetes.PutOptions{})
+	response, err := s.store(quotaResource).OptimisticPut(s.shop.t.Context(), keyOf(quotaResource, q.Name),
+		s.shop.encode(q), expected, kubernetes.PutOptions{})
 	if err != nil || !response.Succeeded {
 		s.shop.t.Fatal(response, err)
 	}
@@ -249,35 +255,43 @@ func newQuota(name corev1.ResourceName, hard, used string) *corev1.ResourceQuota
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: resource.MustParse(hard)}},
 	}
 	if used != "" {
-		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: corev1.ResourceList{name: resource.MustParse(used)}}
+		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(),
+			Used: corev1.ResourceList{name: resource.MustParse(used)}}
 	}
 	return q
 }
 
 func newPod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "demo"}, Spec: corev1.PodSpec{PriorityClassName: "high"}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "demo"},
+		Spec: corev1.PodSpec{PriorityClassName: "high"}}
 }
 
 func ofClass(q *corev1.ResourceQuota, class string) *corev1.ResourceQuota {
 	q.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
-		{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{class}},
+		{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn,
+			Values: []string{class}},
 	}}
 	return q
 }
 
-// Whatever somebody writes of a quota, and though the server dies right after it: at no moment does the quota show a usage that isn't true, and
-// the other server enforces what is.
+// Whatever somebody writes of a quota, and though the server dies right after it: at no moment does
+// the quota show a usage that isn't true, and the other server enforces what is.
 func TestQuotaIsNeverWrong(t *testing.T) {
 	for name, test := range map[string]struct {
 		stored *corev1.ResourceQuota
 		edit   func(*corev1.ResourceQuota)
 		shown  string // right after the edit
 	}{
-		"a status by hand": {newQuota("pods", "2", "2"), func(q *corev1.ResourceQuota) { q.Status.Used["pods"] = resource.MustParse("0") }, "unknown"},
-		"no status":        {newQuota("pods", "2", "2"), func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} }, "unknown"},
-		"other objects":    {ofClass(newQuota("pods", "2", "0"), "low"), func(q *corev1.ResourceQuota) { ofClass(q, "high") }, "unknown"},
-		"a label":          {newQuota("pods", "2", "2"), func(q *corev1.ResourceQuota) { q.Labels = map[string]string{"a": "b"} }, "2"},
-		"a lower limit":    {newQuota("pods", "3", "2"), func(q *corev1.ResourceQuota) { q.Spec.Hard["pods"] = resource.MustParse("2") }, "2"},
+		"a status by hand": {newQuota("pods", "2", "2"),
+			func(q *corev1.ResourceQuota) { q.Status.Used["pods"] = resource.MustParse("0") }, "unknown"},
+		"no status": {newQuota("pods", "2", "2"),
+			func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} }, "unknown"},
+		"other objects": {ofClass(newQuota("pods", "2", "0"), "low"),
+			func(q *corev1.ResourceQuota) { ofClass(q, "high") }, "unknown"},
+		"a label": {newQuota("pods", "2", "2"),
+			func(q *corev1.ResourceQuota) { q.Labels = map[string]string{"a": "b"} }, "2"},
+		"a lower limit": {newQuota("pods", "3", "2"),
+			func(q *corev1.ResourceQuota) { q.Spec.Hard["pods"] = resource.MustParse("2") }, "2"},
 		"a name that was limited once": {newQuota("services", "3", "2"), func(q *corev1.ResourceQuota) {
 			q.Spec.Hard = corev1.ResourceList{"pods": resource.MustParse("2")}
 			q.Status.Hard["pods"] = resource.MustParse("2")
@@ -303,7 +317,8 @@ func TestQuotaIsNeverWrong(t *testing.T) {
 			if after := s.quota("q"); len(after.Status.Used) > len(after.Spec.Hard) {
 				t.Errorf("shows what is not limited: %v", after.Status.Used)
 			}
-			if _, err := b.write(podResource, nil, newPod("three"), 0); !refusedWith(err, "forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2") {
+			if _, err := b.write(podResource, nil, newPod("three"), 0); !refusedWith(err,
+				"forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2") {
 				t.Errorf("the third pod: %v", err)
 			}
 			s.wantUsed("pods", "2")
@@ -311,7 +326,8 @@ func TestQuotaIsNeverWrong(t *testing.T) {
 	}
 }
 
-// A quota that is given its usage is counted before the answer; one of which nothing that matters changes isn't counted.
+// A quota that is given its usage is counted before the answer; one of which nothing that matters
+// changes isn't counted.
 func TestQuotaIsCountedOnlyIfNeeded(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -327,7 +343,8 @@ func TestQuotaIsCountedOnlyIfNeeded(t *testing.T) {
 	q := s.quota("q")
 	q.Labels, q.Spec.Hard["pods"] = map[string]string{"a": "b"}, resource.MustParse("3")
 	a.replace(q)
-	if q := s.quota("q"); counted != 0 || q.Labels["a"] != "b" || q.Status.Hard.Pods().String() != "3" || shows(q, "pods") != "1" {
+	if q := s.quota("q"); counted != 0 || q.Labels["a"] != "b" || q.Status.Hard.Pods().String() != "3" ||
+		shows(q, "pods") != "1" {
 		t.Errorf("counted %d times, stored %+v", counted, q)
 	}
 	q = s.quota("q")
@@ -339,8 +356,9 @@ func TestQuotaIsCountedOnlyIfNeeded(t *testing.T) {
 	s.wantUsed("pods", "1")
 }
 
-// While a server counts, the quota gets its usage from another one, a pod is stored, and somebody takes the usage away again: the quota is stored as
-// it was, but what the server has counted isn't true any more.
+// While a server counts, the quota gets its usage from another one, a pod is stored, and somebody
+// takes the usage away again: the quota is stored as it was, but what the server has counted isn't
+// true any more.
 func TestWhatWasCountedForAnotherState(t *testing.T) {
 	s := newShop(t)
 	a, b := s.server(), s.server()
@@ -361,7 +379,8 @@ func TestWhatWasCountedForAnotherState(t *testing.T) {
 	s.wantUsed("pods", "2")
 }
 
-// An update that was computed from a state that the cache had, and isn't stored any more, is computed again, not refused.
+// An update that was computed from a state that the cache had, and isn't stored any more, is
+// computed again, not refused.
 func TestStaleUpdateIsAConflict(t *testing.T) {
 	claim := func(size string) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{
@@ -378,16 +397,20 @@ func TestStaleUpdateIsAConflict(t *testing.T) {
 	if err != nil || response.Succeeded || response.KV == nil || response.KV.ModRevision != current {
 		t.Fatalf("from the stale state: %+v, %v", response, err)
 	}
-	if _, err := a.write(claimResource, claim("9Gi"), claim("11Gi"), current); !refusedWith(err, "exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=9Gi, limited: requests.storage=10Gi") {
+	if _, err := a.write(claimResource, claim("9Gi"), claim("11Gi"), current); !refusedWith(err,
+		"exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=9Gi, limited: "+
+			"requests.storage=10Gi") {
 		t.Errorf("too much: %v", err)
 	}
-	if response, err := a.write(claimResource, claim("9Gi"), claim("9728Mi"), current); err != nil || !response.Succeeded {
+	if response, err := a.write(claimResource, claim("9Gi"), claim("9728Mi"), current); err != nil ||
+		!response.Succeeded {
 		t.Errorf("from the current state: %+v, %v", response, err)
 	}
 	s.wantUsed("requests.storage", "9728Mi")
 }
 
-// Custom resources that other servers have stored count, though this one has had no request for them yet.
+// Custom resources that other servers have stored count, though this one has had no request for
+// them yet.
 func TestCountsWhatIsNotServedYet(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -406,12 +429,14 @@ func TestChargesAsStored(t *testing.T) {
 	a := s.server()
 	s.put(quotaResource, newQuota("count/deployments.apps", "1", "0"))
 	create := func(name string) error {
-		cost, err := quota.CostOf(schema.GroupResource{Group: "extensions", Resource: "deployments"}, &metav1.PartialObjectMetadata{})
+		cost, err := quota.CostOf(schema.GroupResource{Group: "extensions", Resource: "deployments"},
+			&metav1.PartialObjectMetadata{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := &quota.Enforcement{Resource: schema.GroupResource{Group: "extensions", Resource: "deployments"}, New: cost}
-		_, err = a.writeEnforced(e, deploymentResource, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "demo"}}, 0)
+		_, err = a.writeEnforced(e, deploymentResource,
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "demo"}}, 0)
 		return err
 	}
 	if err := create("a"); err != nil {
@@ -435,7 +460,8 @@ func TestNoTurnForWhatHasEnded(t *testing.T) {
 	}
 }
 
-// Nothing tells of a namespace that another server deletes. What is remembered of namespaces is bounded.
+// Nothing tells of a namespace that another server deletes. What is remembered of namespaces is
+// bounded.
 func TestForgetsNamespaces(t *testing.T) {
 	l := newLedger(nil)
 	t.Cleanup(l.stop)

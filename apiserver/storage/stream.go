@@ -11,10 +11,12 @@ import (
 
 // ownStream is an etcd watcher whose watches share a stream with no other kind's.
 //
-// A watch cache that is asked for what is stored now has etcd tell how far its watch is. etcd answers for all watches of a stream at once, and only
-// when all of them have begun. A watch begins with the write after the list that it goes on from. So one kind's cache, filled after the latest write, would keep etcd
-// from answering for all others until something is written again, and in a server that starts over old data nothing may be: who waits for one of those others then
-// isn't done. kube-apiserver has a client, and so a stream, for each kind.
+// A watch cache that is asked for what is stored now has etcd tell how far its watch is. etcd
+// answers for all watches of a stream at once, and only when all of them have begun. A watch begins
+// with the write after the list that it goes on from. So one kind's cache, filled after the latest
+// write, would keep etcd from answering for all others until something is written again, and in a
+// server that starts over old data nothing may be: who waits for one of those others then isn't
+// done. kube-apiserver has a client, and so a stream, for each kind.
 type ownStream struct {
 	clientv3.Watcher
 	kind string

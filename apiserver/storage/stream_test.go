@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// One kind was listed before the latest write, another after it. etcd tells how far the first one's watch is.
+// One kind was listed before the latest write, another after it. etcd tells how far the first one's
+// watch is.
 func TestAWatchThatHasNotBegunHoldsUpNoOtherKind(t *testing.T) {
 	client := newShop(t).store.Client()
 	store := func(kind string) *clientv3.Client {
@@ -28,7 +29,8 @@ func TestAWatchThatHasNotBegunHoldsUpNoOtherKind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	watch := func(c *clientv3.Client, prefix string, listed int64) clientv3.WatchChan {
-		created := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(listed+1), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
+		created := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(listed+1), clientv3.WithCreatedNotify(),
+			clientv3.WithProgressNotify())
 		if r := <-created; !r.Created {
 			t.Fatalf("%+v", r)
 		}
@@ -36,7 +38,8 @@ func TestAWatchThatHasNotBegunHoldsUpNoOtherKind(t *testing.T) {
 	}
 	firsts := watch(first, "/firsts/", listed.Header.Revision)
 	watch(second, "/seconds/", written.Header.Revision)
-	go wait.UntilWithContext(ctx, func(ctx context.Context) { _ = first.RequestProgress(ctx) }, 100*time.Millisecond) // as watch caches ask
+	// as watch caches ask
+	go wait.UntilWithContext(ctx, func(ctx context.Context) { _ = first.RequestProgress(ctx) }, 100*time.Millisecond)
 	if r := <-firsts; !r.IsProgressNotify() || r.Header.Revision < written.Header.Revision {
 		t.Errorf("got %+v, want progress to %d", r, written.Header.Revision)
 	}

@@ -7,13 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// template is a quota as it is stored in protobuf, for other usages of the same quota: all else is encoded already. That is most of a
-// quota, and to encode it most of what deciding a write takes.
+// template is a quota as it is stored in protobuf, for other usages of the same quota: all else is
+// encoded already. That is most of a quota, and to encode it most of what deciding a write takes.
 //
-// What it makes is what the codec makes, byte for byte: newTemplate returns none where it isn't, as with other formats.
+// What it makes is what the codec makes, byte for byte: newTemplate returns none where it isn't, as
+// with other formats.
 //
-// Source: the envelope is runtime.Unknown in k8s.io/apimachinery/pkg/runtime/generated.proto, after "k8s\x00"; the
-// quota is ResourceQuota and ResourceQuotaStatus in k8s.io/api/core/v1/generated.proto.
+// Source: the envelope is runtime.Unknown in k8s.io/apimachinery/pkg/runtime/generated.proto, after
+// "k8s\x00"; the quota is ResourceQuota and ResourceQuotaStatus in
+// k8s.io/api/core/v1/generated.proto.
 type template struct {
 	before []byte // of the envelope, what comes before the quota
 	quota  []byte // of the quota, metadata and spec
@@ -26,7 +28,8 @@ const (
 	statusField = 3 // of ResourceQuota
 )
 
-// newTemplate returns the template of q, of which data is what the codec has made; nil where there can't be one.
+// newTemplate returns the template of q, of which data is what the codec has made; nil where there
+// can't be one.
 func newTemplate(q *corev1.ResourceQuota, data []byte) *template {
 	const magic = "k8s\x00"
 	if !bytes.HasPrefix(data, []byte(magic)) {
@@ -45,7 +48,8 @@ func newTemplate(q *corev1.ResourceQuota, data []byte) *template {
 	return t
 }
 
-// cut finds the first field of the number, of bytes: what is before it, what it contains, and what is after it. Before is nil where there is none.
+// cut finds the first field of the number, of bytes: what is before it, what it contains, and what
+// is after it. Before is nil where there is none.
 func cut(message []byte, number protowire.Number) (before, content, after []byte) {
 	for at := 0; at < len(message); {
 		n, kind, size := protowire.ConsumeTag(message[at:])

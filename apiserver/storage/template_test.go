@@ -12,24 +12,28 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// A quota that a template encodes is, byte for byte, what the codec makes of it: or an update that changes nothing would be taken for one that does.
+// A quota that a template encodes is, byte for byte, what the codec makes of it: or an update that
+// changes nothing would be taken for one that does.
 func TestTemplateEncodesAsTheCodec(t *testing.T) {
 	many := newQuota("pods", "100", "1")
-	for _, name := range []corev1.ResourceName{"requests.cpu", "limits.cpu", "requests.memory", "count/widgets.example.com"} {
+	for _, name := range []corev1.ResourceName{"requests.cpu", "limits.cpu", "requests.memory",
+		"count/widgets.example.com"} {
 		many.Spec.Hard[name], many.Status.Used[name] = resource.MustParse("100Ti"), resource.MustParse("1500m")
 		many.Status.Hard[name] = many.Spec.Hard[name]
 	}
 	long := newQuota("pods", "100", "1")
 	long.Annotations = map[string]string{"long": string(bytes.Repeat([]byte("x"), 20_000)), "other": ""}
-	long.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+	long.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
 	for name, q := range map[string]*corev1.ResourceQuota{
-		"one name":    newQuota("pods", "100", "1"),
-		"many names":  many,
-		"scopes":      ofClass(newQuota("pods", "100", "1"), "high"),
-		"a long one":  long,
-		"no usage":    newQuota("pods", "100", ""),
-		"nothing":     {},
-		"hard is old": {Spec: corev1.ResourceQuotaSpec{Hard: many.Spec.Hard}, Status: newQuota("pods", "100", "1").Status},
+		"one name":   newQuota("pods", "100", "1"),
+		"many names": many,
+		"scopes":     ofClass(newQuota("pods", "100", "1"), "high"),
+		"a long one": long,
+		"no usage":   newQuota("pods", "100", ""),
+		"nothing":    {},
+		"hard is old": {Spec: corev1.ResourceQuotaSpec{Hard: many.Spec.Hard},
+			Status: newQuota("pods", "100", "1").Status},
 	} {
 		t.Run(name, func(t *testing.T) {
 			encoded := func(q *corev1.ResourceQuota) []byte {
@@ -89,7 +93,8 @@ func TestNoTemplate(t *testing.T) {
 	}
 }
 
-// Write after write, the quota is stored as the codec would store it: the first one by it, the others by its template.
+// Write after write, the quota is stored as the codec would store it: the first one by it, the
+// others by its template.
 func TestQuotaIsStoredAsByTheCodec(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -102,7 +107,8 @@ func TestQuotaIsStoredAsByTheCodec(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := stored.DeepCopy()
-		want.Status.Hard, want.Status.Used = want.Spec.Hard, corev1.ResourceList{"pods": *resource.NewQuantity(int64(i+1), resource.DecimalSI)}
+		want.Status.Hard, want.Status.Used = want.Spec.Hard,
+			corev1.ResourceList{"pods": *resource.NewQuantity(int64(i+1), resource.DecimalSI)}
 		got, err := s.kv.Get(t.Context(), keyOf(quotaResource, "q"))
 		if err != nil || len(got.Kvs) != 1 || !bytes.Equal(got.Kvs[0].Value, s.encode(want)) {
 			t.Fatalf("after %d pods: %v, %v\nwant %q", i+1, got, err, s.encode(want))

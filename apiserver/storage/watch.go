@@ -12,16 +12,18 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// usageInterval is how often watches show the usage of a quota that moves all the time. Under load a quota moves with
-// every object of its namespace, and showing each of its states to each watch costs more than storing it.
+// usageInterval is how often watches show the usage of a quota that moves all the time. Under load
+// a quota moves with every object of its namespace, and showing each of its states to each watch
+// costs more than storing it.
 const usageInterval = 50 * time.Millisecond
 
-// pacedWatcher is an etcd watcher that shows what changes all the time once an interval, and what changes now and then at
-// once. What it leaves out are states of an object that were followed by another within the interval; creations and deletions are all
-// shown. Watches of Kubernetes promise no more than that they arrive at the present state.
+// pacedWatcher is an etcd watcher that shows what changes all the time once an interval, and what
+// changes now and then at once. What it leaves out are states of an object that were followed by
+// another within the interval; creations and deletions are all shown. Watches of Kubernetes promise
+// no more than that they arrive at the present state.
 //
-// With each change, watches of Kubernetes want the state before it. etcd would read that from its disk for every change, those left out too. Here it is
-// what was shown last.
+// With each change, watches of Kubernetes want the state before it. etcd would read that from its
+// disk for every change, those left out too. Here it is what was shown last.
 type pacedWatcher struct {
 	clientv3.Watcher
 	kv       clientv3.KV
@@ -31,15 +33,18 @@ type pacedWatcher struct {
 // paced is the client with its watcher paced.
 func paced(client *clientv3.Client, interval time.Duration) *clientv3.Client {
 	c := clientv3.NewCtxClient(client.Ctx())
-	c.KV, c.Lease, c.Cluster, c.Auth, c.Maintenance = client.KV, client.Lease, client.Cluster, client.Auth, client.Maintenance
+	c.KV, c.Lease, c.Cluster, c.Auth, c.Maintenance = client.KV, client.Lease, client.Cluster, client.Auth,
+		client.Maintenance
 	c.Watcher = pacedWatcher{client.Watcher, client.KV, interval}
 	return c
 }
 
-// Watch implements clientv3.Watcher, for the watch of a watch cache, which follows a whole kind and asks for progress.
+// Watch implements clientv3.Watcher, for the watch of a watch cache, which follows a whole kind and
+// asks for progress.
 func (w pacedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	asked := clientv3.OpGet(key, opts...)
-	in, out := w.Watcher.Watch(ctx, key, clientv3.WithRange(string(asked.RangeBytes())), clientv3.WithRev(asked.Rev()), clientv3.WithProgressNotify()),
+	in, out := w.Watcher.Watch(ctx, key, clientv3.WithRange(string(asked.RangeBytes())), clientv3.WithRev(asked.Rev()),
+		clientv3.WithProgressNotify()),
 		make(chan clientv3.WatchResponse)
 	go pace(ctx, in, out, w.interval, w.before)
 	return out
@@ -55,7 +60,8 @@ func (w pacedWatcher) before(ctx context.Context, key string, revision int64) *m
 }
 
 // pace passes on from in to out until in is closed. before is asked once for each key.
-func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse, interval time.Duration,
+func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse,
+	interval time.Duration,
 	before func(ctx context.Context, key string, revision int64) *mvccpb.KeyValue) {
 	defer close(out)
 	shown := map[string]*mvccpb.KeyValue{}
@@ -81,7 +87,8 @@ func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clie
 			held = clientv3.WatchResponse{}
 		}
 	}
-	var rest <-chan time.Time // until then, what comes is held; nil where nothing has been shown lately
+	// until then, what comes is held; nil where nothing has been shown lately
+	var rest <-chan time.Time
 	for {
 		select {
 		case response, open := <-in:
@@ -129,9 +136,10 @@ func followedBy(events []*clientv3.Event, next *clientv3.Event) []*clientv3.Even
 	return append(events, next)
 }
 
-// storedLists is a store behind a watch cache that is fed by a pacedWatcher. What a list promises about its revision, the cache can't keep: it was
-// not shown the states that were left out, and is at a revision as soon as it has seen one object of it. So only lists
-// that promise nothing (resourceVersion=0) are the cache's.
+// storedLists is a store behind a watch cache that is fed by a pacedWatcher. What a list promises
+// about its revision, the cache can't keep: it was not shown the states that were left out, and is
+// at a revision as soon as it has seen one object of it. So only lists that promise nothing
+// (resourceVersion=0) are the cache's.
 type storedLists struct {
 	storage.Interface
 	stored storage.Interface

@@ -21,7 +21,8 @@ func event(text string) *clientv3.Event {
 	var key string
 	var revision int64
 	_, _ = fmt.Sscanf(text[1:], "%s %d", &key, &revision)
-	e := &clientv3.Event{Type: mvccpb.PUT, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision, CreateRevision: 1}}
+	e := &clientv3.Event{Type: mvccpb.PUT,
+		Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision, CreateRevision: 1}}
 	switch text[0] {
 	case '+':
 		e.Kv.CreateRevision = revision
@@ -66,7 +67,8 @@ func TestPace(t *testing.T) {
 		return clientv3.WatchResponse{Header: etcdserverpb.ResponseHeader{Revision: revision}}
 	}
 	for name, test := range map[string]struct {
-		// in has what comes: events, separated by commas, or a response; a number is a pause in milliseconds
+		// in has what comes: events, separated by commas, or a response; a number is a pause in
+		// milliseconds
 		in []any
 		// out is what is shown, with the millisecond at which it is
 		out []string
@@ -77,7 +79,8 @@ func TestPace(t *testing.T) {
 			[]string{"0: ~q1 3<2", "50: ~q1 6<3", "100: ~q1 7<6"}},
 		"two objects keep the order of their last changes": {[]any{"~q1 3", 1, "~q1 4, ~q2 5", 1, "~q2 6", 1, "~q1 7"},
 			[]string{"0: ~q1 3<2", "50: ~q2 6<2, ~q1 7<3"}},
-		"creations and deletions are shown": {[]any{"~q1 3", 1, "~q1 4", 1, "-q1 5", 1, "+q1 6", 1, "~q1 7", 1, "~q1 8"},
+		"creations and deletions are shown": {[]any{"~q1 3", 1, "~q1 4", 1, "-q1 5", 1, "+q1 6", 1, "~q1 7", 1,
+			"~q1 8"},
 			[]string{"0: ~q1 3<2", "50: ~q1 4<3, -q1 5<4, +q1 6, ~q1 8<6"}},
 		"progress comes after what it covers": {[]any{"~q1 3", 1, "~q1 4", 1, progress(4), 10, "~q1 5"},
 			[]string{"0: ~q1 3<2", "2: ~q1 4<3", "2: progress 4", "50: ~q1 5<4"}},
@@ -165,7 +168,8 @@ func TestListsOfQuotasAreStored(t *testing.T) {
 		{"5", metav1.ResourceVersionMatchExact, "etcd"},
 	} {
 		var list metav1.PartialObjectMetadataList
-		err := s.GetList(t.Context(), "", storage.ListOptions{ResourceVersion: test.version, ResourceVersionMatch: test.match}, &list)
+		err := s.GetList(t.Context(), "",
+			storage.ListOptions{ResourceVersion: test.version, ResourceVersionMatch: test.match}, &list)
 		if err != nil || list.Continue != test.want {
 			t.Errorf("at %q %s: from %s, want %s (%v)", test.version, test.match, list.Continue, test.want, err)
 		}

@@ -234,9 +234,10 @@ func TestPhasesMustAgree(t *testing.T) {
 		"unnamed":    {both{}, chain.Validating, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			descriptor := chain.Descriptor{Name: "Example", Phases: test.phases, New: func(io.Reader, *chain.Env) (admission.Interface, error) {
-				return test.plugin, nil
-			}}
+			descriptor := chain.Descriptor{Name: "Example", Phases: test.phases,
+				New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+					return test.plugin, nil
+				}}
 			got := failuresOf(t, func(t TB) { New(t, descriptor, "") })
 			if (got == "") != test.ok {
 				t.Errorf("failures: %q", got)
@@ -275,7 +276,8 @@ func readerDescriptor(built *reader) chain.Descriptor {
 			}
 			built.pods = env.Informers.Core().V1().Pods().Lister()
 			built.validate = func(ctx context.Context, _ admission.Attributes) error {
-				_, err := env.Client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{})
+				_, err := env.Client.CoreV1().Nodes().Create(ctx,
+					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{})
 				if err != nil {
 					return err
 				}
@@ -304,7 +306,8 @@ func TestNewBuildsWithAClusterInSync(t *testing.T) {
 		t.Errorf("calls: %q", calls)
 	}
 
-	if got := failuresOf(t, func(t TB) { New(t, readerDescriptor(&built), "bad") }); got != "building Reader: bad configuration" {
+	if got := failuresOf(t,
+		func(t TB) { New(t, readerDescriptor(&built), "bad") }); got != "building Reader: bad configuration" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -340,17 +343,20 @@ func TestRequests(t *testing.T) {
 		request Request
 		want    string
 	}{
-		"create":       {Create(pod()), "CREATE /v1, Resource=pods  ns/p /v1, Kind=Pod object"},
-		"update":       {Update(pod(), pod()), "UPDATE /v1, Resource=pods  ns/p /v1, Kind=Pod object old"},
-		"delete":       {Delete(pod()), "DELETE /v1, Resource=pods  ns/p /v1, Kind=Pod old"},
-		"connect":      {Connect(pod(), "exec", &corev1.PodExecOptions{}), "CONNECT /v1, Resource=pods exec ns/p /v1, Kind=PodExecOptions object"},
-		"namespace":    {Delete(namespace), "DELETE /v1, Resource=namespaces  ns/ns /v1, Kind=Namespace old"},
-		"other parent": {Create(eviction).On("pods", "eviction"), "CREATE policy/v1, Resource=pods eviction ns/p policy/v1, Kind=Eviction object"},
-		"dry run":      {Create(pod()).AsDryRun(), "CREATE /v1, Resource=pods  ns/p /v1, Kind=Pod object dry-run"},
+		"create": {Create(pod()), "CREATE /v1, Resource=pods  ns/p /v1, Kind=Pod object"},
+		"update": {Update(pod(), pod()), "UPDATE /v1, Resource=pods  ns/p /v1, Kind=Pod object old"},
+		"delete": {Delete(pod()), "DELETE /v1, Resource=pods  ns/p /v1, Kind=Pod old"},
+		"connect": {Connect(pod(), "exec", &corev1.PodExecOptions{}),
+			"CONNECT /v1, Resource=pods exec ns/p /v1, Kind=PodExecOptions object"},
+		"namespace": {Delete(namespace), "DELETE /v1, Resource=namespaces  ns/ns /v1, Kind=Namespace old"},
+		"other parent": {Create(eviction).On("pods", "eviction"),
+			"CREATE policy/v1, Resource=pods eviction ns/p policy/v1, Kind=Eviction object"},
+		"dry run": {Create(pod()).AsDryRun(), "CREATE /v1, Resource=pods  ns/p /v1, Kind=Pod object dry-run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := test.request.attributes(test.request.Object, test.request.OldObject)
-			got := fmt.Sprintf("%s %s %s %s/%s %s", a.GetOperation(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName(), a.GetKind())
+			got := fmt.Sprintf("%s %s %s %s/%s %s", a.GetOperation(), a.GetResource(), a.GetSubresource(),
+				a.GetNamespace(), a.GetName(), a.GetKind())
 			if a.GetObject() != nil {
 				got += " object"
 			}
@@ -365,7 +371,8 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
-	if u := Create(pod()).By("alice", "dev").User; u.GetName() != "alice" || !slices.Equal(u.GetGroups(), []string{"dev"}) {
+	if u := Create(pod()).By("alice", "dev").User; u.GetName() != "alice" ||
+		!slices.Equal(u.GetGroups(), []string{"dev"}) {
 		t.Errorf("user %v", u)
 	}
 }

@@ -25,7 +25,8 @@ const syncTimeout = 30 * time.Second
 type Cluster struct {
 	// Client holds the objects.
 	Client *fake.Clientset
-	// Env is what the plugin is built with: the client, its informers, and Done. Tests add what their plugin needs more.
+	// Env is what the plugin is built with: the client, its informers, and Done. Tests add what
+	// their plugin needs more.
 	Env *chain.Env
 
 	ctx      context.Context
@@ -105,7 +106,8 @@ func (c *Cluster) sync(t TB) {
 	}
 }
 
-// Calls are the calls at the client since the plugin was built, as "verb resource name", or "verb resource namespace/name".
+// Calls are the calls at the client since the plugin was built, as "verb resource name", or "verb
+// resource namespace/name".
 func (c *Cluster) Calls() []string {
 	var calls []string
 	for _, action := range c.Client.Actions() {

@@ -10,9 +10,9 @@
 //   - A plugin takes part in exactly the phases that its descriptor names.
 //   - The validating phase changes neither the object nor the old object.
 //   - The mutating phase doesn't change the old object.
-//   - The mutating phase is idempotent: on its own output it changes nothing and refuses nothing, since
-//     the chain may run a plugin once more after a webhook. For that the plugin is
-//     called twice, which shows in what a test counts at the client.
+//   - The mutating phase is idempotent: on its own output it changes nothing and refuses nothing,
+//     since the chain may run a plugin once more after a webhook. For that the plugin is called
+//     twice, which shows in what a test counts at the client.
 //   - Audit annotations have keys that the API server accepts, and are written once.
 //
 // A test that needs the cache to lag, or time to pass, runs in a testing/synctest bubble: New

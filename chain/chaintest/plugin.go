@@ -74,7 +74,8 @@ func (p *Plugin) Validate(t TB, r Request) Result {
 }
 
 // run calls one phase with copies of the objects, so that a table's objects stay as they are.
-func (p *Plugin) run(t TB, r Request, phase func(context.Context, admission.Attributes, admission.ObjectInterfaces) error) Result {
+func (p *Plugin) run(t TB, r Request,
+	phase func(context.Context, admission.Attributes, admission.ObjectInterfaces) error) Result {
 	t.Helper()
 	result := Result{Handled: p.Handles(r.Operation), Object: copied(r.Object)}
 	if !result.Handled {
@@ -84,7 +85,8 @@ func (p *Plugin) run(t TB, r Request, phase func(context.Context, admission.Attr
 	old := copied(r.OldObject)
 	recorder := &recorder{Attributes: r.attributes(result.Object, old), t: t}
 	ctx := audit.WithAuditContext(warning.WithWarningRecorder(context.Background(), recorder))
-	if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil); err != nil {
+	if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse},
+		nil); err != nil {
 		t.Fatalf("no audit event: %v", err)
 	}
 	result.Err = phase(ctx, recorder, admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme))

@@ -49,8 +49,8 @@ func Delete(old runtime.Object) Request {
 	return r
 }
 
-// Connect is the request to connect to parent's subresource, "exec" or "attach" say, with the options
-// object that goes with it.
+// Connect is the request to connect to parent's subresource, "exec" or "attach" say, with the
+// options object that goes with it.
 func Connect(parent runtime.Object, subresource string, options runtime.Object) Request {
 	r := about(parent)
 	r.Operation, r.Object, r.Kind, r.Subresource = admission.Connect, options, kindOf(options), subresource

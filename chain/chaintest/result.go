@@ -21,7 +21,8 @@ type Result struct {
 	Changed bool
 	// Err is the plugin's refusal.
 	Err error
-	// Annotations are the audit annotations the plugin wrote; the request's audit event keeps all there are.
+	// Annotations are the audit annotations the plugin wrote; the request's audit event keeps all
+	// there are.
 	Annotations map[string]string
 	// Warnings are those that the client gets to see.
 	Warnings []string
@@ -43,13 +44,14 @@ func (r Result) Refused(t TB, code int, message string) Result {
 	case r.Err == nil:
 		t.Errorf("the request should be refused with %d: %s\nbut is admitted", code, message)
 	case r.Code() != code || r.Message() != message:
-		t.Errorf("the request should be refused with %d: %s\nbut is refused with %d: %s", code, message, r.Code(), r.Message())
+		t.Errorf("the request should be refused with %d: %s\nbut is refused with %d: %s", code, message, r.Code(),
+			r.Message())
 	}
 	return r
 }
 
-// Code is the HTTP status code of the refusal, 0 where the request is admitted. As in the API server, an error
-// that carries no status is a 500.
+// Code is the HTTP status code of the refusal, 0 where the request is admitted. As in the API
+// server, an error that carries no status is a 500.
 func (r Result) Code() int {
 	if r.Err == nil {
 		return 0

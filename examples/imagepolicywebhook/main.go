@@ -1,5 +1,5 @@
-// Command imagepolicywebhook is a backend of the admission plugin ImagePolicyWebhook, to start one's own from. It admits images of one registry
-// and, for whoever names a ticket, all others.
+// Command imagepolicywebhook is a backend of the admission plugin ImagePolicyWebhook, to start
+// one's own from. It admits images of one registry and, for whoever names a ticket, all others.
 package main
 
 import (
@@ -38,7 +38,8 @@ func review(spec imagepolicyv1alpha1.ImageReviewSpec) (status imagepolicyv1alpha
 	}
 	for _, container := range spec.Containers {
 		if !strings.HasPrefix(container.Image, registry) {
-			status.Reason = fmt.Sprintf("image %q is not from %s: use one that is, or name a ticket in the annotation %s", container.Image, registry, ticket)
+			status.Reason = fmt.Sprintf("image %q is not from %s: use one that is, or name a ticket in the "+
+				"annotation %s", container.Image, registry, ticket)
 			return status
 		}
 	}
@@ -57,8 +58,9 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(answer)
 }
 
-// prepare makes certificates in the directory certificates, for the backend and for the API server, and the kubeconfig with which the API server finds
-// the backend at address and they know each other.
+// prepare makes certificates in the directory certificates, for the backend and for the API server,
+// and the kubeconfig with which the API server finds the backend at address and they know each
+// other.
 func prepare(address string) (*tls.Config, error) {
 	const dir = "certificates"
 	authority, err := pki.LoadAuthority(dir)
@@ -77,13 +79,16 @@ func prepare(address string) (*tls.Config, error) {
 		return nil, err
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["images"] = &clientcmdapi.Cluster{Server: "https://" + address, CertificateAuthority: dir + "/ca.crt"}
-	config.AuthInfos["gatehouse"] = &clientcmdapi.AuthInfo{ClientCertificate: dir + "/client.crt", ClientKey: dir + "/client.key"}
+	config.Clusters["images"] = &clientcmdapi.Cluster{Server: "https://" + address, CertificateAuthority: dir +
+		"/ca.crt"}
+	config.AuthInfos["gatehouse"] = &clientcmdapi.AuthInfo{ClientCertificate: dir + "/client.crt", ClientKey: dir +
+		"/client.key"}
 	config.Contexts["images"] = &clientcmdapi.Context{Cluster: "images", AuthInfo: "gatehouse"}
 	config.CurrentContext = "images"
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(authority.CertPEM())
-	return &tls.Config{Certificates: []tls.Certificate{serving}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert},
+	return &tls.Config{Certificates: []tls.Certificate{serving}, ClientCAs: clients,
+			ClientAuth: tls.RequireAndVerifyClientCert},
 		errors.Join(
 			pki.WriteFile(dir+"/client.crt", certificate),
 			pki.WriteFile(dir+"/client.key", key),
@@ -113,7 +118,8 @@ func run(ctx context.Context, address string, ready func()) error {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, "127.0.0.1:9443", func() { fmt.Println("images.kubeconfig says how to reach the backend") }); err != nil {
+	if err := run(ctx, "127.0.0.1:9443",
+		func() { fmt.Println("images.kubeconfig says how to reach the backend") }); err != nil {
 		log.Fatal(err)
 	}
 }

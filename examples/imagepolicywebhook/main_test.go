@@ -35,7 +35,8 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"admission.yaml", "imagepolicyconfig.yaml"} {
-		if content, err := os.ReadFile(file); err != nil || !strings.Contains(readme, "```text\n"+string(content)+"```\n") {
+		if content, err := os.ReadFile(file); err != nil ||
+			!strings.Contains(readme, "```text\n"+string(content)+"```\n") {
 			t.Errorf("README.md shows another %s: %v", file, err)
 		}
 	}
@@ -51,7 +52,8 @@ func TestReadme(t *testing.T) {
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("ImagePolicyWebhook"), func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" })
+	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("ImagePolicyWebhook"),
+		func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" })
 
 	// The commands, and what they print. The test has another port than the reader.
 	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
@@ -62,7 +64,8 @@ func TestReadme(t *testing.T) {
 		if !found {
 			continue
 		}
-		if strings.HasPrefix(command, "kubectl run again") { // what the README does when the backend has been stopped
+		// what the README does when the backend has been stopped
+		if strings.HasPrefix(command, "kubectl run again") {
 			stop()
 			if err := <-ended; err != nil {
 				t.Error(err)

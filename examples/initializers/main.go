@@ -1,5 +1,5 @@
-// Command initializers is an initializer, to start one's own from. Images that name no registry it takes from registry.example, and pods with an image of
-// no certain version it doesn't let be.
+// Command initializers is an initializer, to start one's own from. Images that name no registry it
+// takes from registry.example, and pods with an image of no certain version it doesn't let be.
 package main
 
 import (
@@ -113,7 +113,9 @@ func run(ctx context.Context, config *rest.Config, ready func()) error {
 }
 
 func main() {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	config,
+		err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
+		nil).ClientConfig()
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	readme := string(content)
-	if content, err := os.ReadFile("configuration.yaml"); err != nil || !strings.Contains(readme, "```text\n"+string(content)+"```\n") {
+	if content, err := os.ReadFile("configuration.yaml"); err != nil ||
+		!strings.Contains(readme, "```text\n"+string(content)+"```\n") {
 		t.Errorf("README.md shows another configuration.yaml: %v", err)
 	}
 	kubectl, err := exec.Command("go", "tool", "-n", "kubectl").Output()
@@ -66,14 +67,18 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// awaitConfiguration waits for what the README's reader doesn't notice: until the server has seen the configuration.
+// awaitConfiguration waits for what the README's reader doesn't notice: until the server has seen
+// the configuration.
 func awaitConfiguration(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1"}}}}
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		created, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && created.Annotations[initializers.PendingAnnotation] == name, err
-	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1"}}}}
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			created, err := client.CoreV1().Pods("default").Create(ctx, pod,
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err == nil && created.Annotations[initializers.PendingAnnotation] == name, err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,9 @@ func TestManifests(t *testing.T) {
 
 	small := chaintest.New(t, limitranger.Descriptor, "", read(t, "limit-range.json", &corev1.LimitRange{}))
 	small.Validate(t, chaintest.Create(defaulted("pod-2.yaml"))).
-		Refused(t, 403, `pods "pod-2" is forbidden: [minimum cpu usage per Pod is 250m, but request is 240m, minimum cpu usage per Container is 250m, but request is 60m]`)
+		Refused(t, 403,
+			`pods "pod-2" is forbidden: [minimum cpu usage per Pod is 250m, but request is 240m, minimum cpu usage `+
+				`per Container is 250m, but request is 60m]`)
 }
 
 // The README shows the manifests whole, so that it can be followed without them.

@@ -43,7 +43,8 @@ func TestNoLatest(t *testing.T) {
 	} {
 		result := plugin.Validate(t, chaintest.Create(pod(image)))
 		if refused {
-			result.Refused(t, 403, `pods "web" is forbidden: spec.containers[0].image: "`+image+`" may change: name a version`)
+			result.Refused(t, 403,
+				`pods "web" is forbidden: spec.containers[0].image: "`+image+`" may change: name a version`)
 		} else {
 			result.Admitted(t)
 		}
@@ -62,7 +63,8 @@ func TestServe(t *testing.T) {
 	out, stdout := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Run(ctx, list, []string{"serve", "--data-dir=" + dir, "--secure-port=" + freePort(t)}, stdout, os.Stderr)
+		ended <- cli.Run(ctx, list, []string{"serve", "--data-dir=" + dir, "--secure-port=" + freePort(t)}, stdout,
+			os.Stderr)
 		stdout.Close()
 	}()
 	defer func() {
@@ -81,7 +83,8 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods := kubernetes.NewForConfigOrDie(config).CoreV1().Pods("default")
-	if _, err := pods.Create(ctx, pod("nginx"), metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "name a version") {
+	if _, err := pods.Create(ctx, pod("nginx"), metav1.CreateOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "name a version") {
 		t.Errorf("creating a pod of nginx: %v, want a refusal", err)
 	}
 	if _, err := pods.Create(ctx, pod("nginx:1.29"), metav1.CreateOptions{}); err != nil {

@@ -34,7 +34,8 @@ func (noLatest) Validate(_ context.Context, a admission.Attributes, _ admission.
 	for i, container := range pod.Spec.Containers {
 		name := container.Image[strings.LastIndex(container.Image, "/")+1:]
 		if !strings.Contains(name, ":") || strings.HasSuffix(name, ":latest") {
-			return admission.NewForbidden(a, fmt.Errorf("spec.containers[%d].image: %q may change: name a version", i, container.Image))
+			return admission.NewForbidden(a,
+				fmt.Errorf("spec.containers[%d].image: %q may change: name a version", i, container.Image))
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Command persistentvolumelabel is a cloud of two volumes, to try the admission plugin PersistentVolumeLabel with: it answers as EC2's DescribeVolumes does, and
-// doesn't look who asks.
+// Command persistentvolumelabel is a cloud of two volumes, to try the admission plugin
+// PersistentVolumeLabel with: it answers as EC2's DescribeVolumes does, and doesn't look who asks.
 package main
 
 import (
@@ -42,7 +42,8 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	zone, ok := zones[id]
 	if !ok {
 		w.WriteHeader(http.StatusBadRequest)
-		xml.NewEncoder(w).Encode(refusal{Code: "InvalidVolume.NotFound", Message: "The volume '" + id + "' does not exist."})
+		xml.NewEncoder(w).Encode(refusal{Code: "InvalidVolume.NotFound", Message: "The volume '" + id +
+			"' does not exist."})
 		return
 	}
 	xml.NewEncoder(w).Encode(volumes{Items: []volume{{id, zone}}})
@@ -62,7 +63,8 @@ func prepare() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	credentials := []byte("[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY\n")
+	credentials := []byte("[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = " +
+		"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY\n")
 	return &tls.Config{Certificates: []tls.Certificate{serving}}, os.WriteFile("aws-credentials", credentials, 0o600)
 }
 
@@ -88,7 +90,8 @@ func run(ctx context.Context, address string, ready func(address string)) error 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, "127.0.0.1:9444", func(address string) { fmt.Println("a cloud is at https://" + address) }); err != nil {
+	if err := run(ctx, "127.0.0.1:9444",
+		func(address string) { fmt.Println("a cloud is at https://" + address) }); err != nil {
 		log.Fatal(err)
 	}
 }

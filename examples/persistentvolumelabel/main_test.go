@@ -59,7 +59,8 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"), func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" })
+	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"),
+		func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" })
 
 	// The commands, and what they print.
 	_, session, _ := strings.Cut(readme, "$ kubectl")
@@ -71,7 +72,9 @@ func TestReadme(t *testing.T) {
 			continue
 		}
 		commands++
-		run := exec.CommandContext(t.Context(), strings.TrimSpace(string(kubectl)), strings.Fields(strings.ReplaceAll(command, "'", ""))[1:]...) // no shell, no quotes
+		// no shell, no quotes
+		run := exec.CommandContext(t.Context(), strings.TrimSpace(string(kubectl)),
+			strings.Fields(strings.ReplaceAll(command, "'", ""))[1:]...)
 		run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "KUBECONFIG=" + srv.Kubeconfig}
 		out, _ := run.CombinedOutput() // what it prints says whether it failed
 		if string(out) != want {

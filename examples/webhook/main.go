@@ -1,4 +1,5 @@
-// Command webhook has two admission webhooks that keep pods from being deleted by mistake. README.md shows them at work.
+// Command webhook has two admission webhooks that keep pods from being deleted by mistake.
+// README.md shows them at work.
 package main
 
 import (
@@ -30,10 +31,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	var clientNames string
 	flags := flag.NewFlagSet("webhook", flag.ExitOnError)
 	flags.StringVar(&s.Address, "address", ":8443", "where to listen, `host:port`")
-	flags.StringVar(&s.CertFile, "cert-file", "cert.pem", "`file` with the server's certificate; read again when it changes")
+	flags.StringVar(&s.CertFile, "cert-file", "cert.pem",
+		"`file` with the server's certificate; read again when it changes")
 	flags.StringVar(&s.KeyFile, "key-file", "key.pem", "`file` with the certificate's key")
-	flags.StringVar(&s.ClientCAFile, "client-ca-file", "", "`file` with the authorities whose clients may call; empty: everyone may")
-	flags.StringVar(&clientNames, "client-names", "", "common `names`, separated by commas, in the certificates of clients that may call; empty: all that the authorities know")
+	flags.StringVar(&s.ClientCAFile, "client-ca-file", "",
+		"`file` with the authorities whose clients may call; empty: everyone may")
+	flags.StringVar(&clientNames, "client-names", "",
+		"common `names`, separated by commas, in the certificates of clients that may call; empty: all that the "+
+			"authorities know")
 	_ = flags.Parse(args) // exits on errors
 	if clientNames != "" {
 		s.ClientNames = strings.Split(clientNames, ",")

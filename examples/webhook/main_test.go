@@ -56,10 +56,14 @@ func TestWebhooks(t *testing.T) {
 		patch, warning, refusal string
 	}{
 		{nil, `[{"op":"add","path":"/metadata/labels","value":{"example.com/protected":"true"}}]`, "", ""},
-		{map[string]string{"a": "b"}, `[{"op":"add","path":"/metadata/labels/example.com~1protected","value":"true"}]`, "", ""},
-		{map[string]string{protected: "true"}, "", "", `pods "web" is protected against deletion: set its label example.com/protected to "false" first`},
-		{map[string]string{protected: "false"}, "", `metadata.labels[example.com/protected]: "false" leaves this pod without protection against deletion`, ""},
-		{map[string]string{protected: ""}, "", `metadata.labels[example.com/protected]: "" leaves this pod without protection against deletion`, ""},
+		{map[string]string{"a": "b"}, `[{"op":"add","path":"/metadata/labels/example.com~1protected","value":"true"}]`,
+			"", ""},
+		{map[string]string{protected: "true"}, "", "",
+			`pods "web" is protected against deletion: set its label example.com/protected to "false" first`},
+		{map[string]string{protected: "false"}, "",
+			`metadata.labels[example.com/protected]: "false" leaves this pod without protection against deletion`, ""},
+		{map[string]string{protected: ""}, "",
+			`metadata.labels[example.com/protected]: "" leaves this pod without protection against deletion`, ""},
 	} {
 		raw, err := json.Marshal(pod("web", c.labels))
 		if err != nil {
@@ -75,7 +79,8 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("deleting a pod with labels %q: %+v", c.labels, deleted)
 		}
 	}
-	if protect(t.Context(), &admissionv1.AdmissionRequest{}).Allowed || keep(t.Context(), &admissionv1.AdmissionRequest{}).Allowed {
+	if protect(t.Context(), &admissionv1.AdmissionRequest{}).Allowed ||
+		keep(t.Context(), &admissionv1.AdmissionRequest{}).Allowed {
 		t.Error("without an object there is nothing to decide about")
 	}
 }
@@ -95,7 +100,8 @@ func TestReadme(t *testing.T) {
 		}
 		inReadme(t, readme, "$ "+command, output)
 	}
-	inReadme(t, readme, `$ go run "$(go env GOROOT)/src/crypto/tls/generate_cert.go" --host=127.0.0.1 --ecdsa-curve=P256`, "")
+	inReadme(t, readme,
+		`$ go run "$(go env GOROOT)/src/crypto/tls/generate_cert.go" --host=127.0.0.1 --ecdsa-curve=P256`, "")
 	s.run(`go run "$(go env GOROOT)/src/crypto/tls/generate_cert.go" --host=127.0.0.1 --ecdsa-curve=P256`)
 	inReadme(t, readme, "go run . --address="+defaultAddress+" --cert-file=cert.pem --key-file=key.pem", "")
 	address := s.startWebhooks("--address=127.0.0.1:0", "--cert-file=cert.pem", "--key-file=key.pem")
@@ -107,13 +113,16 @@ func TestReadme(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(srv.Config)
 	inForce(t, client)
 	shows("kubectl run web --image=nginx", "pod/web created\n")
-	shows(`kubectl get pod web --output=jsonpath='{.metadata.labels}{"\n"}'`, `{"example.com/protected":"true","run":"web"}`+"\n")
-	shows("kubectl delete pod web", `Error from server (Forbidden): admission webhook "keep.example.com" denied the request: `+
-		`pods "web" is protected against deletion: set its label example.com/protected to "false" first`+"\n")
+	shows(`kubectl get pod web --output=jsonpath='{.metadata.labels}{"\n"}'`,
+		`{"example.com/protected":"true","run":"web"}`+"\n")
+	shows("kubectl delete pod web",
+		`Error from server (Forbidden): admission webhook "keep.example.com" denied the request: `+
+			`pods "web" is protected against deletion: set its label example.com/protected to "false" first`+"\n")
 	shows("kubectl label pod web example.com/protected=false --overwrite", "pod/web labeled\n")
 	shows("kubectl delete pod web", `pod "web" deleted from default namespace`+"\n")
 	shows("kubectl run web --image=nginx --labels=example.com/protected=false",
-		`Warning: metadata.labels[example.com/protected]: "false" leaves this pod without protection against deletion`+"\npod/web created\n")
+		`Warning: metadata.labels[example.com/protected]: "false" leaves this pod without protection against `+
+			`deletion`+"\npod/web created\n")
 
 	// A namespace is deleted with all its protected pods: by a controller, which isn't asked.
 	s.run("kubectl create namespace gone && kubectl run web --image=nginx --namespace=gone")
@@ -128,7 +137,8 @@ func TestClientCertificates(t *testing.T) {
 	s := newShell(t, "")
 	s.run(`go run "$(go env GOROOT)/src/crypto/tls/generate_cert.go" --host=127.0.0.1 --ecdsa-curve=P256`)
 	s.write("ca.crt", authority.PEM())
-	address := s.startWebhooks("--address=127.0.0.1:0", "--cert-file=cert.pem", "--key-file=key.pem", "--client-ca-file=ca.crt", "--client-names=apiserver")
+	address := s.startWebhooks("--address=127.0.0.1:0", "--cert-file=cert.pem", "--key-file=key.pem",
+		"--client-ca-file=ca.crt", "--client-names=apiserver")
 	s.copy("admission.yaml", "/etc/gatehouse", s.dir)
 	s.copy("webhooks.yaml", defaultAddress, address)
 	start := func(user string) *kubernetes.Clientset {
@@ -136,7 +146,8 @@ func TestClientCertificates(t *testing.T) {
 		s.write(user+".crt", cert)
 		s.write(user+".key", key)
 		s.copy("webhooks.kubeconfig", defaultAddress, address, "apiserver.", user+".")
-		srv := gatehousetest.Start(t, func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(s.dir, "admission.yaml") })
+		srv := gatehousetest.Start(t,
+			func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(s.dir, "admission.yaml") })
 		s.kubeconfig = srv.Kubeconfig
 		manifest, caBundle := s.read("webhooks.yaml"), base64.StdEncoding.EncodeToString(s.read("cert.pem"))
 		s.write("applied.yaml", []byte(strings.ReplaceAll(string(manifest), "CA_BUNDLE", caBundle)))
@@ -146,10 +157,12 @@ func TestClientCertificates(t *testing.T) {
 	inForce(t, start("apiserver"))
 
 	pods := start("mallory").CoreV1().Pods("default")
-	if _, err := pods.Create(t.Context(), pod("web", map[string]string{protected: "true"}), metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(t.Context(), pod("web", map[string]string{protected: "true"}),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	const want = `failed calling webhook "keep.example.com": failed to call webhook: the client certificate is that of "mallory", who may not call this webhook`
+	const want = `failed calling webhook "keep.example.com": failed to call webhook: the client certificate is that ` +
+		`of "mallory", who may not call this webhook`
 	// Earlier there is no webhook that would refuse.
 	eventually(t, "a refusal of the client's certificate", func() bool {
 		err := pods.Delete(t.Context(), "web", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
@@ -184,7 +197,8 @@ func inForce(t *testing.T, client kubernetes.Interface) {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), pollInterval, deadline, true, func(context.Context) (bool, error) { return done(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), pollInterval, deadline, true,
+		func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
@@ -198,7 +212,8 @@ type shell struct {
 
 func newShell(t *testing.T, kubeconfig string) *shell {
 	t.Helper()
-	kubectl, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "kubectl").Output() // builds it
+	// builds it
+	kubectl, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "kubectl").Output()
 	if err != nil {
 		t.Fatalf("building kubectl: %v", err)
 	}
@@ -217,7 +232,8 @@ func (s *shell) run(command string) string {
 	return string(out)
 }
 
-// startWebhooks builds this program and runs it until the test's end, when it must end in good order.
+// startWebhooks builds this program and runs it until the test's end, when it must end in good
+// order.
 func (s *shell) startWebhooks(args ...string) (address string) {
 	s.t.Helper()
 	binary := filepath.Join(s.t.TempDir(), "webhook")

@@ -25,7 +25,8 @@ func protect(_ context.Context, request *admissionv1.AdmissionRequest) server.Re
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, protected, "true")
 		return server.Patched(request, pod).WithAuditAnnotation("protected", "by default")
 	case value != "true":
-		return server.Allowed().WithWarnings(fmt.Sprintf("metadata.labels[%s]: %q leaves this pod without protection against deletion", protected, value))
+		return server.Allowed().WithWarnings(fmt.Sprintf("metadata.labels[%s]: %q leaves this pod without "+
+			"protection against deletion", protected, value))
 	}
 	return server.Allowed()
 }
@@ -37,7 +38,8 @@ func keep(_ context.Context, request *admissionv1.AdmissionRequest) server.Respo
 		return server.Errored(err)
 	}
 	if pod.Labels[protected] == "true" {
-		return server.Denied(fmt.Sprintf(`pods %q is protected against deletion: set its label %s to "false" first`, pod.Name, protected))
+		return server.Denied(fmt.Sprintf(`pods %q is protected against deletion: set its label %s to "false" first`,
+			pod.Name, protected))
 	}
 	return server.Allowed()
 }

@@ -1,5 +1,5 @@
-// Package configfile reads configuration that people write: one document, in YAML or JSON, decoded strictly, whose errors are in the words of
-// who wrote it.
+// Package configfile reads configuration that people write: one document, in YAML or JSON, decoded
+// strictly, whose errors are in the words of who wrote it.
 package configfile
 
 import (
@@ -22,8 +22,9 @@ type Meta struct {
 	Kind       string `json:"kind"`
 }
 
-// Document is the one document there must be, in JSON; null if there is none. Documents of nothing but comments don't count. A second one is an
-// error: the YAML parser would stop before it, and what it says would be without effect.
+// Document is the one document there must be, in JSON; null if there is none. Documents of nothing
+// but comments don't count. A second one is an error: the YAML parser would stop before it, and
+// what it says would be without effect.
 func Document(config io.Reader) ([]byte, error) {
 	document := []byte("null")
 	for reader := utilyaml.NewYAMLReader(bufio.NewReader(config)); ; {

@@ -43,10 +43,12 @@ func TestDecoding(t *testing.T) {
 		"null":           {`null`, "", ""},
 		"unknown fields": {`{"Kind":"K","x":1}`, "", `[unknown field "Kind", unknown field "x"]`},
 		"twice":          {`{"kind":"K","kind":"L"}`, "", `duplicate field "kind"`},
-		"another type":   {`{"kind":1}`, "kind: is of type number, must be a string", "kind: is of type number, must be a string"},
-		"no list":        {`{"list":{}}`, "list: is of type object, must be a list", "list: is of type object, must be a list"},
-		"no object":      {`[1]`, "is of type array, must be an object", "is of type array, must be an object"},
-		"no JSON":        {`{`, "unexpected end of JSON input", "unexpected end of JSON input"},
+		"another type": {`{"kind":1}`, "kind: is of type number, must be a string",
+			"kind: is of type number, must be a string"},
+		"no list": {`{"list":{}}`, "list: is of type object, must be a list",
+			"list: is of type object, must be a list"},
+		"no object": {`[1]`, "is of type array, must be an object", "is of type array, must be an object"},
+		"no JSON":   {`{`, "unexpected end of JSON input", "unexpected end of JSON input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, way := range []struct {

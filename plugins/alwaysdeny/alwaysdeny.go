@@ -1,12 +1,13 @@
-// Package alwaysdeny is the plugin AlwaysDeny: it refuses every request that changes the cluster, of
-// every user, with a 403 that says "admission control is denying all modifications".
+// Package alwaysdeny is the plugin AlwaysDeny: it refuses every request that changes the cluster,
+// of every user, with a 403 that says "admission control is denying all modifications".
 //
-// It takes part in both phases: in the mutating one, so that nothing goes on to validation and storage, and in the
-// validating one for whoever runs only that. It sees what admission sees: writes and CONNECT, never
-// reads. As the last of the list it doesn't keep earlier plugins from their side effects.
+// It takes part in both phases: in the mutating one, so that nothing goes on to validation and
+// storage, and in the validating one for whoever runs only that. It sees what admission sees:
+// writes and CONNECT, never reads. As the last of the list it doesn't keep earlier plugins from
+// their side effects.
 //
-// It serves tests, and has no other real meaning: who wants to freeze a cluster takes the permission
-// to write away.
+// It serves tests, and has no other real meaning: who wants to freeze a cluster takes the
+// permission to write away.
 package alwaysdeny
 
 import (

@@ -28,7 +28,8 @@ func pod(text string) *corev1.Pod {
 		case "main":
 			p.Spec.Containers = append(p.Spec.Containers, c)
 		case "debug":
-			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon(c)})
+			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers,
+				corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon(c)})
 		case "volume":
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: image, VolumeSource: corev1.VolumeSource{
 				Image: &corev1.ImageVolumeSource{Reference: image, PullPolicy: policy},
@@ -41,17 +42,20 @@ func pod(text string) *corev1.Pod {
 }
 
 func withOtherVolume(p *corev1.Pod) *corev1.Pod {
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	p.Spec.Volumes = append(p.Spec.Volumes,
+		corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	return p
 }
 
-// What may be on creation: upstream's plugin/pkg/admission/alwayspullimages, TestAdmission and TestValidate. In upstream a refusal
-// has the status 500, as what is wrong is a list of refusals there.
+// What may be on creation: upstream's plugin/pkg/admission/alwayspullimages, TestAdmission and
+// TestValidate. In upstream a refusal has the status 500, as what is wrong is a list of refusals
+// there.
 func TestCreate(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		given, want *corev1.Pod
-		refused     string // with what the validating phase refuses the given one; empty where it admits it
+		// with what the validating phase refuses the given one; empty where it admits it
+		refused string
 	}{
 		"always": {pod("main:a=Always"), pod("main:a=Always"), ""},
 		"never": {pod("main:a=Never"), pod("main:a=Always"),
@@ -63,11 +67,13 @@ func TestCreate(t *testing.T) {
 			pod("init:a=Always init:b=Always main:c=Always main:d=Always debug:e=Always volume:f=Always"),
 			`[spec.initContainers[0].imagePullPolicy: Unsupported value: "Never": supported values: "Always", ` +
 				`spec.containers[0].imagePullPolicy: Unsupported value: "IfNotPresent": supported values: "Always", ` +
-				`spec.ephemeralContainers[0].imagePullPolicy: Unsupported value: "Never": supported values: "Always", ` +
+				`spec.ephemeralContainers[0].imagePullPolicy: Unsupported value: "Never": supported values: ` +
+				`"Always", ` +
 				`spec.volumes[0].image.pullPolicy: Unsupported value: "Never": supported values: "Always"]`,
 		},
 		"the second volume": {
-			withOtherVolume(pod("main:a=Always volume:b=Always volume:c=IfNotPresent")), withOtherVolume(pod("main:a=Always volume:b=Always volume:c=Always")),
+			withOtherVolume(pod("main:a=Always volume:b=Always volume:c=IfNotPresent")),
+			withOtherVolume(pod("main:a=Always volume:b=Always volume:c=Always")),
 			`spec.volumes[1].image.pullPolicy: Unsupported value: "IfNotPresent": supported values: "Always"`,
 		},
 	} {
@@ -87,19 +93,26 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Upstream: TestAdmission in plugin/pkg/admission/alwayspullimages, for the updates; #96624 says why they are left alone.
+// Upstream: TestAdmission in plugin/pkg/admission/alwayspullimages, for the updates; #96624 says
+// why they are left alone.
 func TestUpdate(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		stored, given, want string
 		refused             string // path of what the validating phase refuses
 	}{
-		"no image changes":             {"init:a=Never main:b=Never", "init:a=Never main:b=Never", "init:a=Never main:b=Never", ""},
-		"images change places":         {"init:a=Never main:b=Never", "init:b=Never main:a=Never", "init:b=Never main:a=Never", ""},
-		"an image of another list":     {"main:a=Never debug:b=Always", "main:b=Never debug:b=Always", "main:b=Never debug:b=Always", ""},
-		"an image less":                {"main:a=Never main:b=Never", "main:a=Never main:a=Never", "main:a=Never main:a=Never", ""},
-		"an image changes":             {"init:a=Never main:b=Never", "init:a=Never main:c=Never", "init:a=Always main:c=Always", "spec.initContainers[0]"},
-		"an init container's changes":  {"init:a=Always main:b=Always", "init:c=Never main:b=Always", "init:c=Always main:b=Always", "spec.initContainers[0]"},
+		"no image changes": {"init:a=Never main:b=Never", "init:a=Never main:b=Never",
+			"init:a=Never main:b=Never", ""},
+		"images change places": {"init:a=Never main:b=Never", "init:b=Never main:a=Never",
+			"init:b=Never main:a=Never", ""},
+		"an image of another list": {"main:a=Never debug:b=Always", "main:b=Never debug:b=Always",
+			"main:b=Never debug:b=Always", ""},
+		"an image less": {"main:a=Never main:b=Never", "main:a=Never main:a=Never",
+			"main:a=Never main:a=Never", ""},
+		"an image changes": {"init:a=Never main:b=Never", "init:a=Never main:c=Never",
+			"init:a=Always main:c=Always", "spec.initContainers[0]"},
+		"an init container's changes": {"init:a=Always main:b=Always", "init:c=Never main:b=Always",
+			"init:c=Always main:b=Always", "spec.initContainers[0]"},
 		"an image changes, for always": {"main:b=Always", "main:c=Always", "main:c=Always", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,19 +129,26 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Upstream leaves pods/ephemeralcontainers alone, and so the image of an ephemeral container is not pulled with the pod's credentials.
+// Upstream leaves pods/ephemeralcontainers alone, and so the image of an ephemeral container is not
+// pulled with the pod's credentials.
 func TestEphemeralContainers(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
-	const path = `pods "p" is forbidden: spec.ephemeralContainers[1].imagePullPolicy: Unsupported value: "Never": supported values: "Always"`
+	const path = `pods "p" is forbidden: spec.ephemeralContainers[1].imagePullPolicy: Unsupported value: "Never": ` +
+		`supported values: "Always"`
 	for name, test := range map[string]struct {
 		stored, given, want string
 		refused             string
 	}{
-		"one is added":              {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never debug:c=Never", "main:a=Never debug:b=Never debug:c=Always", path},
-		"with an image of the pod":  {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never debug:a=Never", "main:a=Never debug:b=Never debug:a=Always", path},
-		"with the right policy":     {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never debug:c=Always", "main:a=Never debug:b=Never debug:c=Always", ""},
-		"none is added":             {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never", "main:a=Never debug:b=Never", ""},
-		"the volumes are left, too": {"main:a=Never volume:v=Never", "main:a=Never volume:v=Never", "main:a=Never volume:v=Never", ""},
+		"one is added": {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never debug:c=Never",
+			"main:a=Never debug:b=Never debug:c=Always", path},
+		"with an image of the pod": {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never debug:a=Never",
+			"main:a=Never debug:b=Never debug:a=Always", path},
+		"with the right policy": {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never debug:c=Always",
+			"main:a=Never debug:b=Never debug:c=Always", ""},
+		"none is added": {"main:a=Never debug:b=Never", "main:a=Never debug:b=Never",
+			"main:a=Never debug:b=Never", ""},
+		"the volumes are left, too": {"main:a=Never volume:v=Never", "main:a=Never volume:v=Never",
+			"main:a=Never volume:v=Never", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := chaintest.Update(pod(test.given), pod(test.stored)).On("pods", "ephemeralcontainers")
@@ -189,7 +209,8 @@ func TestNoAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := admission.NewAttributesRecord(pod("init:a=Always main:b=Always main:c=Always volume:d=Always"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+	a := admission.NewAttributesRecord(pod("init:a=Always main:b=Always main:c=Always volume:d=Always"), nil,
+		corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	if n := testing.AllocsPerRun(100, func() {
 		if err := built.(admission.MutationInterface).Admit(context.Background(), a, nil); err != nil {

@@ -1,9 +1,10 @@
-// Package defaultingressclass is the plugin DefaultIngressClass: an Ingress that doesn't say which controller is to serve it gets the
-// class that an administrator has marked as the default one.
+// Package defaultingressclass is the plugin DefaultIngressClass: an Ingress that doesn't say which
+// controller is to serve it gets the class that an administrator has marked as the default one.
 //
-// An Ingress names its class in spec.ingressClassName or, as was done before there was that field, in an annotation that controllers read themselves. A
-// new one that does neither gets the name of the default IngressClass, if there is one. Of several, the newest has it: a
-// new default class takes over from the former with no moment in between, in which there is none.
+// An Ingress names its class in spec.ingressClassName or, as was done before there was that field,
+// in an annotation that controllers read themselves. A new one that does neither gets the name of
+// the default IngressClass, if there is one. Of several, the newest has it: a new default class
+// takes over from the former with no moment in between, in which there is none.
 //
 // Classes are looked up in a cache that a watch keeps current, a moment late.
 package defaultingressclass
@@ -65,7 +66,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	ingress, ok := a.GetObject().(*networkingv1.Ingress)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for ingresses is a %T", name, a.GetObject()))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for ingresses is a %T", name,
+			a.GetObject()))
 	}
 	if ingress.Spec.IngressClassName != nil {
 		return nil
@@ -89,7 +91,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same second, the first by name.
+// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same
+// second, the first by name.
 func newerOrFirst(a, b *networkingv1.IngressClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

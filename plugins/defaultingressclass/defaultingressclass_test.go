@@ -16,7 +16,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// class makes an IngressClass of this age, in seconds, whose annotation says this of being the default one.
+// class makes an IngressClass of this age, in seconds, whose annotation says this of being the
+// default one.
 func class(name, isDefault string, age int) *networkingv1.IngressClass {
 	c := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{
 		Name: name, CreationTimestamp: metav1.Unix(1_700_000_000-int64(age), 0),
@@ -27,7 +28,8 @@ func class(name, isDefault string, age int) *networkingv1.IngressClass {
 	return c
 }
 
-// ingress makes an Ingress that names a class, unless that is "-", and has annotations, unless they are nil.
+// ingress makes an Ingress that names a class, unless that is "-", and has annotations, unless they
+// are nil.
 func ingress(class string, annotations map[string]string) *networkingv1.Ingress {
 	i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "i", Annotations: annotations}}
 	if class != "-" {
@@ -43,7 +45,9 @@ func classOf(i *networkingv1.Ingress) string {
 	return *i.Spec.IngressClassName
 }
 
-// The cases of TestAdmission in k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass/admission_test.go, and some more.
+// The cases of TestAdmission in
+// k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass/admission_test.go, and some
+// more.
 func TestCreate(t *testing.T) {
 	byAnnotation := map[string]string{"kubernetes.io/ingress.class": "nginx"}
 	for name, test := range map[string]struct {
@@ -51,18 +55,23 @@ func TestCreate(t *testing.T) {
 		ingress *networkingv1.Ingress
 		want    string
 	}{
-		"no classes":                   {nil, ingress("-", nil), "-"},
-		"one, not the default":         {[]runtime.Object{class("a", "", 0)}, ingress("-", nil), "-"},
-		"one, said not to be":          {[]runtime.Object{class("a", "false", 0)}, ingress("-", nil), "-"},
-		"one, not said well":           {[]runtime.Object{class("a", "True", 0)}, ingress("-", nil), "-"},
-		"one, the default":             {[]runtime.Object{class("a", "", 0), class("b", "true", 5)}, ingress("-", nil), "b"},
-		"named already":                {[]runtime.Object{class("a", "true", 0)}, ingress("b", nil), "b"},
-		"named as nothing":             {[]runtime.Object{class("a", "true", 0)}, ingress("", nil), ""},
-		"named by annotation":          {[]runtime.Object{class("a", "true", 0)}, ingress("-", byAnnotation), "-"},
-		"named as nothing by that":     {[]runtime.Object{class("a", "true", 0)}, ingress("-", map[string]string{"kubernetes.io/ingress.class": ""}), "-"},
-		"another annotation":           {[]runtime.Object{class("a", "true", 0)}, ingress("-", map[string]string{"a": "b"}), "a"},
-		"several, the newest":          {[]runtime.Object{class("a", "true", 9), class("b", "true", 7), class("c", "true", 8), class("d", "", 1)}, ingress("-", nil), "b"},
-		"several of a second, by name": {[]runtime.Object{class("c", "true", 7), class("b", "true", 7), class("a", "true", 8)}, ingress("-", nil), "b"},
+		"no classes":           {nil, ingress("-", nil), "-"},
+		"one, not the default": {[]runtime.Object{class("a", "", 0)}, ingress("-", nil), "-"},
+		"one, said not to be":  {[]runtime.Object{class("a", "false", 0)}, ingress("-", nil), "-"},
+		"one, not said well":   {[]runtime.Object{class("a", "True", 0)}, ingress("-", nil), "-"},
+		"one, the default": {[]runtime.Object{class("a", "", 0), class("b", "true", 5)}, ingress("-", nil),
+			"b"},
+		"named already":       {[]runtime.Object{class("a", "true", 0)}, ingress("b", nil), "b"},
+		"named as nothing":    {[]runtime.Object{class("a", "true", 0)}, ingress("", nil), ""},
+		"named by annotation": {[]runtime.Object{class("a", "true", 0)}, ingress("-", byAnnotation), "-"},
+		"named as nothing by that": {[]runtime.Object{class("a", "true", 0)},
+			ingress("-", map[string]string{"kubernetes.io/ingress.class": ""}), "-"},
+		"another annotation": {[]runtime.Object{class("a", "true", 0)},
+			ingress("-", map[string]string{"a": "b"}), "a"},
+		"several, the newest": {[]runtime.Object{class("a", "true", 9), class("b", "true", 7),
+			class("c", "true", 8), class("d", "", 1)}, ingress("-", nil), "b"},
+		"several of a second, by name": {[]runtime.Object{class("c", "true", 7), class("b", "true", 7),
+			class("a", "true", 8)}, ingress("-", nil), "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, "", test.classes...)
@@ -85,7 +94,8 @@ func TestAnotherDefaultClass(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := classOf(plugin.Admit(t, chaintest.Create(ingress("-", nil))).Admitted(t).Object.(*networkingv1.Ingress)); got != "new" {
+		if got := classOf(plugin.Admit(t,
+			chaintest.Create(ingress("-", nil))).Admitted(t).Object.(*networkingv1.Ingress)); got != "new" {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -109,7 +119,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +130,8 @@ func TestItWaitsForTheCache(t *testing.T) {
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("what needs no class waited for %v", waited)
 		}
-		plugin.Admit(t, chaintest.Create(ingress("-", nil))).Refused(t, 403, `ingresses.networking.k8s.io "i" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, chaintest.Create(ingress("-", nil))).Refused(t, 403,
+			`ingresses.networking.k8s.io "i" is forbidden: not yet ready to handle request`)
 	})
 }
 

@@ -1,13 +1,15 @@
-// Package defaultstorageclass is the plugin DefaultStorageClass: a claim that doesn't say what kind of storage it wants gets
-// the class that an administrator has marked as the default one.
+// Package defaultstorageclass is the plugin DefaultStorageClass: a claim that doesn't say what kind
+// of storage it wants gets the class that an administrator has marked as the default one.
 //
-// A claim names its class in spec.storageClassName or, as was done before there was that field, in an annotation. An empty name is a
-// name: the claim wants a volume that has no class. A new claim that has neither gets the name of the default StorageClass. Where there is
-// none, it stays without.
+// A claim names its class in spec.storageClassName or, as was done before there was that field, in
+// an annotation. An empty name is a name: the claim wants a volume that has no class. A new claim
+// that has neither gets the name of the default StorageClass. Where there is none, it stays
+// without.
 //
-// There is to be one default class. As long as there are several, claims without a class are refused, until an administrator has decided. That is what the
-// plugin did when it was new. Kubernetes has taken the newest since 1.26, so that one default class can take over from another with no claim
-// refused in between; the configuration can say that it should be so here.
+// There is to be one default class. As long as there are several, claims without a class are
+// refused, until an administrator has decided. That is what the plugin did when it was new.
+// Kubernetes has taken the newest since 1.26, so that one default class can take over from another
+// with no claim refused in between; the configuration can say that it should be so here.
 //
 // Classes are looked up in a cache that a watch keeps current, a moment late.
 package defaultstorageclass
@@ -44,7 +46,8 @@ const (
 
 var claims = corev1.Resource("persistentvolumeclaims")
 
-// Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of kind DefaultStorageClassConfiguration.
+// Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of
+// kind DefaultStorageClassConfiguration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Gives claims that name no class the default StorageClass",
@@ -83,12 +86,14 @@ type configuration struct {
 
 func load(config io.Reader) (configuration, error) {
 	c := configuration{MultipleDefaults: reject}
-	if _, err := pluginconfig.Object(name, config, "gatehouse.dev/v1alpha1", "DefaultStorageClassConfiguration", &c); err != nil {
+	if _, err := pluginconfig.Object(name, config, "gatehouse.dev/v1alpha1", "DefaultStorageClassConfiguration",
+		&c); err != nil {
 		return configuration{}, err
 	}
 	if c.MultipleDefaults != reject && c.MultipleDefaults != newest {
 		return configuration{}, fmt.Errorf("the configuration of %s: %w", name,
-			field.NotSupported(field.NewPath("multipleDefaults"), c.MultipleDefaults, []multipleDefaults{newest, reject}))
+			field.NotSupported(field.NewPath("multipleDefaults"), c.MultipleDefaults,
+				[]multipleDefaults{newest, reject}))
 	}
 	return c, nil
 }
@@ -109,7 +114,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T", name, a.GetObject()))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T",
+			name, a.GetObject()))
 	}
 	if claim.Spec.StorageClassName != nil {
 		return nil
@@ -138,7 +144,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 }
 
-// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same second, the first by name.
+// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same
+// second, the first by name.
 func newerOrFirst(a, b *storagev1.StorageClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
@@ -150,6 +157,7 @@ func severalDefaults(classes []*storagev1.StorageClass) error {
 		names = append(names, class.Name)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%d default StorageClasses were found: %s; set spec.storageClassName, or let only one of them have the annotation %s: \"true\"",
+	return fmt.Errorf("%d default StorageClasses were found: %s; set spec.storageClassName, or let only one of them "+
+		"have the annotation %s: \"true\"",
 		len(names), strings.Join(names, ", "), isDefault)
 }

@@ -25,7 +25,8 @@ const (
 	takeNewest = head + "multipleDefaults: Newest"
 )
 
-// class makes a StorageClass of this age, in seconds, with an annotation of "key=value", unless that is empty.
+// class makes a StorageClass of this age, in seconds, with an annotation of "key=value", unless
+// that is empty.
 func class(name, annotation string, age int) *storagev1.StorageClass {
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
 		Name: name, CreationTimestamp: metav1.Unix(1_700_000_000-int64(age), 0),
@@ -36,9 +37,11 @@ func class(name, annotation string, age int) *storagev1.StorageClass {
 	return c
 }
 
-// claim makes a claim that names a class, unless that is "-", and has annotations, unless they are nil.
+// claim makes a claim that names a class, unless that is "-", and has annotations, unless they are
+// nil.
 func claim(class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Annotations: annotations}}
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
+		Annotations: annotations}}
 	if class != "-" {
 		c.Spec.StorageClassName = &class
 	}
@@ -52,35 +55,49 @@ func classOf(c *corev1.PersistentVolumeClaim) string {
 	return *c.Spec.StorageClassName
 }
 
-// The cases of TestAdmission in k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault/admission_test.go, and some more.
-// Several defaults are refused where nothing else is configured, as Kubernetes did until 1.25.
+// The cases of TestAdmission in
+// k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault/admission_test.go, and
+// some more. Several defaults are refused where nothing else is configured, as Kubernetes did until
+// 1.25.
 func TestCreate(t *testing.T) {
 	const several = `persistentvolumeclaims "c" is forbidden: 2 default StorageClasses were found: a, b; ` +
-		`set spec.storageClassName, or let only one of them have the annotation storageclass.kubernetes.io/is-default-class: "true"`
+		`set spec.storageClassName, or let only one of them have the annotation ` +
+		`storageclass.kubernetes.io/is-default-class: "true"`
 	for name, test := range map[string]struct {
 		config  string
 		classes []runtime.Object
 		claim   *corev1.PersistentVolumeClaim
 		want    string
 	}{
-		"no classes":                    {"", nil, claim("-", nil), "-"},
-		"one, not the default":          {"", []runtime.Object{class("a", "", 0)}, claim("-", nil), "-"},
-		"one, said not to be":           {"", []runtime.Object{class("a", stable+"=false", 0)}, claim("-", nil), "-"},
-		"one, not said well":            {"", []runtime.Object{class("a", stable+"=yes", 0)}, claim("-", nil), "-"},
-		"one, the default":              {"", []runtime.Object{class("a", "", 0), class("b", stable+"=true", 0)}, claim("-", nil), "b"},
-		"one, by the beta annotation":   {"", []runtime.Object{class("b", beta+"=true", 0)}, claim("-", nil), "b"},
-		"named already":                 {"", []runtime.Object{class("a", stable+"=true", 0)}, claim("other", nil), "other"},
-		"named as nothing":              {"", []runtime.Object{class("a", stable+"=true", 0)}, claim("", nil), ""},
-		"named by annotation":           {"", []runtime.Object{class("a", stable+"=true", 0)}, claim("-", map[string]string{corev1.BetaStorageClassAnnotation: "other"}), "-"},
-		"named as nothing by that":      {"", []runtime.Object{class("a", stable+"=true", 0)}, claim("-", map[string]string{corev1.BetaStorageClassAnnotation: ""}), "-"},
-		"several":                       {"", []runtime.Object{class("b", stable+"=true", 5), class("a", beta+"=true", 9), class("c", "", 0)}, claim("-", nil), several},
-		"several, by configuration":     {head + "multipleDefaults: Reject", []runtime.Object{class("b", stable+"=true", 5), class("a", beta+"=true", 9)}, claim("-", nil), several},
-		"several, but one is named":     {"", []runtime.Object{class("b", stable+"=true", 5), class("a", stable+"=true", 9)}, claim("a", nil), "a"},
-		"several, none is wanted":       {"", []runtime.Object{class("b", stable+"=true", 5), class("a", stable+"=true", 9)}, claim("", nil), ""},
-		"newest: none":                  {takeNewest, nil, claim("-", nil), "-"},
-		"newest: one":                   {takeNewest, []runtime.Object{class("a", stable+"=true", 0)}, claim("-", nil), "a"},
-		"newest: several":               {takeNewest, []runtime.Object{class("a", stable+"=true", 9), class("c", beta+"=true", 3), class("b", stable+"=true", 5), class("d", "", 0)}, claim("-", nil), "c"},
-		"newest: several of one second": {takeNewest, []runtime.Object{class("c", stable+"=true", 5), class("b", stable+"=true", 5), class("a", stable+"=true", 6)}, claim("-", nil), "b"},
+		"no classes":           {"", nil, claim("-", nil), "-"},
+		"one, not the default": {"", []runtime.Object{class("a", "", 0)}, claim("-", nil), "-"},
+		"one, said not to be":  {"", []runtime.Object{class("a", stable+"=false", 0)}, claim("-", nil), "-"},
+		"one, not said well":   {"", []runtime.Object{class("a", stable+"=yes", 0)}, claim("-", nil), "-"},
+		"one, the default": {"", []runtime.Object{class("a", "", 0), class("b", stable+"=true", 0)},
+			claim("-", nil), "b"},
+		"one, by the beta annotation": {"", []runtime.Object{class("b", beta+"=true", 0)}, claim("-", nil), "b"},
+		"named already": {"", []runtime.Object{class("a", stable+"=true", 0)}, claim("other", nil),
+			"other"},
+		"named as nothing": {"", []runtime.Object{class("a", stable+"=true", 0)}, claim("", nil), ""},
+		"named by annotation": {"", []runtime.Object{class("a", stable+"=true", 0)},
+			claim("-", map[string]string{corev1.BetaStorageClassAnnotation: "other"}), "-"},
+		"named as nothing by that": {"", []runtime.Object{class("a", stable+"=true", 0)},
+			claim("-", map[string]string{corev1.BetaStorageClassAnnotation: ""}), "-"},
+		"several": {"", []runtime.Object{class("b", stable+"=true", 5),
+			class("a", beta+"=true", 9), class("c", "", 0)}, claim("-", nil), several},
+		"several, by configuration": {head + "multipleDefaults: Reject",
+			[]runtime.Object{class("b", stable+"=true", 5), class("a", beta+"=true", 9)}, claim("-", nil), several},
+		"several, but one is named": {"",
+			[]runtime.Object{class("b", stable+"=true", 5), class("a", stable+"=true", 9)}, claim("a", nil), "a"},
+		"several, none is wanted": {"",
+			[]runtime.Object{class("b", stable+"=true", 5), class("a", stable+"=true", 9)}, claim("", nil), ""},
+		"newest: none": {takeNewest, nil, claim("-", nil), "-"},
+		"newest: one": {takeNewest, []runtime.Object{class("a", stable+"=true", 0)}, claim("-", nil),
+			"a"},
+		"newest: several": {takeNewest, []runtime.Object{class("a", stable+"=true", 9),
+			class("c", beta+"=true", 3), class("b", stable+"=true", 5), class("d", "", 0)}, claim("-", nil), "c"},
+		"newest: several of one second": {takeNewest, []runtime.Object{class("c", stable+"=true", 5),
+			class("b", stable+"=true", 5), class("a", stable+"=true", 6)}, claim("-", nil), "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, test.config, test.classes...)
@@ -117,7 +134,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +145,8 @@ func TestItWaitsForTheCache(t *testing.T) {
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("what needs no class waited for %v", waited)
 		}
-		plugin.Admit(t, chaintest.Create(claim("-", nil))).Refused(t, 403, `persistentvolumeclaims "c" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, chaintest.Create(claim("-", nil))).Refused(t, 403,
+			`persistentvolumeclaims "c" is forbidden: not yet ready to handle request`)
 	})
 }
 
@@ -142,11 +161,16 @@ func TestConfiguration(t *testing.T) {
 	}{
 		"nothing in it": {head, &chain.Env{Informers: factory}, ""},
 		"no informers":  {head, &chain.Env{}, "DefaultStorageClass needs informers"},
-		"another word":  {head + "multipleDefaults: Oldest", &chain.Env{Informers: factory}, of + `multipleDefaults: Unsupported value: "Oldest": supported values: "Newest", "Reject"`},
-		"no word":       {head + `multipleDefaults: ""`, &chain.Env{Informers: factory}, of + `multipleDefaults: Unsupported value: "": supported values: "Newest", "Reject"`},
-		"no string":     {head + "multipleDefaults: 1", &chain.Env{Informers: factory}, of + "multipleDefaults: is of type number, must be a string"},
+		"another word": {head + "multipleDefaults: Oldest", &chain.Env{Informers: factory}, of +
+			`multipleDefaults: Unsupported value: "Oldest": supported values: "Newest", "Reject"`},
+		"no word": {head + `multipleDefaults: ""`, &chain.Env{Informers: factory}, of +
+			`multipleDefaults: Unsupported value: "": supported values: "Newest", "Reject"`},
+		"no string": {head + "multipleDefaults: 1", &chain.Env{Informers: factory}, of +
+			"multipleDefaults: is of type number, must be a string"},
 		"another field": {head + "default: a", &chain.Env{Informers: factory}, of + `unknown field "default"`},
-		"another kind":  {"apiVersion: v1\nkind: Pod", &chain.Env{Informers: factory}, of + `is kind "Pod" in apiVersion "v1", must be kind DefaultStorageClassConfiguration in apiVersion gatehouse.dev/v1alpha1`},
+		"another kind": {"apiVersion: v1\nkind: Pod", &chain.Env{Informers: factory}, of +
+			`is kind "Pod" in apiVersion "v1", must be kind DefaultStorageClassConfiguration in apiVersion ` +
+			`gatehouse.dev/v1alpha1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Descriptor.New(strings.NewReader(test.config), test.env)
@@ -158,7 +182,8 @@ func TestConfiguration(t *testing.T) {
 }
 
 func FuzzConfiguration(f *testing.F) {
-	for _, config := range []string{"", head, takeNewest, head + "multipleDefaults: [", `{"kind": "DefaultStorageClassConfiguration"}`, "null", "- 1", "\x00"} {
+	for _, config := range []string{"", head, takeNewest, head + "multipleDefaults: [",
+		`{"kind": "DefaultStorageClassConfiguration"}`, "null", "- 1", "\x00"} {
 		f.Add(config)
 	}
 	f.Fuzz(func(t *testing.T, config string) {

@@ -1,12 +1,15 @@
-// Package defaulttolerationseconds is the plugin DefaultTolerationSeconds: pods stay for a while on a node that has become not ready or
-// unreachable, by default for five minutes.
+// Package defaulttolerationseconds is the plugin DefaultTolerationSeconds: pods stay for a while on
+// a node that has become not ready or unreachable, by default for five minutes.
 //
-// Such a node gets the taint node.kubernetes.io/not-ready:NoExecute or node.kubernetes.io/unreachable:NoExecute, and pods that don't tolerate it
-// are evicted at once. So that a short failure doesn't move everything, a pod that says nothing of such a taint gets a toleration
-// for it that ends after some seconds. A pod says something of it by a toleration of that key, of its alpha predecessor or of all keys, with the effect
-// NoExecute or all effects, whatever its operator, value and seconds are.
+// Such a node gets the taint node.kubernetes.io/not-ready:NoExecute or
+// node.kubernetes.io/unreachable:NoExecute, and pods that don't tolerate it are evicted at once. So
+// that a short failure doesn't move everything, a pod that says nothing of such a taint gets a
+// toleration for it that ends after some seconds. A pod says something of it by a toleration of
+// that key, of its alpha predecessor or of all keys, with the effect NoExecute or all effects,
+// whatever its operator, value and seconds are.
 //
-// The seconds are configuration; the command has kube-apiserver's flags for them, which become that configuration.
+// The seconds are configuration; the command has kube-apiserver's flags for them, which become that
+// configuration.
 package defaulttolerationseconds
 
 import (
@@ -31,7 +34,8 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its configuration is of kind DefaultTolerationSecondsConfiguration.
+// Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its
+// configuration is of kind DefaultTolerationSecondsConfiguration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Lets pods stay on nodes that are not ready or unreachable for five minutes",
@@ -46,9 +50,11 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-// configuration is the configuration of the plugin. As everywhere in Kubernetes, seconds below zero are zero: evicted at once.
+// configuration is the configuration of the plugin. As everywhere in Kubernetes, seconds below zero
+// are zero: evicted at once.
 type configuration struct {
-	// NotReady is how many seconds a pod stays on a node that is not ready, 300 where this isn't set.
+	// NotReady is how many seconds a pod stays on a node that is not ready, 300 where this isn't
+	// set.
 	NotReady int64 `json:"notReadyTolerationSeconds"`
 	// Unreachable is the same for a node that is unreachable.
 	Unreachable int64 `json:"unreachableTolerationSeconds"`
@@ -96,5 +102,6 @@ func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 
 // stay tolerates a taint for some seconds.
 func stay(taint string, seconds int64) corev1.Toleration {
-	return corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}
+	return corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		TolerationSeconds: &seconds}
 }

@@ -12,7 +12,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-func toleration(key string, operator corev1.TolerationOperator, effect corev1.TaintEffect, seconds ...int64) corev1.Toleration {
+func toleration(key string, operator corev1.TolerationOperator, effect corev1.TaintEffect,
+	seconds ...int64) corev1.Toleration {
 	t := corev1.Toleration{Key: key, Operator: operator, Effect: effect}
 	if len(seconds) > 0 {
 		t.TolerationSeconds = &seconds[0]
@@ -21,7 +22,8 @@ func toleration(key string, operator corev1.TolerationOperator, effect corev1.Ta
 }
 
 func pod(tolerations ...corev1.Toleration) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{Tolerations: tolerations}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec: corev1.PodSpec{Tolerations: tolerations}}
 }
 
 const (
@@ -29,7 +31,8 @@ const (
 	reach = "node.kubernetes.io/unreachable"
 )
 
-// Upstream: plugin/pkg/admission/defaulttolerationseconds, TestForgivenessAdmission. That the alpha keys count was so there until 1.16.
+// Upstream: plugin/pkg/admission/defaulttolerationseconds, TestForgivenessAdmission. That the alpha
+// keys count was so there until 1.16.
 func TestTolerations(t *testing.T) {
 	var (
 		ready300 = toleration(ready, "Exists", "NoExecute", 300)
@@ -39,29 +42,39 @@ func TestTolerations(t *testing.T) {
 	)
 	plugin := chaintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct{ given, added []corev1.Toleration }{
-		"nothing is said":           {nil, []corev1.Toleration{ready300, reach300}},
-		"of other taints":           {[]corev1.Toleration{toleration("foo", "Equal", "NoExecute", 700)}, []corev1.Toleration{ready300, reach300}},
-		"of not ready":              {[]corev1.Toleration{ready700}, []corev1.Toleration{reach300}},
-		"of unreachable":            {[]corev1.Toleration{reach700}, []corev1.Toleration{ready300}},
-		"of both":                   {[]corev1.Toleration{ready700, reach700}, nil},
-		"of both, forever":          {[]corev1.Toleration{toleration(ready, "Exists", "NoExecute"), toleration(reach, "Exists", "NoExecute")}, nil},
-		"with a value":              {[]corev1.Toleration{toleration(ready, "Equal", "NoExecute", 0)}, []corev1.Toleration{reach300}},
-		"for all effects":           {[]corev1.Toleration{toleration(ready, "Exists", "")}, []corev1.Toleration{reach300}},
-		"for another effect":        {[]corev1.Toleration{toleration(ready, "Exists", "NoSchedule")}, []corev1.Toleration{ready300, reach300}},
-		"of all keys":               {[]corev1.Toleration{toleration("", "Exists", "NoExecute", 700)}, nil},
-		"of everything":             {[]corev1.Toleration{toleration("", "Exists", "")}, nil},
-		"of all keys, other effect": {[]corev1.Toleration{toleration("", "Exists", "NoSchedule")}, []corev1.Toleration{ready300, reach300}},
+		"nothing is said": {nil, []corev1.Toleration{ready300, reach300}},
+		"of other taints": {[]corev1.Toleration{toleration("foo", "Equal", "NoExecute", 700)},
+			[]corev1.Toleration{ready300, reach300}},
+		"of not ready":   {[]corev1.Toleration{ready700}, []corev1.Toleration{reach300}},
+		"of unreachable": {[]corev1.Toleration{reach700}, []corev1.Toleration{ready300}},
+		"of both":        {[]corev1.Toleration{ready700, reach700}, nil},
+		"of both, forever": {[]corev1.Toleration{toleration(ready, "Exists", "NoExecute"),
+			toleration(reach, "Exists", "NoExecute")}, nil},
+		"with a value": {[]corev1.Toleration{toleration(ready, "Equal", "NoExecute", 0)},
+			[]corev1.Toleration{reach300}},
+		"for all effects": {[]corev1.Toleration{toleration(ready, "Exists", "")},
+			[]corev1.Toleration{reach300}},
+		"for another effect": {[]corev1.Toleration{toleration(ready, "Exists", "NoSchedule")},
+			[]corev1.Toleration{ready300, reach300}},
+		"of all keys":   {[]corev1.Toleration{toleration("", "Exists", "NoExecute", 700)}, nil},
+		"of everything": {[]corev1.Toleration{toleration("", "Exists", "")}, nil},
+		"of all keys, other effect": {[]corev1.Toleration{toleration("", "Exists", "NoSchedule")},
+			[]corev1.Toleration{ready300, reach300}},
 		"by the alpha keys": {[]corev1.Toleration{
-			toleration("node.alpha.kubernetes.io/notReady", "Exists", "NoExecute", 700), toleration("node.alpha.kubernetes.io/unreachable", "Exists", ""),
+			toleration("node.alpha.kubernetes.io/notReady", "Exists", "NoExecute", 700),
+			toleration("node.alpha.kubernetes.io/unreachable", "Exists", ""),
 		}, nil},
-		"by one alpha key": {[]corev1.Toleration{toleration("node.alpha.kubernetes.io/unreachable", "Exists", "NoExecute", 700)}, []corev1.Toleration{ready300}},
+		"by one alpha key": {[]corev1.Toleration{toleration("node.alpha.kubernetes.io/unreachable", "Exists",
+			"NoExecute", 700)}, []corev1.Toleration{ready300}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := pod(append(test.given[:len(test.given):len(test.given)], test.added...)...)
-			for _, request := range []chaintest.Request{chaintest.Create(pod(test.given...)), chaintest.Update(pod(test.given...), pod())} {
+			for _, request := range []chaintest.Request{chaintest.Create(pod(test.given...)),
+				chaintest.Update(pod(test.given...), pod())} {
 				got := plugin.Admit(t, request).Admitted(t).Object
 				if !apiequality.Semantic.DeepEqual(got, want) {
-					t.Errorf("%s: got  %v\nwant %v", request.Operation, got.(*corev1.Pod).Spec.Tolerations, want.Spec.Tolerations)
+					t.Errorf("%s: got  %v\nwant %v", request.Operation, got.(*corev1.Pod).Spec.Tolerations,
+						want.Spec.Tolerations)
 				}
 			}
 		})
@@ -84,7 +97,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, "DefaultTolerationSeconds: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+		"DefaultTolerationSeconds: the object of a request for pods is a *v1.ConfigMap")
 }
 
 const head = "apiVersion: gatehouse.dev/v1alpha1\nkind: DefaultTolerationSecondsConfiguration\n"
@@ -105,7 +119,8 @@ func TestConfiguration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, test.config)
 			got := plugin.Admit(t, chaintest.Create(pod())).Object
-			want := pod(toleration(ready, "Exists", "NoExecute", test.notReady), toleration(reach, "Exists", "NoExecute", test.unreachable))
+			want := pod(toleration(ready, "Exists", "NoExecute", test.notReady),
+				toleration(reach, "Exists", "NoExecute", test.unreachable))
 			if !apiequality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec.Tolerations, want.Spec.Tolerations)
 			}
@@ -115,14 +130,19 @@ func TestConfiguration(t *testing.T) {
 
 func TestBadConfigurationIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
-		"another kind":  {"apiVersion: v1\nkind: Pod", `is kind "Pod" in apiVersion "v1", must be kind DefaultTolerationSecondsConfiguration in apiVersion gatehouse.dev/v1alpha1`},
+		"another kind": {"apiVersion: v1\nkind: Pod",
+			`is kind "Pod" in apiVersion "v1", must be kind DefaultTolerationSecondsConfiguration in apiVersion ` +
+				`gatehouse.dev/v1alpha1`},
 		"unknown field": {head + "notReady: 1", `unknown field "notReady"`},
-		"a duration":    {head + "notReadyTolerationSeconds: 5m", "notReadyTolerationSeconds: is of type string, must be a whole number"},
-		"a fraction":    {head + "unreachableTolerationSeconds: 1.5", "unreachableTolerationSeconds: is of type number 1.5, must be a whole number"},
+		"a duration": {head + "notReadyTolerationSeconds: 5m",
+			"notReadyTolerationSeconds: is of type string, must be a whole number"},
+		"a fraction": {head + "unreachableTolerationSeconds: 1.5",
+			"unreachableTolerationSeconds: is of type number 1.5, must be a whole number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Descriptor.New(strings.NewReader(test.config), &chain.Env{})
-			if want := "the configuration of DefaultTolerationSeconds: " + test.want; err == nil || err.Error() != want {
+			if want := "the configuration of DefaultTolerationSeconds: " + test.want; err == nil ||
+				err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})

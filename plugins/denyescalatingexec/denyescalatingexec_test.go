@@ -11,7 +11,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// All that is refused is in the table of plugins/internal/denyexec; this is what makes the plugin the one it is.
+// All that is refused is in the table of plugins/internal/denyexec; this is what makes the plugin
+// the one it is.
 func TestPods(t *testing.T) {
 	yes := true
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "p"}
@@ -25,7 +26,8 @@ func TestPods(t *testing.T) {
 			Refused(t, 403, `pods "p" is forbidden: cannot exec into or attach to `+want)
 	}
 	harmless := &corev1.Pod{ObjectMeta: meta}
-	chaintest.New(t, Descriptor, "", harmless).Validate(t, chaintest.Connect(harmless, "attach", &corev1.PodAttachOptions{})).Admitted(t)
+	chaintest.New(t, Descriptor, "", harmless).Validate(t,
+		chaintest.Connect(harmless, "attach", &corev1.PodAttachOptions{})).Admitted(t)
 }
 
 func TestItIsOffAndTakesNoConfiguration(t *testing.T) {

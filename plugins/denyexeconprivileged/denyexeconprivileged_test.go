@@ -11,15 +11,19 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// All that is refused is in the table of plugins/internal/denyexec; this is what makes the plugin the one it is.
+// All that is refused is in the table of plugins/internal/denyexec; this is what makes the plugin
+// the one it is.
 func TestPods(t *testing.T) {
 	yes := true
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "p"}
-	privileged := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}}}}
-	chaintest.New(t, Descriptor, "", privileged).Validate(t, chaintest.Connect(privileged, "exec", &corev1.PodExecOptions{})).
+	privileged := &corev1.Pod{ObjectMeta: meta,
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}}}}
+	chaintest.New(t, Descriptor, "", privileged).Validate(t,
+		chaintest.Connect(privileged, "exec", &corev1.PodExecOptions{})).
 		Refused(t, 403, `pods "p" is forbidden: cannot exec into or attach to a privileged container`)
 	onHost := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{HostPID: true, HostIPC: true}}
-	chaintest.New(t, Descriptor, "", onHost).Validate(t, chaintest.Connect(onHost, "attach", &corev1.PodAttachOptions{})).Admitted(t)
+	chaintest.New(t, Descriptor, "", onHost).Validate(t,
+		chaintest.Connect(onHost, "attach", &corev1.PodAttachOptions{})).Admitted(t)
 }
 
 func TestItIsOffAndDeprecatedAndTakesNoConfiguration(t *testing.T) {

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// key says which of a limit's buckets a request is for: the texts that a limit of its scope goes by, the rest empty.
+// key says which of a limit's buckets a request is for: the texts that a limit of its scope goes
+// by, the rest empty.
 type key [7]string
 
-// buckets are those of one limit, at most size of them. The one that has gone unused for longest makes room for a new one, which is full. It is
-// not safe for concurrent use.
+// buckets are those of one limit, at most size of them. The one that has gone unused for longest
+// makes room for a new one, which is full. It is not safe for concurrent use.
 //
-// They are found by a hash of the key. Keys are users' texts of any length; so what a bucket takes doesn't depend on them. Two keys of the same hash
-// would share a bucket, which no one can bring about: the seed is the process's own.
+// They are found by a hash of the key. Keys are users' texts of any length; so what a bucket takes
+// doesn't depend on them. Two keys of the same hash would share a bucket, which no one can bring
+// about: the seed is the process's own.
 type buckets struct {
 	qps, burst float64
 	size       int

@@ -9,7 +9,8 @@ import (
 	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
-// defaultCacheSize is upstream's, in k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/limitenforcer.go.
+// defaultCacheSize is upstream's, in
+// k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/limitenforcer.go.
 const defaultCacheSize = 4096
 
 // scope says what requests share a bucket.
@@ -33,13 +34,15 @@ type limitConfiguration struct {
 	QPS int32 `json:"qps"`
 	// Burst is how many tokens a bucket holds, and has at first.
 	Burst int32 `json:"burst"`
-	// CacheSize is how many buckets there are at most, defaultCacheSize where it is 0. The type Server has one and ignores it.
+	// CacheSize is how many buckets there are at most, defaultCacheSize where it is 0. The type
+	// Server has one and ignores it.
 	CacheSize int32 `json:"cacheSize"`
 }
 
 func load(config io.Reader) (configuration, error) {
 	var c configuration
-	if _, err := pluginconfig.Object(name, config, "eventratelimit.admission.k8s.io/v1alpha1", "Configuration", &c); err != nil {
+	if _, err := pluginconfig.Object(name, config, "eventratelimit.admission.k8s.io/v1alpha1", "Configuration",
+		&c); err != nil {
 		return configuration{}, err
 	}
 	if errs := c.validate(); len(errs) > 0 {
@@ -61,7 +64,8 @@ func (c configuration) validate() field.ErrorList {
 		switch l.Type {
 		case server, namespace, user, sourceAndObject:
 		default:
-			errs = append(errs, field.NotSupported(path.Child("type"), l.Type, []scope{namespace, server, sourceAndObject, user}))
+			errs = append(errs,
+				field.NotSupported(path.Child("type"), l.Type, []scope{namespace, server, sourceAndObject, user}))
 		}
 		if l.Burst <= 0 {
 			errs = append(errs, field.Invalid(path.Child("burst"), l.Burst, "must be positive"))

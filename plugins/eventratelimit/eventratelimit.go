@@ -1,19 +1,24 @@
 // Package eventratelimit is the plugin EventRateLimit: it keeps events from flooding the server.
 //
-// Whatever goes wrong in a cluster is told in events, and what goes wrong over and over in a flood of them. Nothing depends on an event,
-// so some can be refused for the sake of all other requests.
+// Whatever goes wrong in a cluster is told in events, and what goes wrong over and over in a flood
+// of them. Nothing depends on an event, so some can be refused for the sake of all other requests.
 //
-// The configuration sets limits. Each is a token bucket, or one for each namespace, each user, or each pair of what tells of events and what they are about. A bucket
-// holds burst tokens, starts full, and gets qps tokens a second. A request that creates or changes an event takes a token of one bucket
-// of each limit. Where one has none, the request is refused, with the advice to come again in a second, and takes none of the others: what one
-// limit refuses is not held against anybody else by another.
+// The configuration sets limits. Each is a token bucket, or one for each namespace, each user, or
+// each pair of what tells of events and what they are about. A bucket holds burst tokens, starts
+// full, and gets qps tokens a second. A request that creates or changes an event takes a token of
+// one bucket of each limit. Where one has none, the request is refused, with the advice to come
+// again in a second, and takes none of the others: what one limit refuses is not held against
+// anybody else by another.
 //
-// Buckets that are kept for something are limited in number; see buckets. One that is dropped and needed again starts full.
+// Buckets that are kept for something are limited in number; see buckets. One that is dropped and
+// needed again starts full.
 //
-// An event is one whether it is written as one of v1 or of events.k8s.io/v1, and both ways it is in the same buckets. What tells of it is its source or, as
-// newer components leave that empty, its reporting controller.
+// An event is one whether it is written as one of v1 or of events.k8s.io/v1, and both ways it is in
+// the same buckets. What tells of it is its source or, as newer components leave that empty, its
+// reporting controller.
 //
-// All limits are taken together in one critical section. It costs less than a microsecond, and makes what is admitted exact.
+// All limits are taken together in one critical section. It costs less than a microsecond, and
+// makes what is admitted exact.
 package eventratelimit
 
 import (
@@ -46,7 +51,8 @@ var (
 	newEvents  = eventsv1.Resource("events")
 )
 
-// Descriptor is EventRateLimit, not yet built. It needs a configuration, of kind Configuration in eventratelimit.admission.k8s.io/v1alpha1.
+// Descriptor is EventRateLimit, not yet built. It needs a configuration, of kind Configuration in
+// eventratelimit.admission.k8s.io/v1alpha1.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Limits the rate of events of the server, of namespaces, of users and of what they are about",
@@ -162,9 +168,11 @@ func keyOf(object runtime.Object) (key, error) {
 	case *corev1.Event:
 		return keyOfEvent(event.Source, event.ReportingController, event.ReportingInstance, &event.InvolvedObject), nil
 	case *eventsv1.Event:
-		return keyOfEvent(event.DeprecatedSource, event.ReportingController, event.ReportingInstance, &event.Regarding), nil
+		return keyOfEvent(event.DeprecatedSource, event.ReportingController, event.ReportingInstance, &event.Regarding),
+			nil
 	default:
-		return key{}, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for events is a %T", name, object))
+		return key{},
+			apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for events is a %T", name, object))
 	}
 }
 
@@ -172,5 +180,6 @@ func keyOfEvent(source corev1.EventSource, controller, instance string, about *c
 	if source == (corev1.EventSource{}) {
 		source = corev1.EventSource{Component: controller, Host: instance}
 	}
-	return key{source.Component, source.Host, about.Kind, about.Namespace, about.Name, string(about.UID), about.APIVersion}
+	return key{source.Component, source.Host, about.Kind, about.Namespace, about.Name, string(about.UID),
+		about.APIVersion}
 }

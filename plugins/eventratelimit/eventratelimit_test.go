@@ -25,7 +25,8 @@ import (
 
 const head = "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n"
 
-// limits makes a configuration of limits, each "Type qps burst cacheSize" of which the last may be missing.
+// limits makes a configuration of limits, each "Type qps burst cacheSize" of which the last may be
+// missing.
 func limits(all ...string) string {
 	config := head + "limits:\n"
 	for _, text := range all {
@@ -49,8 +50,9 @@ func about(component, pod string) *corev1.Event {
 	return e
 }
 
-// The cases of TestEventRateLimiting in k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/admission_test.go, in the order in which requests come. "ok" and
-// "429" are what comes of each.
+// The cases of TestEventRateLimiting in
+// k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/admission_test.go, in the order in which
+// requests come. "ok" and "429" are what comes of each.
 func TestLimits(t *testing.T) {
 	type request struct {
 		chaintest.Request
@@ -66,25 +68,41 @@ func TestLimits(t *testing.T) {
 		config   string
 		requests []request
 	}{
-		"as many as the burst":       {limits("Server 1 3"), []request{ok(a), ok(b), ok(a)}},
-		"one more":                   {limits("Server 1 3"), []request{ok(a), ok(b), ok(a), refused(a), refused(b)}},
-		"a token a second":           {limits("Server 1 3"), []request{ok(a), ok(a), ok(a), refused(a), later(time.Second, ok(a)), refused(a)}},
-		"some tokens later":          {limits("Server 10 3"), []request{ok(a), ok(a), ok(a), refused(a), later(200*time.Millisecond, ok(a)), ok(a), refused(a)}},
-		"never more than the burst":  {limits("Server 10 3"), []request{ok(a), later(time.Hour, ok(a)), ok(a), ok(a), refused(a)}},
-		"what is refused is free":    {limits("Server 1 1"), []request{ok(a), later(900*time.Millisecond, refused(a)), later(100*time.Millisecond, ok(a))}},
-		"other resources":            {limits("Server 1 1"), []request{ok(a), ok(pod), ok(pod), refused(a)}},
-		"dry runs":                   {limits("Server 1 1"), []request{ok(a.AsDryRun()), ok(a.AsDryRun()), ok(a), refused(a), ok(a.AsDryRun())}},
-		"updates":                    {limits("Server 1 2"), []request{ok(a), ok(chaintest.Update(eventIn("a"), eventIn("a"))), refused(chaintest.Update(eventIn("a"), eventIn("a")))}},
-		"deletions":                  {limits("Server 1 1"), []request{ok(a), ok(chaintest.Delete(eventIn("a")))}},
-		"namespaces":                 {limits("Namespace 1 2"), []request{ok(a), ok(b), ok(a), refused(a), ok(b), refused(b)}},
-		"users":                      {limits("User 1 2"), []request{ok(a.By("x")), ok(b.By("x")), ok(a.By("y")), refused(a.By("x")), ok(a.By("y"))}},
-		"no user":                    {limits("User 1 1"), []request{ok(func() chaintest.Request { r := a; r.User = nil; return r }()), ok(a.By("x"))}},
-		"two of one type":            {limits("Server 1 5", "Server 100 2"), []request{ok(a), ok(a), refused(a), later(20*time.Millisecond, ok(a)), ok(a), later(time.Millisecond, refused(a))}},
-		"a cache of one namespace":   {limits("Namespace 1 1 1"), []request{ok(a), refused(a), ok(b), ok(a), refused(a), ok(b)}},
-		"the least used one goes":    {limits("Namespace 1 1 2"), []request{ok(a), ok(b), refused(a), ok(chaintest.Create(eventIn("c"))), refused(a), ok(b)}},
+		"as many as the burst": {limits("Server 1 3"), []request{ok(a), ok(b), ok(a)}},
+		"one more":             {limits("Server 1 3"), []request{ok(a), ok(b), ok(a), refused(a), refused(b)}},
+		"a token a second": {limits("Server 1 3"),
+			[]request{ok(a), ok(a), ok(a), refused(a), later(time.Second, ok(a)), refused(a)}},
+		"some tokens later": {limits("Server 10 3"),
+			[]request{ok(a), ok(a), ok(a), refused(a), later(200*time.Millisecond, ok(a)), ok(a), refused(a)}},
+		"never more than the burst": {limits("Server 10 3"),
+			[]request{ok(a), later(time.Hour, ok(a)), ok(a), ok(a), refused(a)}},
+		"what is refused is free": {limits("Server 1 1"),
+			[]request{ok(a), later(900*time.Millisecond, refused(a)), later(100*time.Millisecond, ok(a))}},
+		"other resources": {limits("Server 1 1"), []request{ok(a), ok(pod), ok(pod), refused(a)}},
+		"dry runs": {limits("Server 1 1"),
+			[]request{ok(a.AsDryRun()), ok(a.AsDryRun()), ok(a), refused(a), ok(a.AsDryRun())}},
+		"updates": {limits("Server 1 2"),
+			[]request{ok(a), ok(chaintest.Update(eventIn("a"), eventIn("a"))),
+				refused(chaintest.Update(eventIn("a"), eventIn("a")))}},
+		"deletions": {limits("Server 1 1"), []request{ok(a), ok(chaintest.Delete(eventIn("a")))}},
+		"namespaces": {limits("Namespace 1 2"),
+			[]request{ok(a), ok(b), ok(a), refused(a), ok(b), refused(b)}},
+		"users": {limits("User 1 2"),
+			[]request{ok(a.By("x")), ok(b.By("x")), ok(a.By("y")), refused(a.By("x")), ok(a.By("y"))}},
+		"no user": {limits("User 1 1"),
+			[]request{ok(func() chaintest.Request { r := a; r.User = nil; return r }()), ok(a.By("x"))}},
+		"two of one type": {limits("Server 1 5", "Server 100 2"),
+			[]request{ok(a), ok(a), refused(a), later(20*time.Millisecond, ok(a)), ok(a),
+				later(time.Millisecond, refused(a))}},
+		"a cache of one namespace": {limits("Namespace 1 1 1"),
+			[]request{ok(a), refused(a), ok(b), ok(a), refused(a), ok(b)}},
+		"the least used one goes": {limits("Namespace 1 1 2"),
+			[]request{ok(a), ok(b), refused(a), ok(chaintest.Create(eventIn("c"))), refused(a), ok(b)}},
 		"the server's is always one": {limits("Server 1 1 100"), []request{ok(a), refused(b)}},
 		// Upstream would take a token of each limit but the one that refuses.
-		"what one refuses is free at the others": {limits("Namespace 1 1", "Server 1 3"), []request{ok(a), refused(a), refused(a), refused(a), ok(b), ok(chaintest.Create(eventIn("c"))), refused(chaintest.Create(eventIn("d")))}},
+		"what one refuses is free at the others": {limits("Namespace 1 1", "Server 1 3"),
+			[]request{ok(a), refused(a), refused(a), refused(a), ok(b), ok(chaintest.Create(eventIn("c"))),
+				refused(chaintest.Create(eventIn("d")))}},
 		"sources and objects": {limits("SourceAndObject 1 1"), []request{
 			ok(chaintest.Create(about("kubelet", "p"))), refused(chaintest.Create(about("kubelet", "p"))),
 			ok(chaintest.Create(about("kubelet", "q"))), ok(chaintest.Create(about("scheduler", "p"))),
@@ -111,19 +129,24 @@ func TestLimits(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	event := about("kubelet", "p")
 	event.Source.Host = "node-1"
-	event.InvolvedObject.Kind, event.InvolvedObject.Namespace, event.InvolvedObject.UID, event.InvolvedObject.APIVersion = "Pod", "ns", "7", "v1"
+	event.InvolvedObject.Kind, event.InvolvedObject.Namespace, event.InvolvedObject.UID,
+		event.InvolvedObject.APIVersion = "Pod", "ns", "7", "v1"
 	for name, test := range map[string]struct{ config, want string }{
 		"server":    {limits("Server 1 1"), "Too many requests: limit reached on type Server"},
 		"namespace": {limits("Namespace 1 1"), "Too many requests: limit reached on type Namespace for key ns"},
 		"user":      {limits("User 1 1"), "Too many requests: limit reached on type User for key alice"},
-		"source":    {limits("SourceAndObject 1 1"), "Too many requests: limit reached on type SourceAndObject for key kubelet/node-1/Pod/ns/p/7/v1"},
-		"two":       {limits("User 1 1", "Server 1 9", "Namespace 1 1"), "Too many requests: [limit reached on type User for key alice, limit reached on type Namespace for key ns]"},
+		"source": {limits("SourceAndObject 1 1"),
+			"Too many requests: limit reached on type SourceAndObject for key kubelet/node-1/Pod/ns/p/7/v1"},
+		"two": {limits("User 1 1", "Server 1 9", "Namespace 1 1"),
+			"Too many requests: [limit reached on type User for key alice, limit reached on type Namespace for key " +
+				"ns]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				plugin := chaintest.New(t, Descriptor, test.config)
 				plugin.Validate(t, chaintest.Create(event).By("alice")).Admitted(t)
-				result := plugin.Validate(t, chaintest.Create(event).By("alice")).Refused(t, http.StatusTooManyRequests, test.want)
+				result := plugin.Validate(t, chaintest.Create(event).By("alice")).Refused(t, http.StatusTooManyRequests,
+					test.want)
 				if seconds, ok := apierrors.SuggestsClientDelay(result.Err); !ok || seconds != 1 {
 					t.Errorf("come again after %d s, %t", seconds, ok)
 				}
@@ -132,7 +155,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Each field of the key makes another bucket, and no other field does. Upstream joins the fields without a separator.
+// Each field of the key makes another bucket, and no other field does. Upstream joins the fields
+// without a separator.
 func TestSourceAndObject(t *testing.T) {
 	core := func(change func(*corev1.Event)) runtime.Object {
 		e := about("kubelet", "p")
@@ -142,7 +166,8 @@ func TestSourceAndObject(t *testing.T) {
 	}
 	same := func(*corev1.Event) {}
 	newer := func(change func(*eventsv1.Event)) runtime.Object {
-		e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}, Regarding: corev1.ObjectReference{Name: "p"}}
+		e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"},
+			Regarding: corev1.ObjectReference{Name: "p"}}
 		change(e)
 		return e
 	}
@@ -153,19 +178,22 @@ func TestSourceAndObject(t *testing.T) {
 		first, second runtime.Object
 		shared        bool
 	}{
-		"the same":             {core(same), core(same), true},
-		"component":            {core(same), core(func(e *corev1.Event) { e.Source.Component = "x" }), false},
-		"host":                 {core(same), core(func(e *corev1.Event) { e.Source.Host = "x" }), false},
-		"kind":                 {core(same), core(func(e *corev1.Event) { e.InvolvedObject.Kind = "x" }), false},
-		"namespace":            {core(same), core(func(e *corev1.Event) { e.InvolvedObject.Namespace = "x" }), false},
-		"name":                 {core(same), core(func(e *corev1.Event) { e.InvolvedObject.Name = "x" }), false},
-		"UID":                  {core(same), core(func(e *corev1.Event) { e.InvolvedObject.UID = types.UID("x") }), false},
+		"the same":  {core(same), core(same), true},
+		"component": {core(same), core(func(e *corev1.Event) { e.Source.Component = "x" }), false},
+		"host":      {core(same), core(func(e *corev1.Event) { e.Source.Host = "x" }), false},
+		"kind":      {core(same), core(func(e *corev1.Event) { e.InvolvedObject.Kind = "x" }), false},
+		"namespace": {core(same), core(func(e *corev1.Event) { e.InvolvedObject.Namespace = "x" }), false},
+		"name":      {core(same), core(func(e *corev1.Event) { e.InvolvedObject.Name = "x" }), false},
+		"UID": {core(same), core(func(e *corev1.Event) { e.InvolvedObject.UID = types.UID("x") }),
+			false},
 		"API version":          {core(same), core(func(e *corev1.Event) { e.InvolvedObject.APIVersion = "x" }), false},
 		"field path":           {core(same), core(func(e *corev1.Event) { e.InvolvedObject.FieldPath = "x" }), true},
 		"reason":               {core(same), core(func(e *corev1.Event) { e.Reason = "x" }), true},
 		"controller, a source": {core(same), core(func(e *corev1.Event) { e.ReportingController = "x" }), true},
-		"controller, none":     {core(reported), core(func(e *corev1.Event) { reported(e); e.ReportingController = "x" }), false},
-		"instance, no source":  {core(reported), core(func(e *corev1.Event) { reported(e); e.ReportingInstance = "x" }), false},
+		"controller, none": {core(reported),
+			core(func(e *corev1.Event) { reported(e); e.ReportingController = "x" }), false},
+		"instance, no source": {core(reported), core(func(e *corev1.Event) { reported(e); e.ReportingInstance = "x" }),
+			false},
 		"fields that run together": {
 			core(func(e *corev1.Event) { e.Source.Component, e.Source.Host = "ab", "c" }),
 			core(func(e *corev1.Event) { e.Source.Component, e.Source.Host = "a", "bc" }), false,
@@ -173,7 +201,8 @@ func TestSourceAndObject(t *testing.T) {
 		"the other API": {core(same), newer(func(e *eventsv1.Event) {
 			e.DeprecatedSource = corev1.EventSource{Component: "kubelet", Host: "node"}
 		}), true},
-		"the other API, reported": {core(reported), newer(func(e *eventsv1.Event) { e.ReportingController, e.ReportingInstance = "scheduler", "node" }), true},
+		"the other API, reported": {core(reported),
+			newer(func(e *eventsv1.Event) { e.ReportingController, e.ReportingInstance = "scheduler", "node" }), true},
 		"the other API, about another": {core(reported), newer(func(e *eventsv1.Event) {
 			e.ReportingController, e.ReportingInstance, e.Regarding.Name = "scheduler", "node", "q"
 		}), false},
@@ -190,7 +219,8 @@ func TestSourceAndObject(t *testing.T) {
 	}
 
 	plugin := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1"))
-	plugin.Validate(t, chaintest.Create(&corev1.Pod{}).On("events", "")).Refused(t, 400, "EventRateLimit: the object of a request for events is a *v1.Pod")
+	plugin.Validate(t, chaintest.Create(&corev1.Pod{}).On("events", "")).Refused(t, 400,
+		"EventRateLimit: the object of a request for events is a *v1.Pod")
 }
 
 // An event is converted only if a limit goes by what is in it.
@@ -216,12 +246,14 @@ func (m *model) refill(now time.Time) {
 
 func (m *model) has() bool { return m.tokens >= int64(time.Second) }
 
-// 10,000 events of 50 users come in bursts, under all four types of limits. At every moment each bucket has let through what its rate and burst say, give or take
-// one event.
+// 10,000 events of 50 users come in bursts, under all four types of limits. At every moment each
+// bucket has let through what its rate and burst say, give or take one event.
 func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor, limits("Server 60 400", "Namespace 25 120", "User 3 20", "SourceAndObject 1 10"))
-		rates := map[string]model{"server": {qps: 60, burst: 400}, "namespace": {qps: 25, burst: 120}, "user": {qps: 3, burst: 20}, "source": {qps: 1, burst: 10}}
+		plugin := chaintest.New(t, Descriptor,
+			limits("Server 60 400", "Namespace 25 120", "User 3 20", "SourceAndObject 1 10"))
+		rates := map[string]model{"server": {qps: 60, burst: 400}, "namespace": {qps: 25, burst: 120},
+			"user": {qps: 3, burst: 20}, "source": {qps: 1, burst: 10}}
 		models, passed, expected := map[string]*model{}, map[string]int{}, map[string]int{}
 		admitted := 0
 		random := rand.New(rand.NewPCG(6, 1))
@@ -239,7 +271,8 @@ func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 					now := time.Now()
 					all, take := []string{}, true
 					for kind, of := range map[string]string{
-						"server": "", "namespace": event.Namespace, "user": fmt.Sprint(who), "source": event.Source.Component + "/" + event.InvolvedObject.Name,
+						"server": "", "namespace": event.Namespace, "user": fmt.Sprint(who),
+						"source": event.Source.Component + "/" + event.InvolvedObject.Name,
 					} {
 						bucket := kind + " " + of
 						if models[bucket] == nil {
@@ -262,7 +295,8 @@ func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 							passed[bucket]++
 						}
 						if d := passed[bucket] - expected[bucket]; d < -1 || d > 1 {
-							t.Fatalf("event %d: %s has let %d through, should be %d", sent, bucket, passed[bucket], expected[bucket])
+							t.Fatalf("event %d: %s has let %d through, should be %d", sent, bucket, passed[bucket],
+								expected[bucket])
 						}
 					}
 					time.Sleep(time.Duration(random.Int64N(int64(time.Millisecond))))
@@ -276,10 +310,12 @@ func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 	})
 }
 
-// Time stands still in the bubble while requests come at once from many sides: exactly the burst gets through.
+// Time stands still in the bubble while requests come at once from many sides: exactly the burst
+// gets through.
 func TestConcurrentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor, limits("User 1 10", "Server 1 155")).Interface.(admission.ValidationInterface)
+		plugin := chaintest.New(t, Descriptor,
+			limits("User 1 10", "Server 1 155")).Interface.(admission.ValidationInterface)
 		var byUser [20]atomic.Int32
 		var all sync.WaitGroup
 		for i := range 20 * 50 {
@@ -305,7 +341,8 @@ func TestConcurrentRequests(t *testing.T) {
 	})
 }
 
-// However many keys there are, and however long: a limit has no more than cacheSize buckets, and keeps nothing of the keys.
+// However many keys there are, and however long: a limit has no more than cacheSize buckets, and
+// keeps nothing of the keys.
 func TestMemoryIsBounded(t *testing.T) {
 	built := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1 100", "User 1 1")).Interface.(*plugin)
 	long := strings.Repeat("x", 10_000)
@@ -318,19 +355,23 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i, want := range []int{100, 4096} {
 		b := built.limits[i].buckets
 		if len(b.byHash) != want || b.used.Len() != want {
-			t.Errorf("%s: %d buckets in the map, %d in the list, want %d", built.limits[i].scope, len(b.byHash), b.used.Len(), want)
+			t.Errorf("%s: %d buckets in the map, %d in the list, want %d", built.limits[i].scope, len(b.byHash),
+				b.used.Len(), want)
 		}
 	}
 }
 
 // attributes are those of a request to create an event, as the API server makes them.
 func attributes(event *corev1.Event, who string) admission.Attributes {
-	return admission.NewAttributesRecord(event, nil, corev1.SchemeGroupVersion.WithKind("Event"), event.Namespace, event.Name,
-		corev1.SchemeGroupVersion.WithResource("events"), "", admission.Create, nil, false, &authentication.DefaultInfo{Name: who})
+	return admission.NewAttributesRecord(event, nil, corev1.SchemeGroupVersion.WithKind("Event"), event.Namespace,
+		event.Name,
+		corev1.SchemeGroupVersion.WithResource("events"), "", admission.Create, nil, false,
+		&authentication.DefaultInfo{Name: who})
 }
 
 func TestAdmittingAllocatesNothing(t *testing.T) {
-	built := chaintest.New(t, Descriptor, limits("Server 1000000 1000000", "Namespace 1000000 1000000", "User 1000000 1000000", "SourceAndObject 1000000 1000000")).Interface.(*plugin)
+	built := chaintest.New(t, Descriptor, limits("Server 1000000 1000000", "Namespace 1000000 1000000",
+		"User 1000000 1000000", "SourceAndObject 1000000 1000000")).Interface.(*plugin)
 	a := attributes(about("kubelet", "p"), "alice")
 	if n := testing.AllocsPerRun(1000, func() {
 		if err := built.Validate(t.Context(), a, nil); err != nil {
@@ -352,7 +393,8 @@ func BenchmarkValidate(b *testing.B) {
 		"four limits":               {all, 1},
 		"four limits, 4,000 keys":   {all, 4000},
 		"four limits, 100,000 keys": {all, 100_000}, // almost each one drops a bucket of each cache
-		"four limits, refused":      {limits("Server 1 1", "Namespace"+plenty, "User"+plenty, "SourceAndObject"+plenty), 1},
+		"four limits, refused": {limits("Server 1 1", "Namespace"+plenty, "User"+plenty, "SourceAndObject"+plenty),
+			1},
 	} {
 		b.Run(name, func(b *testing.B) {
 			built := chaintest.New(b, Descriptor, test.config).Interface.(*plugin)

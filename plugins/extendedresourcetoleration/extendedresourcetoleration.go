@@ -1,12 +1,14 @@
-// Package extendedresourcetoleration is the plugin ExtendedResourceToleration: it lets pods that request an extended resource, a
-// GPU say, onto the nodes that are kept for such pods.
+// Package extendedresourcetoleration is the plugin ExtendedResourceToleration: it lets pods that
+// request an extended resource, a GPU say, onto the nodes that are kept for such pods.
 //
-// An administrator keeps nodes for them by a taint whose key is the name of the resource: example.com/gpu:NoSchedule. A pod with a
-// container or init container that requests example.com/gpu then gets a toleration for that key, whatever the taint's
-// value. Nobody has to write it by hand, and pods that don't need the resource stay away.
+// An administrator keeps nodes for them by a taint whose key is the name of the resource:
+// example.com/gpu:NoSchedule. A pod with a container or init container that requests
+// example.com/gpu then gets a toleration for that key, whatever the taint's value. Nobody has to
+// write it by hand, and pods that don't need the resource stay away.
 //
-// An extended resource is what Kubernetes takes for one: its name has a domain, which isn't kubernetes.io's; it doesn't begin
-// with "requests."; and "requests." before it still is a qualified name, as a quota needs that.
+// An extended resource is what Kubernetes takes for one: its name has a domain, which isn't
+// kubernetes.io's; it doesn't begin with "requests."; and "requests." before it still is a
+// qualified name, as a quota needs that.
 package extendedresourcetoleration
 
 import (
@@ -45,7 +47,8 @@ type plugin struct{ *admission.Handler }
 
 var _ admission.MutationInterface = plugin{}
 
-// Admit adds a toleration for each extended resource that the pod requests, in the order of their names.
+// Admit adds a toleration for each extended resource that the pod requests, in the order of their
+// names.
 func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
@@ -55,7 +58,8 @@ func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Objec
 		return err
 	}
 	for _, resource := range extendedResources(&pod.Spec) {
-		tolerate(&pod.Spec, corev1.Toleration{Key: resource, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+		tolerate(&pod.Spec, corev1.Toleration{Key: resource, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoSchedule})
 	}
 	return nil
 }

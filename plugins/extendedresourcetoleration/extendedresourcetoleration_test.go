@@ -53,35 +53,41 @@ const (
 func TestTolerations(t *testing.T) {
 	seconds := int64(60)
 	withValue := []corev1.Toleration{{Key: gpu, Operator: "Equal", Value: "true", Effect: "NoSchedule"}}
-	withSeconds := []corev1.Toleration{{Key: gpu, Operator: "Exists", Effect: "NoSchedule", TolerationSeconds: &seconds}}
+	withSeconds := []corev1.Toleration{{Key: gpu, Operator: "Exists", Effect: "NoSchedule",
+		TolerationSeconds: &seconds}}
 	everything := []corev1.Toleration{{Operator: "Exists"}}
 	plugin := chaintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		given *corev1.Pod
 		want  []corev1.Toleration
 	}{
-		"no containers":                   {pod(nil), nil},
-		"no resources":                    {pod(nil, corev1.Container{}), nil},
-		"Kubernetes' own":                 {pod(nil, container("cpu", "memory", "hugepages-2Mi", "ephemeral-storage", unknown, "x.kubernetes.io/y")), nil},
-		"no domain":                       {pod(nil, container("gpu")), nil},
-		"a quota's name":                  {pod(nil, container("requests."+gpu)), nil},
-		"no qualified name":               {pod(nil, container("example.com/a/b", "/gpu", "example.com/")), nil},
-		"too long for a quota":            {pod(nil, container(corev1.ResourceName(strings.Repeat("a", 240)+".example/gpu"))), nil},
-		"one":                             {pod(nil, container("cpu", gpu)), tolerating(gpu)},
-		"two, in the order of names":      {pod(nil, container(gpu, fpga)), tolerating(fpga, gpu)},
-		"the same in two containers":      {pod(nil, container(gpu), container(gpu)), tolerating(gpu)},
-		"one each in two containers":      {pod(nil, container(gpu), container(fpga)), tolerating(fpga, gpu)},
-		"of an init container":            {withInit(pod(nil, container("cpu")), container(gpu)), tolerating(gpu)},
-		"of both":                         {withInit(pod(nil, container(fpga)), container(gpu)), tolerating(fpga, gpu)},
-		"others are kept":                 {pod(tolerating("foo"), container(gpu)), tolerating("foo", gpu)},
-		"there already":                   {pod(tolerating(gpu, "foo"), container(gpu)), tolerating(gpu, "foo")},
-		"there with a value":              {pod(withValue, container(gpu)), append(withValue[:1:1], tolerating(gpu)...)},
-		"there for all taints":            {pod(everything, container(gpu)), append(everything[:1:1], tolerating(gpu)...)},
+		"no containers": {pod(nil), nil},
+		"no resources":  {pod(nil, corev1.Container{}), nil},
+		"Kubernetes' own": {pod(nil,
+			container("cpu", "memory", "hugepages-2Mi", "ephemeral-storage", unknown, "x.kubernetes.io/y")), nil},
+		"no domain":         {pod(nil, container("gpu")), nil},
+		"a quota's name":    {pod(nil, container("requests."+gpu)), nil},
+		"no qualified name": {pod(nil, container("example.com/a/b", "/gpu", "example.com/")), nil},
+		"too long for a quota": {pod(nil,
+			container(corev1.ResourceName(strings.Repeat("a", 240)+".example/gpu"))), nil},
+		"one":                        {pod(nil, container("cpu", gpu)), tolerating(gpu)},
+		"two, in the order of names": {pod(nil, container(gpu, fpga)), tolerating(fpga, gpu)},
+		"the same in two containers": {pod(nil, container(gpu), container(gpu)), tolerating(gpu)},
+		"one each in two containers": {pod(nil, container(gpu), container(fpga)), tolerating(fpga, gpu)},
+		"of an init container":       {withInit(pod(nil, container("cpu")), container(gpu)), tolerating(gpu)},
+		"of both":                    {withInit(pod(nil, container(fpga)), container(gpu)), tolerating(fpga, gpu)},
+		"others are kept":            {pod(tolerating("foo"), container(gpu)), tolerating("foo", gpu)},
+		"there already":              {pod(tolerating(gpu, "foo"), container(gpu)), tolerating(gpu, "foo")},
+		"there with a value": {pod(withValue, container(gpu)),
+			append(withValue[:1:1], tolerating(gpu)...)},
+		"there for all taints": {pod(everything, container(gpu)),
+			append(everything[:1:1], tolerating(gpu)...)},
 		"there with seconds, not allowed": {pod(withSeconds, container(gpu)), withSeconds},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := pod(nil)
-			for _, request := range []chaintest.Request{chaintest.Create(test.given), chaintest.Update(test.given, stored)} {
+			for _, request := range []chaintest.Request{chaintest.Create(test.given),
+				chaintest.Update(test.given, stored)} {
 				got := plugin.Admit(t, request).Admitted(t).Object.(*corev1.Pod)
 				if !apiequality.Semantic.DeepEqual(got.Spec.Tolerations, test.want) {
 					t.Errorf("%s: got  %v\nwant %v", request.Operation, got.Spec.Tolerations, test.want)
@@ -93,7 +99,9 @@ func TestTolerations(t *testing.T) {
 
 // A request of 0 asks for no such node, but upstream doesn't tell.
 func TestZeroIsARequest(t *testing.T) {
-	given := pod(nil, corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse("0")}}})
+	given := pod(nil,
+		corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse(
+			"0")}}})
 	got := chaintest.New(t, Descriptor, "").Admit(t, chaintest.Create(given)).Admitted(t).Object.(*corev1.Pod)
 	if !apiequality.Semantic.DeepEqual(got.Spec.Tolerations, tolerating(gpu)) {
 		t.Errorf("got %v", got.Spec.Tolerations)
@@ -109,15 +117,17 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		"resize":               chaintest.Update(given, given).On("pods", "resize"),
 		"ephemeral containers": chaintest.Update(given, given).On("pods", "ephemeralcontainers"),
 		"binding":              chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"pod templates":        chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: given.Spec}}),
-		"delete":               chaintest.Delete(given),
-		"exec":                 chaintest.Connect(given, "exec", &corev1.PodExecOptions{}),
+		"pod templates": chaintest.Create(
+			&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: given.Spec}}),
+		"delete": chaintest.Delete(given),
+		"exec":   chaintest.Connect(given, "exec", &corev1.PodExecOptions{}),
 	} {
 		if plugin.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, "ExtendedResourceToleration: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+		"ExtendedResourceToleration: the object of a request for pods is a *v1.ConfigMap")
 }
 
 func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
@@ -132,7 +142,8 @@ func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 
 // Whatever a resource is called, it doesn't get a toleration that makes the pod invalid.
 func FuzzResourceName(f *testing.F) {
-	for _, name := range []string{"cpu", gpu, unknown, "requests." + gpu, "/", "a//b", "\x00/\xff", strings.Repeat("a", 300) + "/b"} {
+	for _, name := range []string{"cpu", gpu, unknown, "requests." + gpu, "/", "a//b", "\x00/\xff",
+		strings.Repeat("a", 300) + "/b"} {
 		f.Add(name)
 	}
 	plugin := chaintest.New(f, Descriptor, "")

@@ -65,9 +65,13 @@ func TestAnswersAreRemembered(t *testing.T) {
 	// What isn't an answer isn't remembered.
 	for range 2 {
 		backend.Set(answer(503, ""))
-		is(pod("c"), `pods "p" is forbidden: error contacting webhook backend: the server is currently unable to handle the request`, 1)
+		is(pod("c"),
+			`pods "p" is forbidden: error contacting webhook backend: the server is currently unable to handle the `+
+				`request`, 1)
 		backend.Set(answer(200, ""))
-		is(pod("c"), `pods "p" is forbidden: error contacting webhook backend: 0-length response with status code: 200 and content type: application/json`, 1)
+		is(pod("c"),
+			`pods "p" is forbidden: error contacting webhook backend: 0-length response with status code: 200 and `+
+				`content type: application/json`, 1)
 	}
 	backend.Set(imagebackend.Allow)
 	is(pod("c"), "", 1)
@@ -77,10 +81,12 @@ func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	subject := built(t, backend, "  allowTTL: -1\n  denyTTL: -1")
 	// At the very same time an answer with no time to live would still be good.
-	subject.Interface.(*plugin).answers = cache.NewLRUExpireCacheWithClock(remembered, clocktesting.NewFakePassiveClock(time.Now()))
+	subject.Interface.(*plugin).answers = cache.NewLRUExpireCacheWithClock(remembered,
+		clocktesting.NewFakePassiveClock(time.Now()))
 	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
 	backend.Set(imagebackend.Deny("no"))
-	subject.Validate(t, chaintest.Create(pod("a"))).Refused(t, 403, `pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
+	subject.Validate(t, chaintest.Create(pod("a"))).Refused(t, 403,
+		`pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
 	backend.Set(imagebackend.Allow)
 	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
 	if calls := len(backend.Calls()); calls != 3 {
@@ -99,7 +105,8 @@ func TestAuditAnnotations(t *testing.T) {
 		}))
 		for _, from := range []string{"the backend", "memory"} {
 			result := plugin.Validate(t, chaintest.Create(pod(image)))
-			want := map[string]string{"imagepolicywebhook.image-policy.k8s.io/foo-test": "true", "imagepolicywebhook.image-policy.k8s.io/bar-test": "false"}
+			want := map[string]string{"imagepolicywebhook.image-policy.k8s.io/foo-test": "true",
+				"imagepolicywebhook.image-policy.k8s.io/bar-test": "false"}
 			if (result.Err == nil) != allowed || !maps.Equal(result.Annotations, want) {
 				t.Errorf("%s, from %s: got %v, %v", image, from, result.Err, result.Annotations)
 			}
@@ -110,7 +117,8 @@ func TestAuditAnnotations(t *testing.T) {
 		review.Status.Allowed = true
 		review.Status.AuditAnnotations = map[string]string{"a/b": "", "": "", strings.Repeat("x", 1000): "", "good": ""}
 	}))
-	if err := plugin.Interface.(admission.ValidationInterface).Validate(t.Context(), attributes(pod("other")), nil); err != nil {
+	if err := plugin.Interface.(admission.ValidationInterface).Validate(t.Context(), attributes(pod("other")),
+		nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,8 @@ import (
 	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
-// callTimeout bounds one call of the backend, its answer's body included. A kubeconfig can't say it; upstream has the same.
+// callTimeout bounds one call of the backend, its answer's body included. A kubeconfig can't say
+// it; upstream has the same.
 const callTimeout = 30 * time.Second
 
 // fileFormat is the configuration as it is written.
@@ -36,7 +37,8 @@ type fileFormat struct {
 	} `json:"imagePolicy"`
 }
 
-// configuration is what the file says, with its defaults. A TTL of 0 is a cache that is switched off.
+// configuration is what the file says, with its defaults. A TTL of 0 is a cache that is switched
+// off.
 type configuration struct {
 	backend           *webhook.GenericWebhook
 	allowTTL, denyTTL time.Duration
@@ -50,7 +52,8 @@ type duration struct {
 	min, max, byDefault int64
 }
 
-// The ranges and defaults are those of k8s.io/kubernetes/plugin/pkg/admission/imagepolicy/config.go.
+// The ranges and defaults are those of
+// k8s.io/kubernetes/plugin/pkg/admission/imagepolicy/config.go.
 var (
 	allowTTL     = duration{time.Second, "seconds", 1, 1800, 300}
 	denyTTL      = duration{time.Second, "seconds", 1, 1800, 30}
@@ -65,7 +68,9 @@ func (d duration) parse(path *field.Path, written int64) (time.Duration, error) 
 	case written == 0:
 		written = d.byDefault
 	case written < d.min || written > d.max:
-		return 0, field.Invalid(path, written, fmt.Sprintf("must be %d to %d %s, -1 for none, or 0 for the default of %d", d.min, d.max, d.units, d.byDefault))
+		return 0, field.Invalid(path, written,
+			fmt.Sprintf("must be %d to %d %s, -1 for none, or 0 for the default of %d", d.min, d.max, d.units,
+				d.byDefault))
 	}
 	return time.Duration(written) * d.unit, nil
 }
@@ -93,7 +98,8 @@ func load(config io.Reader) (*configuration, error) {
 	return c, nil
 }
 
-// newBackend is a client of the backend that the kubeconfig file says, and retries after the time backoff at first.
+// newBackend is a client of the backend that the kubeconfig file says, and retries after the time
+// backoff at first.
 func newBackend(path *field.Path, file string, backoff time.Duration) (*webhook.GenericWebhook, error) {
 	if file == "" {
 		return nil, field.Required(path, "must be the path of a kubeconfig that says where the backend is")
@@ -105,15 +111,17 @@ func newBackend(path *field.Path, file string, backoff time.Duration) (*webhook.
 	scheme := runtime.NewScheme()
 	utilruntime.Must(imagepolicyv1alpha1.AddToScheme(scheme))
 	backend, err := webhook.NewGenericWebhook(scheme, serializer.NewCodecFactory(scheme), config,
-		[]schema.GroupVersion{imagepolicyv1alpha1.SchemeGroupVersion}, webhook.DefaultRetryBackoffWithInitialDelay(backoff))
+		[]schema.GroupVersion{imagepolicyv1alpha1.SchemeGroupVersion},
+		webhook.DefaultRetryBackoffWithInitialDelay(backoff))
 	if err != nil {
 		return nil, field.Invalid(path, file, err.Error())
 	}
 	return backend, nil
 }
 
-// loadKubeconfig reads nothing but the file: neither the environment nor a pod's service account stands in for what it doesn't say, as
-// client-go's usual loading would have it, since what is asked of the backend isn't for others.
+// loadKubeconfig reads nothing but the file: neither the environment nor a pod's service account
+// stands in for what it doesn't say, as client-go's usual loading would have it, since what is
+// asked of the backend isn't for others.
 func loadKubeconfig(file string) (*rest.Config, error) {
 	kubeconfig, err := clientcmd.LoadFromFile(file)
 	if err != nil {
@@ -123,7 +131,8 @@ func loadKubeconfig(file string) (*rest.Config, error) {
 		return nil, err
 	}
 	addContext(kubeconfig)
-	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, kubeconfig.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, kubeconfig.CurrentContext,
+		&clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, errors.New("says of no cluster that it is the backend's: set current-context")
@@ -138,9 +147,11 @@ func loadKubeconfig(file string) (*rest.Config, error) {
 	return config, nil
 }
 
-// addContext completes a file with one cluster, one user and no context, as the documentation of the format shows it: there is nothing to choose.
+// addContext completes a file with one cluster, one user and no context, as the documentation of
+// the format shows it: there is nothing to choose.
 func addContext(kubeconfig *clientcmdapi.Config) {
-	if kubeconfig.CurrentContext != "" || len(kubeconfig.Contexts) > 0 || len(kubeconfig.Clusters) != 1 || len(kubeconfig.AuthInfos) > 1 {
+	if kubeconfig.CurrentContext != "" || len(kubeconfig.Contexts) > 0 || len(kubeconfig.Clusters) != 1 ||
+		len(kubeconfig.AuthInfos) > 1 {
 		return
 	}
 	only := clientcmdapi.NewContext()

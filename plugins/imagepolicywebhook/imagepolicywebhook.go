@@ -1,23 +1,28 @@
-// Package imagepolicywebhook is the plugin ImagePolicyWebhook: a backend outside the server decides whether the images of a pod may run.
+// Package imagepolicywebhook is the plugin ImagePolicyWebhook: a backend outside the server decides
+// whether the images of a pod may run.
 //
-// The question is an ImageReview of imagepolicy.k8s.io/v1alpha1, posted over TLS. It has the images of the pod's containers and init
-// containers or, for the subresource ephemeralcontainers, of its ephemeral containers; those of the pod's annotations
-// whose keys match *.image-policy.k8s.io/*, which are how a user talks to the backend; and the namespace. The answer's status says
-// whether that is allowed, and if not, why. Its audit annotations go into the audit log, with the prefix
+// The question is an ImageReview of imagepolicy.k8s.io/v1alpha1, posted over TLS. It has the images
+// of the pod's containers and init containers or, for the subresource ephemeralcontainers, of its
+// ephemeral containers; those of the pod's annotations whose keys match *.image-policy.k8s.io/*,
+// which are how a user talks to the backend; and the namespace. The answer's status says whether
+// that is allowed, and if not, why. Its audit annotations go into the audit log, with the prefix
 // imagepolicywebhook.image-policy.k8s.io/.
 //
 // # Answers are remembered
 //
-// The same question within the answer's TTL, which is one for permission and another for denial, isn't asked again. The same is one with the same
-// images in the same order, annotations and namespace; who asks and what the pod is called doesn't matter. So the replicas of a
-// Deployment cost one call, and updates of a pod that has just been admitted none. What is remembered is
+// The same question within the answer's TTL, which is one for permission and another for denial,
+// isn't asked again. The same is one with the same images in the same order, annotations and
+// namespace; who asks and what the pod is called doesn't matter. So the replicas of a Deployment
+// cost one call, and updates of a pod that has just been admitted none. What is remembered is
 // bounded: of 1024 questions, under a hash of each, as annotations are the user's and can be large.
 //
 // # When the backend fails
 //
-// A reset connection and the statuses 429, 500 and 504 are retried, four times at most, after a time that grows by half each time. Where no
-// answer comes from that, or anything else goes wrong, the configuration's defaultAllow decides: the request is refused, or it is admitted
-// and the audit annotation imagepolicywebhook.image-policy.k8s.io/failed-open says so. Failures are not remembered.
+// A reset connection and the statuses 429, 500 and 504 are retried, four times at most, after a
+// time that grows by half each time. Where no answer comes from that, or anything else goes wrong,
+// the configuration's defaultAllow decides: the request is refused, or it is admitted and the audit
+// annotation imagepolicywebhook.image-policy.k8s.io/failed-open says so. Failures are not
+// remembered.
 package imagepolicywebhook
 
 import (
@@ -45,7 +50,8 @@ const (
 
 	// auditPrefix is that of all audit annotations that the plugin or its backend makes.
 	auditPrefix = "imagepolicywebhook.image-policy.k8s.io/"
-	// failedOpen is the one that says that the backend failed and the request was admitted all the same.
+	// failedOpen is the one that says that the backend failed and the request was admitted all the
+	// same.
 	failedOpen = auditPrefix + "failed-open"
 
 	// annotationInfix is what is in the keys of the annotations that the backend gets.
@@ -59,7 +65,8 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is ImagePolicyWebhook, not yet built. It needs nothing but its configuration, which must be there.
+// Descriptor is ImagePolicyWebhook, not yet built. It needs nothing but its configuration, which
+// must be there.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Asks a backend whether the images of a pod may run",
@@ -102,7 +109,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	for key, value := range status.AuditAnnotations {
 		if err := a.AddAnnotation(auditPrefix+key, value); err != nil {
-			klog.ErrorS(err, "An audit annotation of the image policy webhook backend is left out", "key", key, "value", value)
+			klog.ErrorS(err, "An audit annotation of the image policy webhook backend is left out", "key", key, "value",
+				value)
 		}
 	}
 	switch {
@@ -111,11 +119,13 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	case status.Reason == "":
 		return admission.NewForbidden(a, errors.New("one or more images rejected by webhook backend"))
 	default:
-		return admission.NewForbidden(a, fmt.Errorf("image policy webhook backend denied one or more images: %s", status.Reason))
+		return admission.NewForbidden(a,
+			fmt.Errorf("image policy webhook backend denied one or more images: %s", status.Reason))
 	}
 }
 
-// question is what the backend is asked. Containers come before init containers, as upstream has them.
+// question is what the backend is asked. Containers come before init containers, as upstream has
+// them.
 func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.ImageReviewSpec {
 	spec := imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.GetNamespace()}
 	add := func(image string) {
@@ -144,8 +154,10 @@ func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.Image
 	return spec
 }
 
-// review is the answer to the question, the remembered or the backend's. The error says that there is none.
-func (p *plugin) review(ctx context.Context, question imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
+// review is the answer to the question, the remembered or the backend's. The error says that there
+// is none.
+func (p *plugin) review(ctx context.Context,
+	question imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
 	encoded, err := json.Marshal(question)
 	if err != nil {
 		return nil, err
@@ -160,7 +172,8 @@ func (p *plugin) review(ctx context.Context, question imagepolicyv1alpha1.ImageR
 	var answer imagepolicyv1alpha1.ImageReview
 	if err := result.Into(&answer); err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // it may have ended before the first call, of which the result says nothing then
+			// it may have ended before the first call, of which the result says nothing then
+			err = context.Cause(ctx)
 		}
 		return nil, err
 	}
@@ -174,11 +187,13 @@ func (p *plugin) review(ctx context.Context, question imagepolicyv1alpha1.ImageR
 	return &answer.Status, nil
 }
 
-// failed decides without the backend. The backend's statuses are not the request's: a 403 of its own is one of the plugin's identity.
+// failed decides without the backend. The backend's statuses are not the request's: a 403 of its
+// own is one of the plugin's identity.
 func (p *plugin) failed(a admission.Attributes, err error) error {
 	if !p.defaultAllow {
 		return admission.NewForbidden(a, fmt.Errorf("error contacting webhook backend: %v", err))
 	}
-	klog.V(2).InfoS("The image policy webhook backend failed, the request is admitted", "namespace", a.GetNamespace(), "pod", a.GetName(), "err", err)
+	klog.V(2).InfoS("The image policy webhook backend failed, the request is admitted", "namespace", a.GetNamespace(),
+		"pod", a.GetName(), "err", err)
 	return a.AddAnnotation(failedOpen, "true")
 }

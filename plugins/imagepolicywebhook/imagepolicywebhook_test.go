@@ -58,7 +58,8 @@ func withEphemeral(image string) func(*corev1.Pod) {
 
 // built is the plugin with a backend, configured with more than its kubeconfig. Retries don't wait.
 func built(t testing.TB, backend *imagebackend.Backend, more string) *chaintest.Plugin {
-	return chaintest.New(t, Descriptor, "imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: "+backend.Kubeconfig+"\n"+more)
+	return chaintest.New(t, Descriptor,
+		"imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: "+backend.Kubeconfig+"\n"+more)
 }
 
 func answer(status int, body string) http.Handler {
@@ -69,7 +70,8 @@ func answer(status int, body string) http.Handler {
 	})
 }
 
-// What is asked: the requests are upstream's, plugin/pkg/admission/imagepolicy/admission.go and TestAnnotationFiltering.
+// What is asked: the requests are upstream's, plugin/pkg/admission/imagepolicy/admission.go and
+// TestAnnotationFiltering.
 func TestQuestion(t *testing.T) {
 	ephemeral := with(pod("a"), withEphemeral("debug:1"), withEphemeral("debug:2"))
 	for name, test := range map[string]struct {
@@ -77,27 +79,40 @@ func TestQuestion(t *testing.T) {
 		want    string // empty: the backend isn't asked
 	}{
 		"seed 002": {
-			chaintest.Create(with(pod("myrepo/myimage:v1", "myrepo/myimage@sha256:beb6bd6a68f114c1dc2ea4b28db81bdf91de202a9014972bec5e4d9171d90ed"), annotated("mycluster.image-policy.k8s.io/ticket-1234", "break-glass"))),
-			`{"containers":[{"image":"myrepo/myimage:v1"},{"image":"myrepo/myimage@sha256:beb6bd6a68f114c1dc2ea4b28db81bdf91de202a9014972bec5e4d9171d90ed"}],"annotations":{"mycluster.image-policy.k8s.io/ticket-1234":"break-glass"},"namespace":"ns"}`,
+			chaintest.Create(with(pod("myrepo/myimage:v1",
+				"myrepo/myimage@sha256:beb6bd6a68f114c1dc2ea4b28db81bdf91de202a9014972bec5e4d9171d90ed"),
+				annotated("mycluster.image-policy.k8s.io/ticket-1234", "break-glass"))),
+			`{"containers":[{"image":"myrepo/myimage:v1"},` +
+				`{"image":"myrepo/myimage@sha256:beb6bd6a68f114c1dc2ea4b28db81bdf91de202a9014972bec5e4d9171d90ed"}],` +
+				`"annotations":{"mycluster.image-policy.k8s.io/ticket-1234":"break-glass"},"namespace":"ns"}`,
 		},
-		"init containers come last": {chaintest.Create(with(pod("a", "b"), withInit("c"))), `{"containers":[{"image":"a"},{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
-		"no containers":             {chaintest.Create(pod()), `{"namespace":"ns"}`},
-		"no image":                  {chaintest.Create(pod("")), `{"containers":[{}],"namespace":"ns"}`},
+		"init containers come last": {chaintest.Create(with(pod("a", "b"), withInit("c"))),
+			`{"containers":[{"image":"a"},{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
+		"no containers": {chaintest.Create(pod()), `{"namespace":"ns"}`},
+		"no image":      {chaintest.Create(pod("")), `{"containers":[{}],"namespace":"ns"}`},
 		"other annotations": {
-			chaintest.Create(with(pod("a"), annotated("test", "x"), annotated("image-policy.k8s.io/x", "x"), annotated("my.image-policy.k8s.io", "x"), annotated("other.image-policy.k8s.io/test2", "annotation"))),
-			`{"containers":[{"image":"a"}],"annotations":{"other.image-policy.k8s.io/test2":"annotation"},"namespace":"ns"}`,
+			chaintest.Create(with(pod("a"), annotated("test", "x"), annotated("image-policy.k8s.io/x", "x"),
+				annotated("my.image-policy.k8s.io", "x"), annotated("other.image-policy.k8s.io/test2", "annotation"))),
+			`{"containers":[{"image":"a"}],"annotations":{"other.image-policy.k8s.io/test2":"annotation"},` +
+				`"namespace":"ns"}`,
 		},
-		"update":               {chaintest.Update(with(pod("b"), withInit("c")), pod("a")), `{"containers":[{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
-		"update of a label":    {chaintest.Update(pod("a"), pod("a")), `{"containers":[{"image":"a"}],"namespace":"ns"}`},
-		"dry run":              {chaintest.Create(pod("a")).AsDryRun(), `{"containers":[{"image":"a"}],"namespace":"ns"}`},
-		"ephemeral containers": {chaintest.Update(ephemeral, pod("a")).On("pods", "ephemeralcontainers"), `{"containers":[{"image":"debug:1"},{"image":"debug:2"}],"namespace":"ns"}`},
-		"update of a pod with ephemeral containers": {chaintest.Update(ephemeral, ephemeral), `{"containers":[{"image":"a"}],"namespace":"ns"}`},
-		"delete":        {chaintest.Delete(pod("a")), ""},
-		"status":        {chaintest.Update(pod("a"), pod("a")).On("pods", "status"), ""},
-		"resize":        {chaintest.Update(pod("a"), pod("a")).On("pods", "resize"), ""},
-		"binding":       {chaintest.Create(&corev1.Binding{}).On("pods", "binding"), ""},
-		"exec":          {chaintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}), ""},
-		"pod templates": {chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}), ""},
+		"update": {chaintest.Update(with(pod("b"), withInit("c")), pod("a")),
+			`{"containers":[{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
+		"update of a label": {chaintest.Update(pod("a"), pod("a")),
+			`{"containers":[{"image":"a"}],"namespace":"ns"}`},
+		"dry run": {chaintest.Create(pod("a")).AsDryRun(),
+			`{"containers":[{"image":"a"}],"namespace":"ns"}`},
+		"ephemeral containers": {chaintest.Update(ephemeral, pod("a")).On("pods", "ephemeralcontainers"),
+			`{"containers":[{"image":"debug:1"},{"image":"debug:2"}],"namespace":"ns"}`},
+		"update of a pod with ephemeral containers": {chaintest.Update(ephemeral, ephemeral),
+			`{"containers":[{"image":"a"}],"namespace":"ns"}`},
+		"delete":  {chaintest.Delete(pod("a")), ""},
+		"status":  {chaintest.Update(pod("a"), pod("a")).On("pods", "status"), ""},
+		"resize":  {chaintest.Update(pod("a"), pod("a")).On("pods", "resize"), ""},
+		"binding": {chaintest.Create(&corev1.Binding{}).On("pods", "binding"), ""},
+		"exec":    {chaintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}), ""},
+		"pod templates": {chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}),
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backend := imagebackend.Start(t, imagebackend.Deny("no"))
@@ -109,14 +124,17 @@ func TestQuestion(t *testing.T) {
 				}
 				return
 			}
-			plugin.Validate(t, test.request).Refused(t, 403, `pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
-			want := `{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","metadata":{},"spec":` + test.want + `,"status":{"allowed":false}}`
+			plugin.Validate(t, test.request).Refused(t, 403,
+				`pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
+			want := `{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","metadata":{},"spec":` +
+				test.want + `,"status":{"allowed":false}}`
 			if got := strings.TrimSpace(strings.Join(backend.Calls(), "")); got != want {
 				t.Errorf("the backend is asked\n%s\nand should be\n%s", got, want)
 			}
 		})
 	}
-	built(t, imagebackend.Start(t, imagebackend.Allow), "").Validate(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).
+	built(t, imagebackend.Start(t, imagebackend.Allow), "").Validate(t,
+		chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).
 		Refused(t, 400, "ImagePolicyWebhook: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -131,29 +149,53 @@ func TestAnswers(t *testing.T) {
 		want    string // what the refusal begins with; empty: admitted
 		failed  bool   // it is the backend's failure, which defaultAllow turns into permission
 	}{
-		"seed 002, allowed":           {handler: answer(200, review(`{"allowed": true}`))},
-		"seed 002, disallowed":        {handler: answer(200, review(`{"allowed": false, "reason": "image currently blacklisted"}`)), want: `pods "p" is forbidden: image policy webhook backend denied one or more images: image currently blacklisted`},
-		"without a reason":            {handler: answer(200, review(`{"allowed": false}`)), want: `pods "p" is forbidden: one or more images rejected by webhook backend`},
-		"without a status":            {handler: answer(200, review(`{}`)), want: `pods "p" is forbidden: one or more images rejected by webhook backend`},
-		"an empty object":             {handler: answer(200, `{}`), want: `pods "p" is forbidden: one or more images rejected by webhook backend`},
-		"201":                         {handler: answer(201, review(`{"allowed": true}`))},
-		"fields of tomorrow":          {handler: answer(200, review(`{"allowed": true, "confidence": 1}`))},
-		"the spec of another":         {handler: answer(200, `{"spec": {"namespace": "other"}, "status": {"allowed": true}}`)},
-		"nothing":                     {handler: answer(200, ``), want: undecodable + "0-length response with status code: 200", failed: true},
-		"garbage":                     {handler: answer(200, `<html>`), want: undecodable + "couldn't get version/kind; json parse error: ", failed: true},
-		"half an answer":              {handler: answer(200, review(`{"allowed": true`)), want: undecodable + "couldn't get version/kind; json parse error: ", failed: true},
-		"allowed is no boolean":       {handler: answer(200, review(`{"allowed": "true"}`)), want: undecodable + "json: cannot unmarshal string into Go struct field", failed: true},
-		"another kind":                {handler: answer(200, `{"apiVersion": "v1", "kind": "Pod", "status": {"allowed": true}}`), want: undecodable + `no kind "Pod" is registered for version "v1"`, failed: true},
-		"another version":             {handler: answer(200, strings.Replace(review(`{"allowed": true}`), "v1alpha1", "v1", 1)), want: undecodable + `no kind "ImageReview" is registered for version "imagepolicy.k8s.io/v1"`, failed: true},
-		"a failure that says it's OK": {handler: answer(200, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "overloaded"}`), want: undecodable, failed: true},
-		"400":                         {handler: answer(400, `what?`), want: undecodable + "the server rejected our request for an unknown reason", failed: true},
-		"401":                         {handler: answer(401, ``), want: undecodable + "the server has asked for the client to provide credentials", failed: true},
-		"403 isn't the request's":     {handler: answer(403, ``), want: undecodable + "unknown", failed: true},
-		"404":                         {handler: answer(404, ``), want: undecodable + "the server could not find the requested resource", failed: true},
-		"500 is retried":              {handler: answer(500, ``), calls: 5, want: undecodable + `an error on the server ("unknown") has prevented the request from succeeding`, failed: true},
-		"429 is retried":              {handler: answer(429, ``), calls: 5, want: undecodable + "the server has received too many requests and has asked us to try again later", failed: true},
-		"504 is retried":              {handler: answer(504, ``), calls: 5, want: undecodable + "the server was unable to return a response in the time allotted", failed: true},
-		"503 is not":                  {handler: answer(503, ``), want: undecodable + "the server is currently unable to handle the request", failed: true},
+		"seed 002, allowed": {handler: answer(200, review(`{"allowed": true}`))},
+		"seed 002, disallowed": {handler: answer(200,
+			review(`{"allowed": false, "reason": "image currently blacklisted"}`)),
+			want: `pods "p" is forbidden: image policy webhook backend denied one or more images: image currently ` +
+				`blacklisted`},
+		"without a reason": {handler: answer(200, review(`{"allowed": false}`)),
+			want: `pods "p" is forbidden: one or more images rejected by webhook backend`},
+		"without a status": {handler: answer(200, review(`{}`)),
+			want: `pods "p" is forbidden: one or more images rejected by webhook backend`},
+		"an empty object": {handler: answer(200, `{}`),
+			want: `pods "p" is forbidden: one or more images rejected by webhook backend`},
+		"201":                {handler: answer(201, review(`{"allowed": true}`))},
+		"fields of tomorrow": {handler: answer(200, review(`{"allowed": true, "confidence": 1}`))},
+		"the spec of another": {handler: answer(200,
+			`{"spec": {"namespace": "other"}, "status": {"allowed": true}}`)},
+		"nothing": {handler: answer(200, ``), want: undecodable +
+			"0-length response with status code: 200", failed: true},
+		"garbage": {handler: answer(200, `<html>`), want: undecodable +
+			"couldn't get version/kind; json parse error: ", failed: true},
+		"half an answer": {handler: answer(200, review(`{"allowed": true`)), want: undecodable +
+			"couldn't get version/kind; json parse error: ", failed: true},
+		"allowed is no boolean": {handler: answer(200, review(`{"allowed": "true"}`)), want: undecodable +
+			"json: cannot unmarshal string into Go struct field", failed: true},
+		"another kind": {handler: answer(200,
+			`{"apiVersion": "v1", "kind": "Pod", "status": {"allowed": true}}`), want: undecodable +
+			`no kind "Pod" is registered for version "v1"`, failed: true},
+		"another version": {handler: answer(200,
+			strings.Replace(review(`{"allowed": true}`), "v1alpha1", "v1", 1)), want: undecodable +
+			`no kind "ImageReview" is registered for version "imagepolicy.k8s.io/v1"`, failed: true},
+		"a failure that says it's OK": {handler: answer(200,
+			`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "overloaded"}`), want: undecodable,
+			failed: true},
+		"400": {handler: answer(400, `what?`), want: undecodable +
+			"the server rejected our request for an unknown reason", failed: true},
+		"401": {handler: answer(401, ``), want: undecodable +
+			"the server has asked for the client to provide credentials", failed: true},
+		"403 isn't the request's": {handler: answer(403, ``), want: undecodable + "unknown", failed: true},
+		"404": {handler: answer(404, ``), want: undecodable +
+			"the server could not find the requested resource", failed: true},
+		"500 is retried": {handler: answer(500, ``), calls: 5, want: undecodable +
+			`an error on the server ("unknown") has prevented the request from succeeding`, failed: true},
+		"429 is retried": {handler: answer(429, ``), calls: 5, want: undecodable +
+			"the server has received too many requests and has asked us to try again later", failed: true},
+		"504 is retried": {handler: answer(504, ``), calls: 5, want: undecodable +
+			"the server was unable to return a response in the time allotted", failed: true},
+		"503 is not": {handler: answer(503, ``), want: undecodable +
+			"the server is currently unable to handle the request", failed: true},
 		"connection reset": {handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
 		}), want: undecodable + `Post "`, failed: true, calls: -1},
@@ -172,7 +214,8 @@ func TestAnswers(t *testing.T) {
 				} else if result.Code() != 403 || !strings.HasPrefix(result.Message(), test.want) {
 					t.Errorf("open %t: got  %d %s\nwant 403 %s…", open, result.Code(), result.Message(), test.want)
 				}
-				if got := fmt.Sprint(result.Annotations); annotations != "" && got != annotations || annotations == "" && len(result.Annotations) > 0 {
+				if got := fmt.Sprint(result.Annotations); annotations != "" && got != annotations ||
+					annotations == "" && len(result.Annotations) > 0 {
 					t.Errorf("open %t: audit annotations %s, want %s", open, got, annotations)
 				}
 				if calls := len(backend.Calls()); test.calls >= 0 && calls != max(test.calls, 1) {
@@ -206,14 +249,17 @@ func TestTLS(t *testing.T) {
 	dir, others := filepath.Dir(backend.Kubeconfig), filepath.Dir(other.Kubeconfig)
 	const user = "client-certificate: client.crt, client-key: client.key"
 	for name, test := range map[string]struct{ cluster, user, want string }{
-		"both trust each other":                    {"certificate-authority: ca.crt", user, ""},
-		"the client doesn't trust the server":      {"certificate-authority: " + others + "/ca.crt", user, "x509: certificate signed by unknown authority"},
-		"the client has no certificate":            {"certificate-authority: ca.crt", "", "tls: certificate required"},
-		"the server doesn't trust the client":      {"certificate-authority: ca.crt", strings.ReplaceAll(user, "client.", others+"/client."), "tls: unknown certificate authority"},
+		"both trust each other": {"certificate-authority: ca.crt", user, ""},
+		"the client doesn't trust the server": {"certificate-authority: " + others + "/ca.crt", user,
+			"x509: certificate signed by unknown authority"},
+		"the client has no certificate": {"certificate-authority: ca.crt", "", "tls: certificate required"},
+		"the server doesn't trust the client": {"certificate-authority: ca.crt",
+			strings.ReplaceAll(user, "client.", others+"/client."), "tls: unknown certificate authority"},
 		"the client doesn't ask who the server is": {"insecure-skip-tls-verify: true", user, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kubeconfig := fmt.Sprintf("clusters:\n- name: c\n  cluster: {server: '%s/policy', %s}\nusers:\n- name: u\n  user: {%s}\n", backend.URL, test.cluster, test.user)
+			kubeconfig := fmt.Sprintf("clusters:\n- name: c\n  cluster: {server: '%s/policy', %s}\nusers:\n- name: "+
+				"u\n  user: {%s}\n", backend.URL, test.cluster, test.user)
 			file := filepath.Join(dir, "this.kubeconfig")
 			if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 				t.Fatal(err)
@@ -234,14 +280,17 @@ func TestBackendIsDown(t *testing.T) {
 	closed, open := built(t, backend, ""), built(t, backend, "  defaultAllow: true")
 	backend.Close()
 	result := closed.Validate(t, chaintest.Create(pod("a")))
-	want := fmt.Sprintf(`pods "p" is forbidden: error contacting webhook backend: Post "%s/policy?timeout=30s": dial tcp %s: connect: connection refused`, backend.URL, backend.Listener.Addr())
+	want := fmt.Sprintf(`pods "p" is forbidden: error contacting webhook backend: Post "%s/policy?timeout=30s": `+
+		`dial tcp %s: connect: connection refused`, backend.URL, backend.Listener.Addr())
 	result.Refused(t, 403, want)
-	if annotations := open.Validate(t, chaintest.Create(pod("a"))).Admitted(t).Annotations; annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"] != "true" {
+	if annotations := open.Validate(t,
+		chaintest.Create(pod("a"))).Admitted(t).Annotations; annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"] != "true" {
 		t.Errorf("audit annotations %v", annotations)
 	}
 }
 
-// A backend that doesn't answer holds a request no longer than its client waits, and is asked no more then.
+// A backend that doesn't answer holds a request no longer than its client waits, and is asked no
+// more then.
 func TestBackendIsSlow(t *testing.T) {
 	called, done := make(chan struct{}, 1), make(chan struct{})
 	defer close(done)
@@ -258,7 +307,8 @@ func TestBackendIsSlow(t *testing.T) {
 	a := attributes(pod("a"))
 	for _, when := range []string{"during the call", "before it"} {
 		err := plugin.Validate(ctx, a, nil)
-		if want := `pods "p" is forbidden: error contacting webhook backend: the client has gone`; err == nil || err.Error() != want {
+		if want := `pods "p" is forbidden: error contacting webhook backend: the client has gone`; err == nil ||
+			err.Error() != want {
 			t.Errorf("%s: got %v, want %s", when, err, want)
 		}
 	}
@@ -272,7 +322,8 @@ func attributes(p *corev1.Pod) admission.Attributes {
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
 }
 
-// Whatever a user puts into a pod, the backend is asked about exactly that, and another question isn't taken for it.
+// Whatever a user puts into a pod, the backend is asked about exactly that, and another question
+// isn't taken for it.
 func FuzzQuestion(f *testing.F) {
 	f.Add("nginx", "x.image-policy.k8s.io/y", "z")
 	f.Add(`"},{"image":"trusted`, `a.image-policy.k8s.io/"`, "\x00\n")
@@ -295,7 +346,8 @@ func FuzzQuestion(f *testing.F) {
 		if want := valid(image); !slices.Equal(images, []string{want, want, want}) {
 			t.Errorf("asked about %q, not %q", images, want)
 		}
-		if got, ok := asked.Annotations[valid(key)]; ok != strings.Contains(key, ".image-policy.k8s.io/") || ok && got != valid(value) {
+		if got, ok := asked.Annotations[valid(key)]; ok != strings.Contains(key, ".image-policy.k8s.io/") || ok &&
+			got != valid(value) {
 			t.Errorf("of the annotation %q=%q the backend gets %v", key, value, asked.Annotations)
 		}
 	})
@@ -307,7 +359,8 @@ func valid(text string) string { return string([]rune(text)) }
 func BenchmarkRemembered(b *testing.B) {
 	plugin := built(b, imagebackend.Start(b, imagebackend.Allow), "")
 	validate := plugin.Interface.(admission.ValidationInterface)
-	a := attributes(with(pod("registry.example/web:1", "registry.example/sidecar:1"), annotated("x.image-policy.k8s.io/y", "z")))
+	a := attributes(with(pod("registry.example/web:1", "registry.example/sidecar:1"),
+		annotated("x.image-policy.k8s.io/y", "z")))
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := validate.Validate(b.Context(), a, nil); err != nil {

@@ -10,7 +10,8 @@ import (
 	"gatehouse.dev/test/imagebackend"
 )
 
-// The manual's configuration and kubeconfig are good as they stand there, in the places that they name.
+// The manual's configuration and kubeconfig are good as they stand there, in the places that they
+// name.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("README.md")
 	if err != nil {
@@ -51,17 +52,21 @@ func TestStartIsStopped(t *testing.T) {
 	}
 	const section = "imagePolicy: {allowTTL: 1801, kubeConfigFile: /nowhere}"
 	own := write("own.yaml", section)
-	const head = "apiVersion: apiserver.k8s.io/v1alpha1\nkind: AdmissionConfiguration\nplugins:\n- name: ImagePolicyWebhook\n  "
-	inline, byPath := write("inline.yaml", head+"configuration: {"+section+"}"), write("bypath.yaml", head+"path: own.yaml")
+	const head = "apiVersion: apiserver.k8s.io/v1alpha1\nkind: AdmissionConfiguration\nplugins:\n- name: " +
+		"ImagePolicyWebhook\n  "
+	inline, byPath := write("inline.yaml", head+"configuration: {"+section+"}"),
+		write("bypath.yaml", head+"path: own.yaml")
 	for file, where := range map[string]string{inline: inline + ": plugins[0].configuration", byPath: own} {
 		config, err := chain.LoadConfig(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = chain.New([]chain.Descriptor{Descriptor}, config, nil)
-		want := `admission plugin "ImagePolicyWebhook" (configured in ` + where + `): the configuration of ImagePolicyWebhook: ` +
+		want := `admission plugin "ImagePolicyWebhook" (configured in ` + where +
+			`): the configuration of ImagePolicyWebhook: ` +
 			`[imagePolicy.kubeConfigFile: Invalid value: "/nowhere": open /nowhere: no such file or directory, ` +
-			`imagePolicy.allowTTL: Invalid value: 1801: must be 1 to 1800 seconds, -1 for none, or 0 for the default of 300]`
+			`imagePolicy.allowTTL: Invalid value: 1801: must be 1 to 1800 seconds, -1 for none, or 0 for the ` +
+			`default of 300]`
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}

@@ -30,7 +30,8 @@ func merge(objects []any) merged {
 	return all
 }
 
-// list is the list of an object of a resource: the names, separated by commas, each once; empty where there is none.
+// list is the list of an object of a resource: the names, separated by commas, each once; empty
+// where there is none.
 func (m merged) list(resource schema.GroupVersionResource) string {
 	var names []string
 	for _, initializer := range m {
@@ -41,10 +42,12 @@ func (m merged) list(resource schema.GroupVersionResource) string {
 	return strings.Join(names, ",")
 }
 
-// matches tells whether one of the rules has the resource. In Kubernetes all of them had to, though its documentation said one.
+// matches tells whether one of the rules has the resource. In Kubernetes all of them had to, though
+// its documentation said one.
 func matches(rules []admissionregistrationv1alpha1.Rule, resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(rules, func(rule admissionregistrationv1alpha1.Rule) bool {
-		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) && has(rule.Resources, resource.Resource)
+		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) &&
+			has(rule.Resources, resource.Resource)
 	})
 }
 

@@ -1,32 +1,41 @@
-// Package initializers is the plugin Initializers: new objects wait, seen by nobody else, until the clients that work on them have done so.
-// Kubernetes had it until 1.13; mutating webhooks, which took its place, are called within the request and must answer in time.
+// Package initializers is the plugin Initializers: new objects wait, seen by nobody else, until the
+// clients that work on them have done so. Kubernetes had it until 1.13; mutating webhooks, which
+// took its place, are called within the request and must answer in time.
 //
-// An InitializerConfiguration (see package apis/admissionregistration/v1alpha1) is an object of the cluster. It names initializers and says, by
-// rules of groups, versions and resources, which objects wait for each. When an object is created, the names of the
-// initializers with a rule for it, in the order of the configurations' names, become its annotation initializers.gatehouse.dev/pending.
+// An InitializerConfiguration (see package apis/admissionregistration/v1alpha1) is an object of the
+// cluster. It names initializers and says, by rules of groups, versions and resources, which
+// objects wait for each. When an object is created, the names of the initializers with a rule for
+// it, in the order of the configurations' names, become its annotation
+// initializers.gatehouse.dev/pending.
 //
-// From then on until the list is empty it is not for this plugin: the API server hides the object and lets its creator wait (see package
-// apiserver/storage/uninitialized). An initializer watches with includeUninitialized=true for objects where it is the first in the list. It does its work and
-// takes its name off the list, in one update. Or it sets the annotation initializers.gatehouse.dev/error, and the object is deleted.
+// From then on until the list is empty it is not for this plugin: the API server hides the object
+// and lets its creator wait (see package apiserver/storage/uninitialized). An initializer watches
+// with includeUninitialized=true for objects where it is the first in the list. It does its work
+// and takes its name off the list, in one update. Or it sets the annotation
+// initializers.gatehouse.dev/error, and the object is deleted.
 //
 // # Who may
 //
-// Everything that has to do with the list needs the verb initialize on the object, besides what it needs anyway:
+// Everything that has to do with the list needs the verb initialize on the object, besides what it
+// needs anyway:
 //
-//   - to create an object with a list that isn't the one it would get; with an empty one, it doesn't wait
+//   - to create an object with a list that isn't the one it would get; with an empty one, it
+//     doesn't wait
 //   - to update an object that waits
 //
-// Only the first name may be taken off, one at a time, and none may be put on later. Subresources may be updated as ever, but not the list by
-// way of them. An update of owner references and finalizers alone passes: garbage collection makes such, and would hold up the
-// owner's deletion if it couldn't. Deletion is everybody's who may delete.
+// Only the first name may be taken off, one at a time, and none may be put on later. Subresources
+// may be updated as ever, but not the list by way of them. An update of owner references and
+// finalizers alone passes: garbage collection makes such, and would hold up the owner's deletion if
+// it couldn't. Deletion is everybody's who may delete.
 //
 // # Which objects
 //
-// All that are stored, of custom resources too. Mirror pods are left alone: they run already. So are reviews of the groups authentication.k8s.io and
-// authorization.k8s.io, which are answered and not stored.
+// All that are stored, of custom resources too. Mirror pods are left alone: they run already. So
+// are reviews of the groups authentication.k8s.io and authorization.k8s.io, which are answered and
+// not stored.
 //
-// The plugin looks at metadata alone, which is the same in whatever form the object is. So it is given the server's own, and nothing is
-// converted for it.
+// The plugin looks at metadata alone, which is the same in whatever form the object is. So it is
+// given the server's own, and nothing is converted for it.
 package initializers
 
 import (
@@ -67,7 +76,8 @@ var (
 	errorPath   = annotations.Key(initializers.ErrorAnnotation)
 )
 
-// Descriptor is Initializers, not yet built. It needs a dynamic client, informers and an authorizer.
+// Descriptor is Initializers, not yet built. It needs a dynamic client, informers and an
+// authorizer.
 var Descriptor = chain.Descriptor{
 	Name:     name,
 	Summary:  "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
@@ -81,7 +91,8 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs an authorizer")
 		}
 		informer, err := typed.Informer(name, env, admissionregistrationv1alpha1.InitializerConfigurations,
-			&admissionregistrationv1alpha1.InitializerConfiguration{}, &admissionregistrationv1alpha1.InitializerConfigurationList{})
+			&admissionregistrationv1alpha1.InitializerConfiguration{},
+			&admissionregistrationv1alpha1.InitializerConfigurationList{})
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +121,8 @@ var (
 	_ admission.ValidationInterface = &plugin{}
 )
 
-// Admit gives a new object the list of the initializers it waits for, or says whether it may have the list it has.
+// Admit gives a new object the list of the initializers it waits for, or says whether it may have
+// the list it has.
 //
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go of Kubernetes 1.13.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
@@ -123,7 +135,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	present := object.GetAnnotations()
 	if present[initializers.ErrorAnnotation] != "" {
-		return admission.NewForbidden(a, field.Forbidden(errorPath, "may be set only by an initializer that the object waits for"))
+		return admission.NewForbidden(a,
+			field.Forbidden(errorPath, "may be set only by an initializer that the object waits for"))
 	}
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
@@ -133,7 +146,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if isGiven {
 		return p.admitGiven(ctx, a, given, list)
 	}
-	if _, mirror := present[corev1.MirrorPodAnnotationKey]; list == "" || mirror && a.GetResource().GroupResource() == pods {
+	if _, mirror := present[corev1.MirrorPodAnnotationKey]; list == "" || mirror &&
+		a.GetResource().GroupResource() == pods {
 		return nil
 	}
 	present = maps.Clone(present)
@@ -148,7 +162,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 
 // admitGiven says whether a new object may have the list that it came with.
 func (p *plugin) admitGiven(ctx context.Context, a admission.Attributes, given, list string) error {
-	// Run once more after a webhook, the plugin meets what it has set or admitted, and by now there may be other configurations.
+	// Run once more after a webhook, the plugin meets what it has set or admitted, and by now there
+	// may be other configurations.
 	if given == list || remembers(a, given) {
 		return nil
 	}

@@ -32,12 +32,15 @@ const (
 	broken = "broken"
 )
 
-var authorize = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+var authorize = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
+	error) {
 	switch {
 	case a.GetUser().GetName() == broken:
 		return authorizer.DecisionNoOpinion, "", errors.New("no answer")
-	case a.GetUser().GetName() == trusted && a.GetVerb() == "initialize" && a.IsResourceRequest() && a.GetNamespace() == "ns" &&
-		a.GetAPIGroup() == "" && a.GetAPIVersion() == "v1" && a.GetResource() == "pods" && a.GetSubresource() == "" && (a.GetName() == "p" || a.GetName() == ""):
+	case a.GetUser().GetName() == trusted && a.GetVerb() == "initialize" && a.IsResourceRequest() &&
+		a.GetNamespace() == "ns" &&
+		a.GetAPIGroup() == "" && a.GetAPIVersion() == "v1" && a.GetResource() == "pods" && a.GetSubresource() == "" &&
+		(a.GetName() == "p" || a.GetName() == ""):
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "not today", nil
@@ -47,7 +50,8 @@ var authorize = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.A
 func configuration(t testing.TB, name, initializers string) *admissionregistrationv1alpha1.InitializerConfiguration {
 	t.Helper()
 	c := &admissionregistrationv1alpha1.InitializerConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1alpha1", Kind: "InitializerConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1alpha1",
+			Kind: "InitializerConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}
 	if err := yaml.UnmarshalStrict([]byte(initializers), &c.Initializers); err != nil {
@@ -63,7 +67,8 @@ func newPlugin(t testing.TB, configurations ...runtime.Object) *chaintest.Plugin
 		t.Fatal(err)
 	}
 	c := chaintest.NewCluster(t)
-	c.Serve(scheme, map[schema.GroupVersionResource]string{admissionregistrationv1alpha1.InitializerConfigurations: "InitializerConfigurationList"}, configurations...)
+	c.Serve(scheme,
+		map[schema.GroupVersionResource]string{admissionregistrationv1alpha1.InitializerConfigurations: "InitializerConfigurationList"}, configurations...)
 	c.Env.Authorizer = authorize
 	return c.Build(t, Descriptor, "")
 }
@@ -103,7 +108,8 @@ func TestListOfANewObject(t *testing.T) {
 	}{
 		"without configurations": {nil, chaintest.Create(newPod()), ""},
 		"those of a rule":        {map[string]string{"c": onPods}, chaintest.Create(newPod()), both},
-		"of another resource":    {map[string]string{"c": onPods}, chaintest.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}), ""},
+		"of another resource": {map[string]string{"c": onPods},
+			chaintest.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}), ""},
 		"in the order of the configurations' names": {
 			map[string]string{
 				"b": `[{name: one.example.com, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]`,
@@ -117,14 +123,20 @@ func TestListOfANewObject(t *testing.T) {
 				{apiGroups: [apps], apiVersions: [v1], resources: [deployments]}, {apiGroups: [""], apiVersions: [v1], resources: [pods, secrets]}]}]`},
 			chaintest.Create(newPod()), "a.example.com",
 		},
-		"of another group":   {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(newPod()), ""},
-		"of another version": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], apiVersions: [v1], resources: ["*"]}]}]`}, chaintest.Create(deployment), ""},
-		"of this version":    {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], apiVersions: [v1beta1], resources: ["*"]}]}]`}, chaintest.Create(deployment), "a.example.com"},
-		"without rules":      {map[string]string{"c": `[{name: a.example.com}]`}, chaintest.Create(newPod()), ""},
+		"of another group": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], ` +
+			`apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(newPod()), ""},
+		"of another version": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], ` +
+			`apiVersions: [v1], resources: ["*"]}]}]`}, chaintest.Create(deployment), ""},
+		"of this version": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], ` +
+			`apiVersions: [v1beta1], resources: ["*"]}]}]`}, chaintest.Create(deployment), "a.example.com"},
+		"without rules": {map[string]string{"c": `[{name: a.example.com}]`}, chaintest.Create(newPod()), ""},
 		// Source: the same exception in plugin/pkg/admission/initialization of Kubernetes 1.13.
-		"of a mirror pod":   {map[string]string{"c": onPods}, chaintest.Create(newPod(corev1.MirrorPodAnnotationKey, "x")), ""},
-		"of a review":       {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(review), ""},
-		"of a binding":      {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(binding), ""},
+		"of a mirror pod": {map[string]string{"c": onPods},
+			chaintest.Create(newPod(corev1.MirrorPodAnnotationKey, "x")), ""},
+		"of a review": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: ["*"], ` +
+			`apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(review), ""},
+		"of a binding": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: ["*"], ` +
+			`apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(binding), ""},
 		"of a subresource":  {map[string]string{"c": onPods}, chaintest.Create(binding).On("pods", "binding"), ""},
 		"of what's updated": {map[string]string{"c": onPods}, chaintest.Update(newPod(), newPod()), ""},
 	} {
@@ -135,17 +147,20 @@ func TestListOfANewObject(t *testing.T) {
 			}
 			result := newPlugin(t, configurations...).Admit(t, test.request).Admitted(t)
 			object := result.Object.(metav1.Object)
-			if got := object.GetAnnotations()[initializers.PendingAnnotation]; got != test.want || result.Changed != (test.want != "") {
+			if got := object.GetAnnotations()[initializers.PendingAnnotation]; got != test.want ||
+				result.Changed != (test.want != "") {
 				t.Errorf("the list is %q, changed: %t; want %q", got, result.Changed, test.want)
 			}
 		})
 	}
 }
 
-// What is stated here is initialization_test.go in plugin/pkg/admission/initialization of Kubernetes 1.13, where it isn't about annotations.
+// What is stated here is initialization_test.go in plugin/pkg/admission/initialization of
+// Kubernetes 1.13, where it isn't about annotations.
 func TestCreateWithAList(t *testing.T) {
 	plugin := newPlugin(t, configuration(t, "c", onPods))
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{initializers.PendingAnnotation: "x"}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p",
+		Annotations: map[string]string{initializers.PendingAnnotation: "x"}}}
 	for name, test := range map[string]struct {
 		object runtime.Object
 		user   string
@@ -153,20 +168,26 @@ func TestCreateWithAList(t *testing.T) {
 		want   string
 	}{
 		"the same that it would get": {object: pending(both), user: anyone},
-		"an empty one":               {pending(""), anyone, 403, `pods "p" is forbidden: create with initializers denied: not today`},
-		"an empty one, by right":     {object: pending(""), user: trusted},
-		"another":                    {pending("one.example.com"), anyone, 403, `pods "p" is forbidden: create with initializers denied: not today`},
-		"another, by right":          {object: pending("own.example.com"), user: trusted},
-		"where none is asked for":    {secret, anyone, 403, `secrets "p" is forbidden: create with initializers denied: not today`},
-		"who can't be asked about":   {pending(""), broken, 500, `Internal error occurred: create with initializers denied: no answer`},
+		"an empty one": {pending(""), anyone, 403,
+			`pods "p" is forbidden: create with initializers denied: not today`},
+		"an empty one, by right": {object: pending(""), user: trusted},
+		"another": {pending("one.example.com"), anyone, 403,
+			`pods "p" is forbidden: create with initializers denied: not today`},
+		"another, by right": {object: pending("own.example.com"), user: trusted},
+		"where none is asked for": {secret, anyone, 403,
+			`secrets "p" is forbidden: create with initializers denied: not today`},
+		"who can't be asked about": {pending(""), broken, 500,
+			`Internal error occurred: create with initializers denied: no answer`},
 		"names that are none": {
 			pending("own,own"), trusted, 422,
-			`Pod "p" is invalid: [metadata.annotations[initializers.gatehouse.dev/pending]: Invalid value: "own": should be a domain with at least three segments separated by dots, ` +
+			`Pod "p" is invalid: [metadata.annotations[initializers.gatehouse.dev/pending]: Invalid value: "own": ` +
+				`should be a domain with at least three segments separated by dots, ` +
 				`metadata.annotations[initializers.gatehouse.dev/pending]: Duplicate value: "own"]`,
 		},
 		"an error": {
 			newPod(initializers.ErrorAnnotation, "no"), trusted, 403,
-			`pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]: Forbidden: may be set only by an initializer that the object waits for`,
+			`pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]: Forbidden: may be set ` +
+				`only by an initializer that the object waits for`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,20 +204,24 @@ func TestCreateWithAList(t *testing.T) {
 	}
 }
 
-// Run once more after a webhook, the plugin stands by what it did, though the configurations have changed.
+// Run once more after a webhook, the plugin stands by what it did, though the configurations have
+// changed.
 func TestReinvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := configuration(t, "c", onPods)
 		plugin := newPlugin(t, c)
 		object := newPod()
 		r := chaintest.Create(object).By(anyone)
-		a := admission.NewAttributesRecord(object, nil, r.Kind, r.Namespace, r.Name, r.Resource, "", admission.Create, r.Options, false, r.User)
+		a := admission.NewAttributesRecord(object, nil, r.Kind, r.Namespace, r.Name, r.Resource, "", admission.Create,
+			r.Options, false, r.User)
 		interfaces := admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
 		mutating := plugin.Interface.(admission.MutationInterface)
 		if err := mutating.Admit(t.Context(), a, interfaces); err != nil {
 			t.Fatal(err)
 		}
-		if err := plugin.Env.Dynamic.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+		if err := plugin.Env.Dynamic.Resource(
+			admissionregistrationv1alpha1.InitializerConfigurations).Delete(t.Context(), "c",
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -207,7 +232,8 @@ func TestReinvocation(t *testing.T) {
 		if got := object.Annotations[initializers.PendingAnnotation]; got != both {
 			t.Errorf("the list is %q", got)
 		}
-		plugin.Admit(t, chaintest.Create(pending(both)).By(anyone)).Refused(t, 403, `pods "p" is forbidden: create with initializers denied: not today`)
+		plugin.Admit(t, chaintest.Create(pending(both)).By(anyone)).Refused(t, 403,
+			`pods "p" is forbidden: create with initializers denied: not today`)
 	})
 }
 
@@ -230,14 +256,16 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// Where there is no configuration, and where none has a rule for the object, the plugin allocates nothing.
+// Where there is no configuration, and where none has a rule for the object, the plugin allocates
+// nothing.
 func TestAllocatesNothing(t *testing.T) {
 	other := `[{name: a.example.com, rules: [{apiGroups: [apps], apiVersions: ["*"], resources: ["*"]}]}]`
 	for name, plugin := range map[string]*chaintest.Plugin{
 		"no configuration":    newPlugin(t),
 		"of another resource": newPlugin(t, configuration(t, "c", other)),
 	} {
-		for _, request := range []chaintest.Request{chaintest.Create(newPod("a", "b")), chaintest.Update(newPod("a", "b"), newPod())} {
+		for _, request := range []chaintest.Request{chaintest.Create(newPod("a", "b")),
+			chaintest.Update(newPod("a", "b"), newPod())} {
 			run := call(plugin, request)
 			if n := testing.AllocsPerRun(100, func() { run(t) }); n != 0 {
 				t.Errorf("%s, %s: %v allocations", name, request.Operation, n)
@@ -248,7 +276,8 @@ func TestAllocatesNothing(t *testing.T) {
 
 func BenchmarkNoConfiguration(b *testing.B) {
 	plugin := newPlugin(b)
-	for _, request := range []chaintest.Request{chaintest.Create(newPod("a", "b")), chaintest.Update(newPod("a", "b"), newPod())} {
+	for _, request := range []chaintest.Request{chaintest.Create(newPod("a", "b")),
+		chaintest.Update(newPod("a", "b"), newPod())} {
 		b.Run(string(request.Operation), func(b *testing.B) {
 			run := call(plugin, request)
 			b.ReportAllocs()
@@ -261,9 +290,11 @@ func BenchmarkNoConfiguration(b *testing.B) {
 
 // call is both phases of a request.
 func call(plugin *chaintest.Plugin, r chaintest.Request) func(testing.TB) {
-	a := admission.NewAttributesRecord(r.Object, r.OldObject, r.Kind, r.Namespace, r.Name, r.Resource, r.Subresource, r.Operation, r.Options, false, r.User)
+	a := admission.NewAttributesRecord(r.Object, r.OldObject, r.Kind, r.Namespace, r.Name, r.Resource, r.Subresource,
+		r.Operation, r.Options, false, r.User)
 	interfaces := admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
-	mutating, validating := plugin.Interface.(admission.MutationInterface), plugin.Interface.(admission.ValidationInterface)
+	mutating, validating := plugin.Interface.(admission.MutationInterface),
+		plugin.Interface.(admission.ValidationInterface)
 	ctx := context.Background()
 	return func(t testing.TB) {
 		if err := mutating.Admit(ctx, a, interfaces); err != nil {

@@ -19,8 +19,9 @@ const immutable = "field is immutable once initialization has completed"
 
 // Validate says whether an update may do what it does to an object that waits, or to its list.
 //
-// Source: Admit in plugin/pkg/admission/initialization/initialization.go, and ValidateInitializersUpdate in
-// k8s.io/apimachinery/pkg/api/validation/objectmeta.go, of Kubernetes 1.13.
+// Source: Admit in plugin/pkg/admission/initialization/initialization.go, and
+// ValidateInitializersUpdate in k8s.io/apimachinery/pkg/api/validation/objectmeta.go, of Kubernetes
+// 1.13.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()
 	if a.GetOperation() == admission.Update {
@@ -29,7 +30,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetSubresource() == "" && resource != bindings {
 		return nil
 	}
-	// What is created at a subresource isn't the object, but annotations of a Binding become the pod's.
+	// What is created at a subresource isn't the object, but annotations of a Binding become the
+	// pod's.
 	object, err := meta.Accessor(a.GetObject())
 	if err != nil {
 		return nil
@@ -89,15 +91,17 @@ func validateTransition(a admission.Attributes, before, after state) error {
 	case after.pending == before.pending:
 		return nil
 	case after.pending != rest:
-		return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending, fmt.Sprintf("only the first initializer, %s, may be taken off %s", first, before.pending)))
+		return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending,
+			fmt.Sprintf("only the first initializer, %s, may be taken off %s", first, before.pending)))
 	case after.failure != "":
-		return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending, fmt.Sprintf("%s must stay in the list, as initialization failed", first)))
+		return admission.NewForbidden(a, field.Invalid(pendingPath, after.pending,
+			fmt.Sprintf("%s must stay in the list, as initialization failed", first)))
 	}
 	return nil
 }
 
-// onlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes: who waits for the object to be initialized
-// doesn't wait for that.
+// onlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes: who
+// waits for the object to be initialized doesn't wait for that.
 func onlyOwnersAndFinalizers(object, old runtime.Object) bool {
 	compared := object.DeepCopyObject()
 	to, err := meta.Accessor(compared)

@@ -30,8 +30,9 @@ func failed(list, reason string) *corev1.Pod {
 	return newPod(initializers.PendingAnnotation, list, initializers.ErrorAnnotation, reason)
 }
 
-// What is stated here is TestAdmitUpdate in plugin/pkg/admission/initialization of Kubernetes 1.13, and of ValidateInitializersUpdate in apimachinery; and
-// that the list is worked off from its beginning, which Kubernetes left to the initializers.
+// What is stated here is TestAdmitUpdate in plugin/pkg/admission/initialization of Kubernetes 1.13,
+// and of ValidateInitializersUpdate in apimachinery; and that the list is worked off from its
+// beginning, which Kubernetes left to the initializers.
 func TestUpdate(t *testing.T) {
 	plugin := newPlugin(t)
 	for name, test := range map[string]struct {
@@ -39,26 +40,38 @@ func TestUpdate(t *testing.T) {
 		user        string
 		want        string // the refusal, 403; empty for none
 	}{
-		"what is initialized":                  {old: newPod(), object: labelled(newPod()), user: anyone},
-		"what has an empty list":               {old: pending(""), object: newPod(), user: anyone},
-		"an empty list, later":                 {old: newPod(), object: pending(""), user: anyone},
-		"a list, later":                        {newPod(), pending("a.example.com"), trusted, atList + `"a.example.com": ` + immutable},
-		"an error, later":                      {newPod(), newPod(initializers.ErrorAnnotation, "no"), trusted, atErr + `"no": ` + immutable},
-		"what waits, by anyone":                {pending(both), labelled(pending(both)), anyone, denied},
-		"what waits, by right":                 {old: pending(both), object: labelled(pending(both)), user: trusted},
-		"the first off, by anyone":             {pending(both), pending("two.example.com"), anyone, denied},
-		"the first off":                        {old: pending(both), object: labelled(pending("two.example.com")), user: trusted},
-		"the last off":                         {old: pending("two.example.com"), object: pending(""), user: trusted},
-		"the last off, and the annotation":     {old: pending("two.example.com"), object: newPod(), user: trusted},
-		"the second off":                       {pending(both), pending("one.example.com"), trusted, atList + `"one.example.com": only the first initializer, one.example.com, may be taken off ` + both},
-		"both off":                             {pending(both), newPod(), trusted, atList + `"": only the first initializer, one.example.com, may be taken off ` + both},
-		"one on":                               {pending(both), pending(both + ",x.example.com"), trusted, atList + `"` + both + `,x.example.com": only the first initializer, one.example.com, may be taken off ` + both},
-		"another order":                        {pending(both), pending("two.example.com,one.example.com"), trusted, atList + `"two.example.com,one.example.com": only the first initializer, one.example.com, may be taken off ` + both},
-		"an error, by anyone":                  {pending(both), failed(both, "no"), anyone, denied},
-		"an error":                             {old: pending(both), object: failed(both, "no"), user: trusted},
-		"an error, and the name off":           {pending(both), failed("two.example.com", "no"), trusted, atList + `"two.example.com": one.example.com must stay in the list, as initialization failed`},
-		"another error":                        {failed(both, "no"), failed(both, "yes"), trusted, atErr + `"yes": field is immutable`},
-		"no error any more":                    {failed(both, "no"), pending(both), trusted, atErr + `"": field is immutable`},
+		"what is initialized":    {old: newPod(), object: labelled(newPod()), user: anyone},
+		"what has an empty list": {old: pending(""), object: newPod(), user: anyone},
+		"an empty list, later":   {old: newPod(), object: pending(""), user: anyone},
+		"a list, later": {newPod(), pending("a.example.com"), trusted, atList +
+			`"a.example.com": ` + immutable},
+		"an error, later": {newPod(), newPod(initializers.ErrorAnnotation, "no"), trusted, atErr +
+			`"no": ` + immutable},
+		"what waits, by anyone":    {pending(both), labelled(pending(both)), anyone, denied},
+		"what waits, by right":     {old: pending(both), object: labelled(pending(both)), user: trusted},
+		"the first off, by anyone": {pending(both), pending("two.example.com"), anyone, denied},
+		"the first off": {old: pending(both), object: labelled(pending("two.example.com")),
+			user: trusted},
+		"the last off":                     {old: pending("two.example.com"), object: pending(""), user: trusted},
+		"the last off, and the annotation": {old: pending("two.example.com"), object: newPod(), user: trusted},
+		"the second off": {pending(both), pending("one.example.com"), trusted, atList +
+			`"one.example.com": only the first initializer, one.example.com, may be taken off ` + both},
+		"both off": {pending(both), newPod(), trusted, atList +
+			`"": only the first initializer, one.example.com, may be taken off ` + both},
+		"one on": {pending(both), pending(both + ",x.example.com"), trusted, atList +
+			`"` + both + `,x.example.com": only the first initializer, one.example.com, may be taken off ` + both},
+		"another order": {pending(both), pending("two.example.com,one.example.com"), trusted,
+			atList +
+				`"two.example.com,one.example.com": only the first initializer, one.example.com, may be taken off ` +
+				both},
+		"an error, by anyone": {pending(both), failed(both, "no"), anyone, denied},
+		"an error":            {old: pending(both), object: failed(both, "no"), user: trusted},
+		"an error, and the name off": {pending(both), failed("two.example.com", "no"), trusted, atList +
+			`"two.example.com": one.example.com must stay in the list, as initialization failed`},
+		"another error": {failed(both, "no"), failed(both, "yes"), trusted, atErr +
+			`"yes": field is immutable`},
+		"no error any more": {failed(both, "no"), pending(both), trusted, atErr +
+			`"": field is immutable`},
 		"who can't be asked about, not asked":  {old: newPod(), object: newPod(), user: broken},
 		"owners, by anyone":                    {old: pending(both), object: owned(pending(both)), user: anyone},
 		"owners and something else, by anyone": {pending(both), labelled(owned(pending(both))), anyone, denied},
@@ -91,25 +104,35 @@ func TestSubresources(t *testing.T) {
 	running := pending(both)
 	running.Status.Phase = corev1.PodRunning
 	binding := func(annotation string) *corev1.Binding {
-		return &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{annotation: ""}}}
+		return &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p",
+			Annotations: map[string]string{annotation: ""}}}
 	}
-	scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "p", "namespace": "ns"}}}
+	scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale",
+		"metadata": map[string]any{"name": "p", "namespace": "ns"}}}
 	const elsewhere = `: Forbidden: may not be set by way of another object`
 	for name, test := range map[string]struct {
 		request chaintest.Request
 		want    string
 	}{
-		"status of what waits":              {chaintest.Update(running, pending(both)).On("pods", "status"), ""},
-		"the first off by way of status":    {chaintest.Update(pending("two.example.com"), pending(both)).On("pods", "status"), denied},
-		"a list by way of status":           {chaintest.Update(pending(both), newPod()).On("pods", "status"), atList + `"` + both + `": ` + immutable},
-		"an error by way of status":         {chaintest.Update(failed(both, "no"), pending(both)).On("pods", "status"), denied},
-		"scale":                             {chaintest.Update(scale, scale).On("deployments", "scale"), ""},
-		"binding":                           {chaintest.Create(binding("a")).On("pods", "binding"), ""},
-		"a list by way of a binding":        {chaintest.Create(binding(initializers.PendingAnnotation)).On("pods", "binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
-		"an error by way of a binding":      {chaintest.Create(binding(initializers.ErrorAnnotation)).On("pods", "binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]` + elsewhere},
-		"a list by way of an old binding":   {chaintest.Create(binding(initializers.PendingAnnotation)), `bindings "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
-		"what has no metadata is no object": {chaintest.Request{Operation: "CREATE", Object: &runtime.Unknown{}, Subresource: "s"}, ""},
-		"what has no metadata is no update": {chaintest.Request{Operation: "UPDATE", Object: &runtime.Unknown{}, OldObject: &runtime.Unknown{}}, ""},
+		"status of what waits": {chaintest.Update(running, pending(both)).On("pods", "status"), ""},
+		"the first off by way of status": {chaintest.Update(pending("two.example.com"), pending(both)).On("pods",
+			"status"), denied},
+		"a list by way of status": {chaintest.Update(pending(both), newPod()).On("pods", "status"), atList +
+			`"` + both + `": ` + immutable},
+		"an error by way of status": {chaintest.Update(failed(both, "no"), pending(both)).On("pods", "status"),
+			denied},
+		"scale":   {chaintest.Update(scale, scale).On("deployments", "scale"), ""},
+		"binding": {chaintest.Create(binding("a")).On("pods", "binding"), ""},
+		"a list by way of a binding": {chaintest.Create(binding(initializers.PendingAnnotation)).On("pods",
+			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
+		"an error by way of a binding": {chaintest.Create(binding(initializers.ErrorAnnotation)).On("pods",
+			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]` + elsewhere},
+		"a list by way of an old binding": {chaintest.Create(binding(initializers.PendingAnnotation)),
+			`bindings "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
+		"what has no metadata is no object": {chaintest.Request{Operation: "CREATE", Object: &runtime.Unknown{},
+			Subresource: "s"}, ""},
+		"what has no metadata is no update": {chaintest.Request{Operation: "UPDATE", Object: &runtime.Unknown{},
+			OldObject: &runtime.Unknown{}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := test.request.By(anyone)
@@ -123,8 +146,8 @@ func TestSubresources(t *testing.T) {
 	}
 }
 
-// FuzzTransition states what must hold of any two lists: an update that passes leaves the list as it is or without its first name, and an object that
-// failed stays hidden.
+// FuzzTransition states what must hold of any two lists: an update that passes leaves the list as
+// it is or without its first name, and an object that failed stays hidden.
 func FuzzTransition(f *testing.F) {
 	f.Add("a.b.c,d.e.f", "d.e.f", "", "")
 	f.Add("a.b.c", "", "", "no")

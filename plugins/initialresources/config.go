@@ -23,7 +23,8 @@ const (
 	maxTimeout = 30 * time.Second
 )
 
-// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written keeps the default.
+// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written
+// keeps the default.
 type fileFormat struct {
 	Address           string   `json:"address"`
 	Percentile        int64    `json:"percentile"`
@@ -47,7 +48,8 @@ type configuration struct {
 
 // load reads the configuration, as YAML or JSON. The defaults are what upstream had compiled in.
 func load(config io.Reader) (*configuration, error) {
-	written := fileFormat{Percentile: 90, Windows: []string{"168h", "720h"}, MinimumSamples: 30, Timeout: "5s", Apply: applyAnnotate}
+	written := fileFormat{Percentile: 90, Windows: []string{"168h", "720h"}, MinimumSamples: 30, Timeout: "5s",
+		Apply: applyAnnotate}
 	given, err := pluginconfig.Object(name, config, configVersion, configKind, &written)
 	if err != nil {
 		return nil, err
@@ -73,18 +75,22 @@ func load(config io.Reader) (*configuration, error) {
 	for i, text := range written.Windows {
 		window, err := time.ParseDuration(text)
 		if err != nil || window < resolution || window%time.Second != 0 {
-			errs = append(errs, field.Invalid(windows.Index(i), text, fmt.Sprintf("must be a duration of whole seconds such as 168h, %s at least", resolution)))
+			errs = append(errs, field.Invalid(windows.Index(i), text,
+				fmt.Sprintf("must be a duration of whole seconds such as 168h, %s at least", resolution)))
 		}
 		c.windows = append(c.windows, window)
 	}
 	if written.MinimumSamples < 1 {
-		errs = append(errs, field.Invalid(field.NewPath("minimumSamples"), written.MinimumSamples, "must be greater than zero"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("minimumSamples"), written.MinimumSamples, "must be greater than zero"))
 	}
 	if c.timeout, err = time.ParseDuration(written.Timeout); err != nil || c.timeout <= 0 || c.timeout > maxTimeout {
-		errs = append(errs, field.Invalid(field.NewPath("timeout"), written.Timeout, fmt.Sprintf("must be a duration greater than zero such as 5s, %s at most", maxTimeout)))
+		errs = append(errs, field.Invalid(field.NewPath("timeout"), written.Timeout,
+			fmt.Sprintf("must be a duration greater than zero such as 5s, %s at most", maxTimeout)))
 	}
 	if written.Apply != applyAnnotate && written.Apply != applyRequest {
-		errs = append(errs, field.NotSupported(field.NewPath("apply"), written.Apply, []string{applyAnnotate, applyRequest}))
+		errs = append(errs,
+			field.NotSupported(field.NewPath("apply"), written.Apply, []string{applyAnnotate, applyRequest}))
 	}
 	if err := errs.ToAggregate(); err != nil {
 		return nil, fmt.Errorf("the configuration of %s: %w", name, err)
@@ -95,11 +101,14 @@ func load(config io.Reader) (*configuration, error) {
 // parseAddress doesn't repeat an address, which may have a password in it.
 func parseAddress(path *field.Path, written string) (*url.URL, field.ErrorList) {
 	if written == "" {
-		return nil, field.ErrorList{field.Required(path, "must be the URL of Prometheus, such as http://prometheus.monitoring:9090")}
+		return nil, field.ErrorList{field.Required(path,
+			"must be the URL of Prometheus, such as http://prometheus.monitoring:9090")}
 	}
 	address, err := url.Parse(written)
-	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" || address.RawQuery != "" || address.Fragment != "" {
-		return nil, field.ErrorList{field.Invalid(path, field.OmitValueType{}, "must be an http or https URL without a query, such as http://prometheus.monitoring:9090")}
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" ||
+		address.RawQuery != "" || address.Fragment != "" {
+		return nil, field.ErrorList{field.Invalid(path, field.OmitValueType{},
+			"must be an http or https URL without a query, such as http://prometheus.monitoring:9090")}
 	}
 	return address, nil
 }

@@ -15,17 +15,22 @@ import (
 func TestConfiguration(t *testing.T) {
 	const address = "address: http://prometheus.example:9090\n"
 	for name, test := range map[string]struct{ config, want string }{
-		"nothing but the address": {address, "http://prometheus.example:9090/api/v1/query 90 false [168h0m0s 720h0m0s] 30 5s Annotate"},
-		"everything": {"address: https://user:secret@prometheus.example/below/\npercentile: 50\nsameNamespaceOnly: true\nwindows: [24h, 1h30m, 5m]\nminimumSamples: 1\ntimeout: 500ms\napply: Request",
+		"nothing but the address": {address,
+			"http://prometheus.example:9090/api/v1/query 90 false [168h0m0s 720h0m0s] 30 5s Annotate"},
+		"everything": {"address: https://user:secret@prometheus.example/below/\npercentile: 50\nsameNamespaceOnly: " +
+			"true\nwindows: [24h, 1h30m, 5m]\nminimumSamples: 1\ntimeout: 500ms\napply: Request",
 			"https://user:secret@prometheus.example/below/api/v1/query 50 true [24h0m0s 1h30m0s 5m0s] 1 500ms Request"},
-		"the ends": {address + "percentile: 100\ntimeout: 30s", "http://prometheus.example:9090/api/v1/query 100 false [168h0m0s 720h0m0s] 30 30s Annotate"},
+		"the ends": {address + "percentile: 100\ntimeout: 30s",
+			"http://prometheus.example:9090/api/v1/query 100 false [168h0m0s 720h0m0s] 30 30s Annotate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := load(strings.NewReader(head + test.config))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.Join([]string{newPrometheus(c.address).url, fmt.Sprint(c.percentile), fmt.Sprint(c.sameNamespaceOnly), fmt.Sprint(c.windows), fmt.Sprint(c.minimumSamples), c.timeout.String(), c.apply}, " ")
+			got := strings.Join([]string{newPrometheus(c.address).url, fmt.Sprint(c.percentile),
+				fmt.Sprint(c.sameNamespaceOnly), fmt.Sprint(c.windows), fmt.Sprint(c.minimumSamples),
+				c.timeout.String(), c.apply}, " ")
 			if got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -41,7 +46,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		timeout = "must be a duration greater than zero such as 5s, 30s at most"
 	)
 	for name, test := range map[string]struct{ config, want string }{
-		"no address":          {"", "address: Required value: must be the URL of Prometheus, such as http://prometheus.monitoring:9090"},
+		"no address": {"",
+			"address: Required value: must be the URL of Prometheus, such as http://prometheus.monitoring:9090"},
 		"no scheme":           {"address: prometheus.example:9090", "address: Invalid value: " + url},
 		"another scheme":      {"address: ftp://prometheus.example", "address: Invalid value: " + url},
 		"no host":             {"address: 'http://'", "address: Invalid value: " + url},
@@ -49,18 +55,26 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"a secret isn't told": {"address: 'http://user:secret@prometheus.example:x'", "address: Invalid value: " + url},
 		"percentile 0":        {address + "percentile: 0", "percentile: Invalid value: 0: must be 1 to 100"},
 		"percentile 101":      {address + "percentile: 101", "percentile: Invalid value: 101: must be 1 to 100"},
-		"half a percentile":   {address + "percentile: 99.5", "percentile: is of type number 99.5, must be a whole number"},
-		"no windows":          {address + "windows: []", "windows: Required value: must have at least one, such as 168h"},
-		"days":                {address + "windows: [168h, 30d]", `windows[1]: Invalid value: "30d": ` + window},
-		"too short a window":  {address + "windows: [4m59s]", `windows[0]: Invalid value: "4m59s": ` + window},
-		"half a second":       {address + "windows: [1h0.5s]", `windows[0]: Invalid value: "1h0.5s": ` + window},
-		"no samples":          {address + "minimumSamples: 0", "minimumSamples: Invalid value: 0: must be greater than zero"},
-		"no timeout":          {address + "timeout: 0s", `timeout: Invalid value: "0s": ` + timeout},
-		"too long a timeout":  {address + "timeout: 31s", `timeout: Invalid value: "31s": ` + timeout},
-		"not a duration":      {address + "timeout: soon", `timeout: Invalid value: "soon": ` + timeout},
-		"something else":      {address + "apply: annotate", `apply: Unsupported value: "annotate": supported values: "Annotate", "Request"`},
-		"several":             {"percentile: 0\napply: Never", `[address: Required value: must be the URL of Prometheus, such as http://prometheus.monitoring:9090, percentile: Invalid value: 0: must be 1 to 100, apply: Unsupported value: "Never": supported values: "Annotate", "Request"]`},
-		"unknown field":       {address + "percentil: 90", `unknown field "percentil"`},
+		"half a percentile": {address + "percentile: 99.5",
+			"percentile: is of type number 99.5, must be a whole number"},
+		"no windows": {address + "windows: []",
+			"windows: Required value: must have at least one, such as 168h"},
+		"days":               {address + "windows: [168h, 30d]", `windows[1]: Invalid value: "30d": ` + window},
+		"too short a window": {address + "windows: [4m59s]", `windows[0]: Invalid value: "4m59s": ` + window},
+		"half a second":      {address + "windows: [1h0.5s]", `windows[0]: Invalid value: "1h0.5s": ` + window},
+		"no samples": {address + "minimumSamples: 0",
+			"minimumSamples: Invalid value: 0: must be greater than zero"},
+		"no timeout":         {address + "timeout: 0s", `timeout: Invalid value: "0s": ` + timeout},
+		"too long a timeout": {address + "timeout: 31s", `timeout: Invalid value: "31s": ` + timeout},
+		"not a duration":     {address + "timeout: soon", `timeout: Invalid value: "soon": ` + timeout},
+		"something else": {address + "apply: annotate",
+			`apply: Unsupported value: "annotate": supported values: "Annotate", "Request"`},
+		"several": {"percentile: 0\napply: Never",
+			`[address: Required value: must be the URL of Prometheus, such as http://prometheus.monitoring:9090, ` +
+				`percentile: Invalid value: 0: must be 1 to 100, apply: Unsupported value: "Never": supported ` +
+				`values: ` +
+				`"Annotate", "Request"]`},
+		"unknown field": {address + "percentil: 90", `unknown field "percentil"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Descriptor.New(strings.NewReader(head+test.config), nil)
@@ -71,7 +85,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	}
 	for _, config := range []string{"", "\n"} {
 		_, err := Descriptor.New(strings.NewReader(config), nil)
-		if want := "InitialResources needs a configuration: address says where Prometheus is"; err == nil || err.Error() != want {
+		if want := "InitialResources needs a configuration: address says where Prometheus is"; err == nil ||
+			err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -102,7 +117,8 @@ func TestManual(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v, %v", got, want, err)
 	}
 	for field := range reflect.TypeFor[fileFormat]().Fields() {
-		if name := field.Tag.Get("json"); !strings.Contains(example, "    "+name+": ") || !strings.Contains(string(manual), "\n| `"+name+"` |") {
+		if name := field.Tag.Get("json"); !strings.Contains(example, "    "+name+": ") ||
+			!strings.Contains(string(manual), "\n| `"+name+"` |") {
 			t.Errorf("README.md doesn't say what %s is", name)
 		}
 	}
@@ -113,7 +129,8 @@ func FuzzConfiguration(f *testing.F) {
 	f.Add("https://u:p@[::1]:1/x", "5m", "1ns")
 	f.Add("://", "9223372036854775807ns", "-1s")
 	f.Fuzz(func(t *testing.T, address, window, timeout string) {
-		c, err := load(strings.NewReader(head + fmt.Sprintf("address: %q\nwindows: [%q]\ntimeout: %q", address, window, timeout)))
+		c, err := load(strings.NewReader(head +
+			fmt.Sprintf("address: %q\nwindows: [%q]\ntimeout: %q", address, window, timeout)))
 		if err == nil && (c.address.Host == "" || c.windows[0] < 5*time.Minute || c.timeout <= 0) {
 			t.Errorf("accepted as %+v", c)
 		}

@@ -22,7 +22,8 @@ const (
 
 	// answerMemory is how long an answer is remembered. Windows are of days, so little is missed.
 	answerMemory = 10 * time.Minute
-	// answersRemembered is a bound on memory. Each takes some hundred bytes, as images that are no image's name are not among them.
+	// answersRemembered is a bound on memory. Each takes some hundred bytes, as images that are no
+	// image's name are not among them.
 	answersRemembered = 10_000
 
 	// pause is how long Prometheus is left alone after it couldn't be reached.
@@ -30,11 +31,13 @@ const (
 
 	// parallel bounds the queries that one pod causes at a time.
 	parallel = 4
-	// maxQuestions bounds the questions of one pod. Those of its other containers are for the next pod with such images.
+	// maxQuestions bounds the questions of one pod. Those of its other containers are for the next
+	// pod with such images.
 	maxQuestions = 64
 )
 
-// errCutShort is that a query hadn't taken long when the time of the pod, or its author's patience, was over: it says nothing about Prometheus.
+// errCutShort is that a query hadn't taken long when the time of the pod, or its author's patience,
+// was over: it says nothing about Prometheus.
 var errCutShort = errors.New("no time left")
 
 // estimator asks Prometheus and remembers what it said.
@@ -65,7 +68,8 @@ func newEstimator(c *configuration, p *prometheus) *estimator {
 	return &estimator{configuration: c, prometheus: p, answers: cache.NewLRUExpireCache(answersRemembered)}
 }
 
-// estimates are those of the lacks at their index, nil where there is none. They come within the timeout.
+// estimates are those of the lacks at their index, nil where there is none. They come within the
+// timeout.
 func (e *estimator) estimates(ctx context.Context, namespace string, lacking []lack) []*resource.Quantity {
 	answers := make([]estimate, len(lacking))
 	// Containers with the same image have the same estimate.
@@ -101,7 +105,8 @@ func (e *estimator) estimates(ctx context.Context, namespace string, lacking []l
 		}
 		_ = group.Wait() // no answer is an error
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			klog.ErrorS(ctx.Err(), "Resources of a pod's containers can't all be estimated in time", "namespace", namespace, "questions", len(unknown))
+			klog.ErrorS(ctx.Err(), "Resources of a pod's containers can't all be estimated in time", "namespace",
+				namespace, "questions", len(unknown))
 		}
 	}
 
@@ -133,7 +138,8 @@ func (e *estimator) estimate(ctx context.Context, q question) estimate {
 		e.pausedUntil.Store(time.Now().Add(pause).UnixNano())
 	}
 	if err != nil {
-		klog.ErrorS(err, "Resources of a container can't be estimated", "image", q.image, "resource", q.resource, "namespace", q.namespace)
+		klog.ErrorS(err, "Resources of a container can't be estimated", "image", q.image, "resource", q.resource,
+			"namespace", q.namespace)
 	}
 	return answer
 }
@@ -169,7 +175,8 @@ func (e *estimator) ask(ctx context.Context, q question, image image) (estimate,
 	return estimate{result: resultTooFew}, nil
 }
 
-// query has a result only where there are enough samples. What is in it of a pod is quoted: PromQL has Go's rules for that.
+// query has a result only where there are enough samples. What is in it of a pod is quoted: PromQL
+// has Go's rules for that.
 func (e *estimator) query(name corev1.ResourceName, image, namespaces string, window time.Duration) string {
 	selector := "{image=~" + strconv.Quote(image)
 	if namespaces != "" {
@@ -179,7 +186,8 @@ func (e *estimator) query(name corev1.ResourceName, image, namespaces string, wi
 	use := "container_memory_working_set_bytes" + selector
 	if name == corev1.ResourceCPU {
 		// Some kubelets have a series for each of a machine's processors.
-		use = fmt.Sprintf("sum without (cpu) (rate(container_cpu_usage_seconds_total%s[%.0fs]))", selector, resolution.Seconds())
+		use = fmt.Sprintf("sum without (cpu) (rate(container_cpu_usage_seconds_total%s[%.0fs]))", selector,
+			resolution.Seconds())
 	}
 	percentile := strconv.FormatFloat(float64(e.percentile)/100, 'f', -1, 64)
 	over := fmt.Sprintf("[%.0fs:%.0fs]", window.Seconds(), resolution.Seconds())
@@ -187,14 +195,16 @@ func (e *estimator) query(name corev1.ResourceName, image, namespaces string, wi
 		percentile, percentile, use, over, use, over, e.minimumSamples)
 }
 
-// quantity rounds up to what people write: thousandths of a CPU, mebibytes. It is at least one of these, as a request for nothing would keep
-// other defaults from being set; and nil where the value is none that a container can have used.
+// quantity rounds up to what people write: thousandths of a CPU, mebibytes. It is at least one of
+// these, as a request for nothing would keep other defaults from being set; and nil where the value
+// is none that a container can have used.
 func quantity(name corev1.ResourceName, value float64) *resource.Quantity {
 	units := value / (1 << 20)
 	if name == corev1.ResourceCPU {
 		units = value * 1000
 	}
-	units = max(math.Ceil(math.Round(units*1e6)/1e6), 1) // 0.003 of a CPU is 3.0000000000000004 thousandths
+	// 0.003 of a CPU is 3.0000000000000004 thousandths
+	units = max(math.Ceil(math.Round(units*1e6)/1e6), 1)
 	if math.IsNaN(units) || value < 0 || units > 1<<40 {
 		return nil
 	}

@@ -17,7 +17,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// The order is that of upstream's getEstimation, but that an image without its tag is looked for in every window.
+// The order is that of upstream's getEstimation, but that an image without its tag is looked for in
+// every window.
 func TestQueries(t *testing.T) {
 	const (
 		ns     = `,namespace="ns"`
@@ -29,23 +30,27 @@ func TestQueries(t *testing.T) {
 	)
 	query := func(image, namespaces string, window int) string {
 		use, over := fmt.Sprintf(use, image, namespaces), fmt.Sprintf("[%ds:300s]", window)
-		return "quantile_over_time(0.9, quantile(0.9, " + use + ")" + over + ") and sum_over_time(count(" + use + ")" + over + ") >= 30"
+		return "quantile_over_time(0.9, quantile(0.9, " + use + ")" + over + ") and sum_over_time(count(" + use + ")" +
+			over + ") >= 30"
 	}
 	for name, test := range map[string]struct {
 		config string
 		want   []string
 	}{
 		"all namespaces": {"", []string{
-			query(same, ns, week), query(same, ns, month), query(same, "", week), query(same, "", month), query(anyTag, "", week), query(anyTag, "", month),
+			query(same, ns, week), query(same, ns, month), query(same, "", week), query(same, "", month),
+			query(anyTag, "", week), query(anyTag, "", month),
 		}},
 		"same namespace only": {"sameNamespaceOnly: true", []string{
 			query(same, ns, week), query(same, ns, month), query(anyTag, ns, week), query(anyTag, ns, month),
 		}},
-		"one window": {"windows: [1h]", []string{query(same, ns, 3600), query(same, "", 3600), query(anyTag, "", 3600)}},
+		"one window": {"windows: [1h]",
+			[]string{query(same, ns, 3600), query(same, "", 3600), query(anyTag, "", 3600)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := always("", "")
-			built(t, s, nowhere+test.config).Admit(t, chaintest.Create(with(pod("web:1"), saying(0, "cpu=1", "")))).Admitted(t)
+			built(t, s, nowhere+test.config).Admit(t,
+				chaintest.Create(with(pod("web:1"), saying(0, "cpu=1", "")))).Admitted(t)
 			if !slices.Equal(s.queries, test.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(s.queries, "\n"), strings.Join(test.want, "\n"))
 			}
@@ -55,7 +60,8 @@ func TestQueries(t *testing.T) {
 	p := built(t, s, nowhere+"percentile: 95\nminimumSamples: 7")
 	p.Admit(t, chaintest.Create(with(pod("registry.example:5000/web"), saying(0, "memory=1", "")))).Admitted(t)
 	const cpu = `sum without (cpu) (rate(container_cpu_usage_seconds_total{image=~"registry\\.example:5000/web:latest",namespace="ns"}[300s]))`
-	want := "quantile_over_time(0.95, quantile(0.95, " + cpu + ")[604800s:300s]) and sum_over_time(count(" + cpu + ")[604800s:300s]) >= 7"
+	want := "quantile_over_time(0.95, quantile(0.95, " + cpu + ")[604800s:300s]) and sum_over_time(count(" + cpu +
+		")[604800s:300s]) >= 7"
 	if !slices.Equal(s.queries, []string{want}) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(s.queries, "\n"), want)
 	}
@@ -94,30 +100,36 @@ func TestSource(t *testing.T) {
 		source *source
 		want   string // the estimate, or what the metric says
 	}{
-		"an estimate":                  {always("", "2097152"), "2Mi"},
-		"rounded up":                   {always("", "2097153"), "3Mi"},
-		"in exponents":                 {always("", "1.048576e+09"), "1000Mi"},
-		"nothing used":                 {always("", "0"), "1Mi"},
-		"no samples":                   {always("", ""), few},
-		"not a number":                 {always("", "NaN"), few},
-		"infinite":                     {always("", "+Inf"), few},
-		"negative":                     {always("", "-1"), few},
-		"more than there is":           {always("", "1e300"), few},
-		"refused connection":           {failing(0, "", errors.New("connection refused")), failed},
-		"query too large":              {failing(422, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`, nil), failed},
-		"400":                          {failing(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`, nil), failed},
-		"500":                          {failing(500, `{"status":"error","errorType":"internal","error":"disk"}`, nil), failed},
+		"an estimate":        {always("", "2097152"), "2Mi"},
+		"rounded up":         {always("", "2097153"), "3Mi"},
+		"in exponents":       {always("", "1.048576e+09"), "1000Mi"},
+		"nothing used":       {always("", "0"), "1Mi"},
+		"no samples":         {always("", ""), few},
+		"not a number":       {always("", "NaN"), few},
+		"infinite":           {always("", "+Inf"), few},
+		"negative":           {always("", "-1"), few},
+		"more than there is": {always("", "1e300"), few},
+		"refused connection": {failing(0, "", errors.New("connection refused")), failed},
+		"query too large": {failing(422,
+			`{"status":"error","errorType":"execution","error":"query processing would load too many samples into `+
+				`memory in query execution"}`, nil), failed},
+		"400": {failing(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`,
+			nil), failed},
+		"500": {failing(500, `{"status":"error","errorType":"internal","error":"disk"}`, nil),
+			failed},
 		"503, of something else":       {failing(503, `upstream connect error`, nil), failed},
 		"an error that says it's fine": {failing(200, `{"status":"error","error":"?"}`, nil), failed},
 		"garbage":                      {failing(200, `<html>`, nil), failed},
 		"nothing":                      {failing(200, ``, nil), failed},
 		"null":                         {failing(200, `null`, nil), failed},
-		"another type":                 {failing(200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, nil), failed},
-		"two elements":                 {failing(200, vector("1", "2"), nil), failed},
-		"no value":                     {failing(200, `{"status":"success","data":{"resultType":"vector","result":[{}]}}`, nil), failed},
-		"a value that is none":         {failing(200, vector("many"), nil), failed},
-		"half an answer":               {failing(200, vector("1")[:60], nil), failed},
-		"too long an answer":           {failing(200, strings.Repeat(" ", maxAnswer)+vector("1"), nil), failed},
+		"another type": {failing(200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`,
+			nil), failed},
+		"two elements": {failing(200, vector("1", "2"), nil), failed},
+		"no value": {failing(200,
+			`{"status":"success","data":{"resultType":"vector","result":[{}]}}`, nil), failed},
+		"a value that is none": {failing(200, vector("many"), nil), failed},
+		"half an answer":       {failing(200, vector("1")[:60], nil), failed},
+		"too long an answer":   {failing(200, strings.Repeat(" ", maxAnswer)+vector("1"), nil), failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := built(t, test.source, nowhere)
@@ -130,7 +142,8 @@ func TestSource(t *testing.T) {
 			case test.want == few && (result.Changed || fewNow != 2 || failedNow != 0),
 				test.want == failed && (result.Changed || fewNow != 0 || failedNow != 2):
 				t.Errorf("changed %t, too few %v, failed %v", result.Changed, fewNow, failedNow)
-			case test.want != few && test.want != failed && annotation != "Initial Resources plugin set: memory="+test.want+" request for container c0":
+			case test.want != few && test.want != failed &&
+				annotation != "Initial Resources plugin set: memory="+test.want+" request for container c0":
 				t.Errorf("got %s, want %s", annotation, test.want)
 			}
 			test.source.asked()
@@ -166,25 +179,30 @@ func TestAnswersAreRemembered(t *testing.T) {
 	})
 }
 
-// A Prometheus that is down, or hangs, holds up one pod and not the next ones, until it may be asked again.
+// A Prometheus that is down, or hangs, holds up one pod and not the next ones, until it may be
+// asked again.
 func TestSourceIsLeftAlone(t *testing.T) {
 	for name, down := range map[string]struct {
 		answer func(ctx context.Context, query string) (int, string, error)
 		takes  time.Duration
 	}{
-		"down":  {func(context.Context, string) (int, string, error) { return 0, "", errors.New("connection refused") }, 0},
-		"hangs": {func(ctx context.Context, _ string) (int, string, error) { <-ctx.Done(); return 0, "", ctx.Err() }, 3 * time.Second},
+		"down": {func(context.Context, string) (int, string, error) { return 0, "", errors.New("connection refused") },
+			0},
+		"hangs": {func(ctx context.Context, _ string) (int, string, error) { <-ctx.Done(); return 0, "", ctx.Err() },
+			3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &source{answer: down.answer}
 				p := built(t, s, nowhere+"timeout: 3s")
 				start := time.Now()
-				if p.Admit(t, chaintest.Create(pod("a", "b", "c", "d", "e"))).Admitted(t).Changed || time.Since(start) != down.takes || s.asked() == 0 {
+				if p.Admit(t, chaintest.Create(pod("a", "b", "c", "d", "e"))).Admitted(t).Changed ||
+					time.Since(start) != down.takes || s.asked() == 0 {
 					t.Errorf("took %s", time.Since(start))
 				}
 				start = time.Now()
-				if p.Admit(t, chaintest.Create(pod("f"))).Admitted(t).Changed || time.Since(start) != 0 || s.asked() != 0 {
+				if p.Admit(t, chaintest.Create(pod("f"))).Admitted(t).Changed || time.Since(start) != 0 ||
+					s.asked() != 0 {
 					t.Errorf("the next one took %s", time.Since(start))
 				}
 				s.answer = always("1", "1").answer
@@ -197,7 +215,8 @@ func TestSourceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What a pod or its author does says nothing about Prometheus: nobody can switch the estimates of others off.
+// What a pod or its author does says nothing about Prometheus: nobody can switch the estimates of
+// others off.
 func TestNoFaultOfTheSource(t *testing.T) {
 	var many []string
 	for i := range 30 {
@@ -233,7 +252,8 @@ func TestNoFaultOfTheSource(t *testing.T) {
 				if test.goes {
 					time.AfterFunc(time.Second, cancel)
 				}
-				a := admission.NewAttributesRecord(pod(test.images...), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+				a := admission.NewAttributesRecord(pod(test.images...), nil, corev1.SchemeGroupVersion.WithKind("Pod"),
+					"ns", "p",
 					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 				if err := p.Interface.(admission.MutationInterface).Admit(ctx, a, nil); err != nil {
 					t.Error(err)
@@ -254,7 +274,8 @@ func TestQuestionsOfOnePodAreBounded(t *testing.T) {
 	}
 	s := always("1", "1")
 	p := built(t, s, nowhere)
-	a := admission.NewAttributesRecord(pod(append(images, images...)...), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+	a := admission.NewAttributesRecord(pod(append(images, images...)...), nil,
+		corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	for _, want := range []int{64, 2*40 - 64, 0} {
 		if err := p.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil {

@@ -8,12 +8,14 @@ import (
 
 // An image is what a pod's author calls it, in the names that container runtimes have for it.
 type image struct {
-	// same and any are the regular expressions that the label image of a container's metrics matches where the container is
-	// of this image, or of one that differs in tag and digest only. Docker's own images are also known by their short names.
+	// same and any are the regular expressions that the label image of a container's metrics
+	// matches where the container is of this image, or of one that differs in tag and digest only.
+	// Docker's own images are also known by their short names.
 	same, any string
 }
 
-// parseImage tells whether a runtime could run the image at all: of another one there can't be metrics.
+// parseImage tells whether a runtime could run the image at all: of another one there can't be
+// metrics.
 func parseImage(written string) (image, bool) {
 	named, err := reference.ParseDockerRef(written)
 	if err != nil {

@@ -1,30 +1,39 @@
-// Package initialresources is the plugin InitialResources: a container that doesn't say how much cpu or memory it needs gets an
-// estimate, from what containers of the same image have used. Kubernetes had it as an experiment, over InfluxDB; here the source is a
-// Prometheus server that scrapes the kubelets' cAdvisor metrics.
+// Package initialresources is the plugin InitialResources: a container that doesn't say how much
+// cpu or memory it needs gets an estimate, from what containers of the same image have used.
+// Kubernetes had it as an experiment, over InfluxDB; here the source is a Prometheus server that
+// scrapes the kubelets' cAdvisor metrics.
 //
-// It is about containers and init containers of new pods that have neither a request nor a limit for cpu, or for memory. What a container
-// says is never changed, and where the pod itself says what it needs of a resource (spec.resources), its containers share that and need no
-// estimate. By default the estimates are only written down, in the pod's annotation kubernetes.io/initial-resources; where
-// the configuration says apply: Request, they become the containers' requests.
+// It is about containers and init containers of new pods that have neither a request nor a limit
+// for cpu, or for memory. What a container says is never changed, and where the pod itself says
+// what it needs of a resource (spec.resources), its containers share that and need no estimate. By
+// default the estimates are only written down, in the pod's annotation
+// kubernetes.io/initial-resources; where the configuration says apply: Request, they become the
+// containers' requests.
 //
 // # The estimate
 //
-// It is a percentile twice over: at 90, nine tenths of the time nine of ten containers used no more than that. Their use is looked at every five
-// minutes; each container is a sample then, and fewer than the configured minimum of samples make no estimate. These are asked for in turn
-// until there are enough:
+// It is a percentile twice over: at 90, nine tenths of the time nine of ten containers used no more
+// than that. Their use is looked at every five minutes; each container is a sample then, and fewer
+// than the configured minimum of samples make no estimate. These are asked for in turn until there
+// are enough:
 //
-//   - the same image and tag in the pod's namespace, in each of the windows (the last 7 days, the last 30);
-//   - the same image and tag in all namespaces, unless only the pod's own may count, in each of the windows;
+//   - the same image and tag in the pod's namespace, in each of the windows (the last 7 days, the
+//     last 30);
+//   - the same image and tag in all namespaces, unless only the pod's own may count, in each of the
+//     windows;
 //   - the image with any tag, in as many namespaces as may count, in each of the windows.
 //
-// The last samples are of what runs now, and the longer window is for what runs seldom. Images are compared by the name that container
-// runtimes report: nginx is docker.io/library/nginx:latest.
+// The last samples are of what runs now, and the longer window is for what runs seldom. Images are
+// compared by the name that container runtimes report: nginx is docker.io/library/nginx:latest.
 //
 // # Nothing waits for it long
 //
-// A pod without an estimate is as good as one that was never looked at, so no failure is a refusal: the pod is admitted unchanged, and the
-// metric gatehouse_initial_resources_estimates_total counts it. All questions of one pod together get the configured timeout. Answers are
-// remembered for ten minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached, or a query that had half of that time got no answer, it is left alone for ten seconds, so that a dead one doesn't hold up every pod. A request with less time than that, or a pod with too many
+// A pod without an estimate is as good as one that was never looked at, so no failure is a refusal:
+// the pod is admitted unchanged, and the metric gatehouse_initial_resources_estimates_total counts
+// it. All questions of one pod together get the configured timeout. Answers are remembered for ten
+// minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached,
+// or a query that had half of that time got no answer, it is left alone for ten seconds, so that a
+// dead one doesn't hold up every pod. A request with less time than that, or a pod with too many
 // questions, is not Prometheus' fault.
 package initialresources
 
@@ -53,7 +62,8 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is InitialResources, not yet built. It needs its configuration, of kind InitialResourcesConfiguration, and nothing else.
+// Descriptor is InitialResources, not yet built. It needs its configuration, of kind
+// InitialResourcesConfiguration, and nothing else.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Estimates what containers need that don't say it, from what others of their image have used",
@@ -127,8 +137,9 @@ func lacking(spec *corev1.PodSpec) []lack {
 	return all
 }
 
-// set writes down the estimates, each of the lack at its index; nil is none. again tells that the plugin runs on this pod
-// once more: where the former estimates are requests by now, the annotation keeps them.
+// set writes down the estimates, each of the lack at its index; nil is none. again tells that the
+// plugin runs on this pod once more: where the former estimates are requests by now, the annotation
+// keeps them.
 func (p *plugin) set(pod *corev1.Pod, lacking []lack, estimates []*resource.Quantity, again bool) {
 	var set []string
 	for i := 0; i < len(lacking); {

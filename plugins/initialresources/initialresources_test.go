@@ -48,7 +48,8 @@ func annotated(value string) func(*corev1.Pod) {
 
 func withInit(image string, resources corev1.ResourceRequirements) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: fmt.Sprint("i", len(p.Spec.InitContainers)), Image: image, Resources: resources})
+		p.Spec.InitContainers = append(p.Spec.InitContainers,
+			corev1.Container{Name: fmt.Sprint("i", len(p.Spec.InitContainers)), Image: image, Resources: resources})
 	}
 }
 
@@ -72,7 +73,8 @@ func resources(requests, limits string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}
 }
 
-// source stands in for Prometheus where what it would answer doesn't matter. It answers a query with a status and a body.
+// source stands in for Prometheus where what it would answer doesn't matter. It answers a query
+// with a status and a body.
 type source struct {
 	answer func(ctx context.Context, query string) (int, string, error)
 
@@ -92,7 +94,9 @@ func (s *source) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: status, Status: http.StatusText(status),
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+		Request: r}, nil
 }
 
 // asked is how often the source was asked since the last time.
@@ -136,31 +140,44 @@ func built(t testing.TB, s *source, config string) *chaintest.Plugin {
 	return p
 }
 
-// The annotation is upstream's (kubernetes 1.8, plugin/pkg/admission/initialresources/admission_test.go), with the quantities in it.
+// The annotation is upstream's (kubernetes 1.8,
+// plugin/pkg/admission/initialresources/admission_test.go), with the quantities in it.
 func TestAdmit(t *testing.T) {
 	for name, test := range map[string]struct {
 		given      *corev1.Pod
 		annotation string            // after its beginning; empty: the pod is unchanged
 		requested  func(*corev1.Pod) // what apply: Request sets besides
 	}{
-		"nothing said":       {pod("a"), "cpu=250m, memory=100Mi request for container c0", saying(0, "cpu=250m memory=100Mi", "")},
-		"a request for cpu":  {with(pod("a"), saying(0, "cpu=1", "")), "memory=100Mi request for container c0", saying(0, "cpu=1 memory=100Mi", "")},
-		"a limit for memory": {with(pod("a"), saying(0, "", "memory=1Gi")), "cpu=250m request for container c0", saying(0, "cpu=250m", "memory=1Gi")},
-		"zero is said":       {with(pod("a"), saying(0, "cpu=0", "memory=0")), "", nil},
-		"all said":           {with(pod("a"), saying(0, "cpu=1", "memory=1Gi")), "", nil},
-		"other resources":    {with(pod("a"), saying(0, "example.com/gpu=1", "example.com/gpu=1")), "cpu=250m, memory=100Mi request for container c0", saying(0, "example.com/gpu=1 cpu=250m memory=100Mi", "example.com/gpu=1")},
-		"several containers": {with(pod("a", "b", "a"), saying(1, "cpu=1 memory=1Gi", "")), "cpu=250m, memory=100Mi request for container c0; cpu=250m, memory=100Mi request for container c2", func(p *corev1.Pod) {
-			saying(0, "cpu=250m memory=100Mi", "")(p)
-			saying(2, "cpu=250m memory=100Mi", "")(p)
-		}},
-		"init containers": {with(pod(), withInit("a", resources("cpu=1", "")), withInit("b", resources("", ""))), "memory=100Mi request for init container i0; cpu=250m, memory=100Mi request for init container i1", func(p *corev1.Pod) {
-			p.Spec.InitContainers[0].Resources, p.Spec.InitContainers[1].Resources = resources("cpu=1 memory=100Mi", ""), resources("cpu=250m memory=100Mi", "")
-		}},
-		"the pod says cpu":       {with(pod("a"), podLevel("cpu=1")), "memory=100Mi request for container c0", saying(0, "memory=100Mi", "")},
-		"the pod says both":      {with(pod("a"), podLevel("cpu=1 memory=1Gi")), "", nil},
-		"not an image":           {pod("UPPER CASE"), "", nil},
-		"an annotation is there": {with(pod("a"), annotated("mine")), "cpu=250m, memory=100Mi request for container c0", saying(0, "cpu=250m memory=100Mi", "")},
-		"no containers":          {pod(), "", nil},
+		"nothing said": {pod("a"), "cpu=250m, memory=100Mi request for container c0",
+			saying(0, "cpu=250m memory=100Mi", "")},
+		"a request for cpu": {with(pod("a"), saying(0, "cpu=1", "")), "memory=100Mi request for container c0",
+			saying(0, "cpu=1 memory=100Mi", "")},
+		"a limit for memory": {with(pod("a"), saying(0, "", "memory=1Gi")), "cpu=250m request for container c0",
+			saying(0, "cpu=250m", "memory=1Gi")},
+		"zero is said": {with(pod("a"), saying(0, "cpu=0", "memory=0")), "", nil},
+		"all said":     {with(pod("a"), saying(0, "cpu=1", "memory=1Gi")), "", nil},
+		"other resources": {with(pod("a"), saying(0, "example.com/gpu=1", "example.com/gpu=1")),
+			"cpu=250m, memory=100Mi request for container c0",
+			saying(0, "example.com/gpu=1 cpu=250m memory=100Mi", "example.com/gpu=1")},
+		"several containers": {with(pod("a", "b", "a"), saying(1, "cpu=1 memory=1Gi", "")),
+			"cpu=250m, memory=100Mi request for container c0; cpu=250m, memory=100Mi request for container c2",
+			func(p *corev1.Pod) {
+				saying(0, "cpu=250m memory=100Mi", "")(p)
+				saying(2, "cpu=250m memory=100Mi", "")(p)
+			}},
+		"init containers": {with(pod(), withInit("a", resources("cpu=1", "")), withInit("b", resources("", ""))),
+			"memory=100Mi request for init container i0; cpu=250m, memory=100Mi request for init container i1",
+			func(p *corev1.Pod) {
+				p.Spec.InitContainers[0].Resources, p.Spec.InitContainers[1].Resources = resources("cpu=1 memory=100Mi",
+					""), resources("cpu=250m memory=100Mi", "")
+			}},
+		"the pod says cpu": {with(pod("a"), podLevel("cpu=1")), "memory=100Mi request for container c0",
+			saying(0, "memory=100Mi", "")},
+		"the pod says both": {with(pod("a"), podLevel("cpu=1 memory=1Gi")), "", nil},
+		"not an image":      {pod("UPPER CASE"), "", nil},
+		"an annotation is there": {with(pod("a"), annotated("mine")), "cpu=250m, memory=100Mi request for container c0",
+			saying(0, "cpu=250m memory=100Mi", "")},
+		"no containers": {pod(), "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, apply := range []string{"Annotate", "Request"} {
@@ -171,7 +188,8 @@ func TestAdmit(t *testing.T) {
 						test.requested(want)
 					}
 				}
-				got := built(t, always("0.25", "104857600"), nowhere+"apply: "+apply).Admit(t, chaintest.Create(test.given)).Admitted(t).Object
+				got := built(t, always("0.25", "104857600"), nowhere+"apply: "+apply).Admit(t,
+					chaintest.Create(test.given)).Admitted(t).Object
 				if !apiequality.Semantic.DeepEqual(got, want) {
 					t.Errorf("%s: got\n%v\nwant\n%v", apply, got, want)
 				}
@@ -187,7 +205,8 @@ func podLevel(limits string) func(*corev1.Pod) {
 	}
 }
 
-// What a webhook adds after the plugin ran gets its estimate in the second run, and the annotation says both.
+// What a webhook adds after the plugin ran gets its estimate in the second run, and the annotation
+// says both.
 func TestSecondRun(t *testing.T) {
 	p := built(t, always("0.25", "104857600"), nowhere+"apply: Request")
 	given := pod("a")
@@ -200,7 +219,8 @@ func TestSecondRun(t *testing.T) {
 		given.Spec.Containers = append(given.Spec.Containers, corev1.Container{Name: "sidecar", Image: "b"})
 		a.GetReinvocationContext().SetIsReinvoke()
 	}
-	want := "Initial Resources plugin set: cpu=250m, memory=100Mi request for container c0; cpu=250m, memory=100Mi request for container sidecar"
+	want := "Initial Resources plugin set: cpu=250m, memory=100Mi request for container c0; cpu=250m, memory=100Mi " +
+		"request for container sidecar"
 	if got := given.Annotations["kubernetes.io/initial-resources"]; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -216,13 +236,15 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		"ephemeral containers": chaintest.Update(pod("a"), pod("a")).On("pods", "ephemeralcontainers"),
 		"resize":               chaintest.Update(pod("a"), pod("a")).On("pods", "resize"),
 		"exec":                 chaintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}),
-		"pod templates":        chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}),
+		"pod templates": chaintest.Create(
+			&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}),
 	} {
 		if p.Admit(t, request).Admitted(t).Changed || s.asked() > 0 {
 			t.Errorf("%s: the object is changed, or the source asked", name)
 		}
 	}
-	p.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, "InitialResources: the object of a request for pods is a *v1.ConfigMap")
+	p.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+		"InitialResources: the object of a request for pods is a *v1.ConfigMap")
 }
 
 func TestItIsOff(t *testing.T) {

@@ -17,10 +17,12 @@ const (
 var estimatesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 	Subsystem: "gatehouse_initial_resources",
 	Name:      "estimates_total",
-	Help: "Resources of containers that were to be estimated, by resource (cpu, memory) and result: estimated, not_enough_data, " +
+	Help: "Resources of containers that were to be estimated, by resource (cpu, memory) and result: estimated, " +
+		"not_enough_data, " +
 		"or source_failed where Prometheus gave no answer in time.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"resource", "result"})
 
-// registerMetrics does it once a process: servers in one process share their metrics, as all of Kubernetes' do.
+// registerMetrics does it once a process: servers in one process share their metrics, as all of
+// Kubernetes' do.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(estimatesTotal) })

@@ -18,7 +18,8 @@ import (
 // maxAnswer bounds what is read of an answer, in bytes: many times one that has a single number.
 const maxAnswer = 1 << 20
 
-// prometheus is a client of Prometheus' HTTP API, https://prometheus.io/docs/prometheus/latest/querying/api/.
+// prometheus is a client of Prometheus' HTTP API,
+// https://prometheus.io/docs/prometheus/latest/querying/api/.
 type prometheus struct {
 	url    string
 	client *http.Client
@@ -32,7 +33,8 @@ func newPrometheus(address *url.URL) *prometheus {
 	}
 }
 
-// A queryError says what Prometheus has against a query. It would say so again; other errors are of the moment.
+// A queryError says what Prometheus has against a query. It would say so again; other errors are of
+// the moment.
 type queryError struct{ message string }
 
 func (e *queryError) Error() string { return e.message }
@@ -87,7 +89,8 @@ func parseAnswer(status int, contentType string, body []byte) (value float64, fo
 	case status != http.StatusOK || a.Status != "success":
 		return 0, false, errors.New(a.Error)
 	case a.Data.ResultType != "vector" || len(a.Data.Result) > 1:
-		return 0, false, fmt.Errorf("answers with %d elements of a %q, must be one of a vector", len(a.Data.Result), a.Data.ResultType)
+		return 0, false, fmt.Errorf("answers with %d elements of a %q, must be one of a vector", len(a.Data.Result),
+			a.Data.ResultType)
 	case len(a.Data.Result) == 0:
 		return 0, false, nil
 	}

@@ -1,14 +1,15 @@
-// Package limitpodhardantiaffinitytopology is the plugin LimitPodHardAntiAffinityTopology: it refuses pods with a required (hard) anti-affinity
-// to other pods whose topology key is any other than kubernetes.io/hostname.
+// Package limitpodhardantiaffinitytopology is the plugin LimitPodHardAntiAffinityTopology: it
+// refuses pods with a required (hard) anti-affinity to other pods whose topology key is any other
+// than kubernetes.io/hostname.
 //
-// Such a pod keeps whichever pods its selector matches out of a whole zone, region or rack that it runs in. On one node it
-// is one pod's matter; beyond, one user could keep all others from being scheduled. Preferred anti-affinity
-// is no such threat, and is left alone.
+// Such a pod keeps whichever pods its selector matches out of a whole zone, region or rack that it
+// runs in. On one node it is one pod's matter; beyond, one user could keep all others from being
+// scheduled. Preferred anti-affinity is no such threat, and is left alone.
 //
 // # Updates
 //
-// The anti-affinity of a stored pod can't change. An update that leaves it as it is isn't refused, so that
-// labels and finalizers of a pod from before the plugin was on can change.
+// The anti-affinity of a stored pod can't change. An update that leaves it as it is isn't refused,
+// so that labels and finalizers of a pod from before the plugin was on can change.
 package limitpodhardantiaffinitytopology
 
 import (
@@ -69,8 +70,10 @@ func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.Ob
 				return nil
 			}
 		}
-		return admission.NewForbidden(a, fmt.Errorf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %v but only key %v is allowed",
-			required[i].TopologyKey, corev1.LabelHostname))
+		return admission.NewForbidden(a,
+			fmt.Errorf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %v but only key %v is "+
+				"allowed",
+				required[i].TopologyKey, corev1.LabelHostname))
 	}
 	return nil
 }

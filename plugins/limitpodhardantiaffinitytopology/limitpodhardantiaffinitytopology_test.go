@@ -23,7 +23,8 @@ func terms(topologyKeys ...string) []corev1.PodAffinityTerm {
 }
 
 func pod(affinity *corev1.Affinity) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{Affinity: affinity}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec: corev1.PodSpec{Affinity: affinity}}
 }
 
 func required(topologyKeys ...string) *corev1.Pod {
@@ -55,9 +56,12 @@ func TestCreate(t *testing.T) {
 		"a label of one's own":   {required(rack), "TopologyKey " + rack},
 		"no key":                 {required(""), "TopologyKey "},
 		"preferred": {pod(&corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: terms(zone)[0]}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
+				PodAffinityTerm: terms(zone)[0]}},
 		}}), ""},
-		"affinity": {pod(&corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(zone)}}), ""},
+		"affinity": {pod(
+			&corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(
+				zone)}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := plugin.Validate(t, chaintest.Create(test.given))
@@ -75,7 +79,8 @@ func TestUpdate(t *testing.T) {
 	plugin.Validate(t, chaintest.Update(required(host), pod(nil))).Admitted(t)
 	plugin.Validate(t, chaintest.Update(required(zone), required(zone))).Admitted(t)
 	for _, stored := range []*corev1.Pod{pod(nil), required(host), required(rack), required(zone, rack)} {
-		plugin.Validate(t, chaintest.Update(required(zone), stored)).Refused(t, 403, refusal+"TopologyKey "+zone+" but only key kubernetes.io/hostname is allowed")
+		plugin.Validate(t, chaintest.Update(required(zone), stored)).Refused(t, 403,
+			refusal+"TopologyKey "+zone+" but only key kubernetes.io/hostname is allowed")
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// usage is what a container, a pod or a claim wants to use. limits of a claim are nil and not asked for.
+// usage is what a container, a pod or a claim wants to use. limits of a claim are nil and not asked
+// for.
 type usage struct {
 	requests, limits corev1.ResourceList
 }
@@ -68,7 +69,8 @@ func (u usage) violations(item *corev1.LimitRangeItem) []error {
 // A constraint says what is wrong with the use of a resource, nil where nothing is.
 type constraint func(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error
 
-// each holds a constraint to every resource that is limited, and is what is wrong in the order of the resources' names.
+// each holds a constraint to every resource that is limited, and is what is wrong in the order of
+// the resources' names.
 func each(of corev1.LimitType, limited corev1.ResourceList, holds constraint) []error {
 	var violations []error
 	for name, enforced := range limited {
@@ -88,7 +90,8 @@ func (u usage) min(of corev1.LimitType, name corev1.ResourceName, enforced resou
 	case !requested:
 		return fmt.Errorf("minimum %s usage per %s is %s.  No request is specified", name, of, enforced.String())
 	case request.Cmp(enforced) < 0:
-		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", name, of, enforced.String(), request.String())
+		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", name, of, enforced.String(),
+			request.String())
 	case limited && limit.Cmp(enforced) < 0:
 		return fmt.Errorf("minimum %s usage per %s is %s, but limit is %s", name, of, enforced.String(), limit.String())
 	}
@@ -104,7 +107,8 @@ func (u usage) max(of corev1.LimitType, name corev1.ResourceName, enforced resou
 	case limit.Cmp(enforced) > 0:
 		return fmt.Errorf("maximum %s usage per %s is %s, but limit is %s", name, of, enforced.String(), limit.String())
 	case requested && request.Cmp(enforced) > 0:
-		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, enforced.String(), request.String())
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, enforced.String(),
+			request.String())
 	}
 	return nil
 }
@@ -116,7 +120,8 @@ func (u usage) maxRequest(of corev1.LimitType, name corev1.ResourceName, enforce
 	case !requested:
 		return fmt.Errorf("maximum %s usage per %s is %s.  No request is specified", name, of, enforced.String())
 	case request.Cmp(enforced) > 0:
-		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, enforced.String(), request.String())
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, enforced.String(),
+			request.String())
 	}
 	return nil
 }
@@ -125,11 +130,14 @@ func (u usage) ratio(of corev1.LimitType, name corev1.ResourceName, enforced res
 	request, limit := u.requests[name], u.limits[name]
 	switch {
 	case request.IsZero():
-		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0", name, of, enforced.String())
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0",
+			name, of, enforced.String())
 	case limit.IsZero():
-		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0", name, of, enforced.String())
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0", name,
+			of, enforced.String())
 	}
-	// limit/request > enforced, without dividing. The product is made in a copy: a quantity shares its digits.
+	// limit/request > enforced, without dividing. The product is made in a copy: a quantity shares
+	// its digits.
 	text := enforced.String()
 	allowed := enforced.DeepCopy()
 	product := allowed.AsDec()

@@ -25,8 +25,9 @@ const (
 	ofContainer = corev1.LimitTypeContainer
 )
 
-// Each case with which upstream's TestPodLimitFunc tries cpu, memory and ephemeral storage is here for a resource of any name, where its
-// numbers allow. "1000" stands for upstream's 2 CPUs, 1Gi and so on.
+// Each case with which upstream's TestPodLimitFunc tries cpu, memory and ephemeral storage is here
+// for a resource of any name, where its numbers allow. "1000" stands for upstream's 2 CPUs, 1Gi and
+// so on.
 func TestPods(t *testing.T) {
 	const anything = "example.com/thing"
 	type test struct {
@@ -55,57 +56,84 @@ func TestPods(t *testing.T) {
 		add("container, request above min", min, of(1, "R=60", ""), nil)
 		add("container, request and limit above min", min, of(2, "R=60", "R=100"), nil)
 		add("container, at min", min, of(1, "R=50", "R=50"), nil)
-		add("container, request below min", min, of(1, "R=40", ""), nil, "minimum R usage per Container is 50, but request is 40")
-		add("container, request below min, limit above", min, of(1, "R=40", "R=200"), nil, "minimum R usage per Container is 50, but request is 40")
-		add("container, limit below min", min, of(1, "R=60", "R=40"), nil, "minimum R usage per Container is 50, but limit is 40")
-		add("container, min and no request", min, of(1, "", "R=60"), nil, "minimum R usage per Container is 50.  No request is specified")
-		add("init container, request below min", min, of(1, "R=60", ""), of(1, "R=40", ""), "minimum R usage per Container is 50, but request is 40")
-		add("the same twice is said once", min, of(2, "R=40", ""), of(1, "R=40", ""), "minimum R usage per Container is 50, but request is 40")
+		add("container, request below min", min, of(1, "R=40", ""), nil,
+			"minimum R usage per Container is 50, but request is 40")
+		add("container, request below min, limit above", min, of(1, "R=40", "R=200"), nil,
+			"minimum R usage per Container is 50, but request is 40")
+		add("container, limit below min", min, of(1, "R=60", "R=40"), nil,
+			"minimum R usage per Container is 50, but limit is 40")
+		add("container, min and no request", min, of(1, "", "R=60"), nil,
+			"minimum R usage per Container is 50.  No request is specified")
+		add("init container, request below min", min, of(1, "R=60", ""), of(1, "R=40", ""),
+			"minimum R usage per Container is 50, but request is 40")
+		add("the same twice is said once", min, of(2, "R=40", ""), of(1, "R=40", ""),
+			"minimum R usage per Container is 50, but request is 40")
 		add("two things are said", min, append(of(1, "R=40", ""), of(1, "R=30", "")...), nil,
-			"minimum R usage per Container is 50, but request is 40", "minimum R usage per Container is 50, but request is 30")
+			"minimum R usage per Container is 50, but request is 40",
+			"minimum R usage per Container is 50, but request is 30")
 
 		max := limits(ofContainer, "max R=1000")
 		add("container, request and limit below max", max, of(1, "R=250", "R=500"), nil)
 		add("container, limit below max", max, of(2, "", "R=500"), nil)
 		add("container, at max", max, of(1, "R=1000", "R=1000"), nil)
-		add("container, limit above max", max, of(1, "R=250", "R=1001"), nil, "maximum R usage per Container is 1k, but limit is 1001")
-		add("container, request above max", max, of(1, "R=1001", "R=1000"), nil, "maximum R usage per Container is 1k, but request is 1001")
-		add("container, max and no limit", max, of(1, "R=250", ""), nil, "maximum R usage per Container is 1k.  No limit is specified")
-		add("init container, limit above max", max, of(1, "", "R=500"), of(1, "", "R=1001"), "maximum R usage per Container is 1k, but limit is 1001")
+		add("container, limit above max", max, of(1, "R=250", "R=1001"), nil,
+			"maximum R usage per Container is 1k, but limit is 1001")
+		add("container, request above max", max, of(1, "R=1001", "R=1000"), nil,
+			"maximum R usage per Container is 1k, but request is 1001")
+		add("container, max and no limit", max, of(1, "R=250", ""), nil,
+			"maximum R usage per Container is 1k.  No limit is specified")
+		add("init container, limit above max", max, of(1, "", "R=500"), of(1, "", "R=1001"),
+			"maximum R usage per Container is 1k, but limit is 1001")
 
 		ratio := limits(ofContainer, "ratio R=1.5")
 		add("container, at the ratio", ratio, of(1, "R=500", "R=750"), nil)
-		add("container, above the ratio", ratio, of(1, "R=1250", "R=2500"), nil, "R max limit to request ratio per Container is 1500m, but provided ratio is 2.000000")
-		add("container, ratio and no request", ratio, of(1, "", "R=750"), nil, "R max limit to request ratio per Container is 1500m, but no request is specified or request is 0")
-		add("container, ratio and request 0", ratio, of(1, "R=0", "R=750"), nil, "R max limit to request ratio per Container is 1500m, but no request is specified or request is 0")
-		add("container, ratio and no limit", ratio, of(1, "R=500", ""), nil, "R max limit to request ratio per Container is 1500m, but no limit is specified or limit is 0")
-		add("init container, above the ratio", ratio, of(1, "R=1", "R=1"), of(1, "R=3", "R=6"), "R max limit to request ratio per Container is 1500m, but provided ratio is 2.000000")
+		add("container, above the ratio", ratio, of(1, "R=1250", "R=2500"), nil,
+			"R max limit to request ratio per Container is 1500m, but provided ratio is 2.000000")
+		add("container, ratio and no request", ratio, of(1, "", "R=750"), nil,
+			"R max limit to request ratio per Container is 1500m, but no request is specified or request is 0")
+		add("container, ratio and request 0", ratio, of(1, "R=0", "R=750"), nil,
+			"R max limit to request ratio per Container is 1500m, but no request is specified or request is 0")
+		add("container, ratio and no limit", ratio, of(1, "R=500", ""), nil,
+			"R max limit to request ratio per Container is 1500m, but no limit is specified or limit is 0")
+		add("init container, above the ratio", ratio, of(1, "R=1", "R=1"), of(1, "R=3", "R=6"),
+			"R max limit to request ratio per Container is 1500m, but provided ratio is 2.000000")
 
 		min = limits(ofPod, "min R=100")
 		add("pod, request above min", min, of(2, "R=75", ""), nil)
 		add("pod, request and limit above min", min, of(2, "R=75", "R=200"), nil)
 		add("pod, request below min", min, of(1, "R=75", ""), nil, "minimum R usage per Pod is 100, but request is 75")
-		add("pod, request below min, limit above", min, of(1, "R=75", "R=200"), nil, "minimum R usage per Pod is 100, but request is 75")
+		add("pod, request below min, limit above", min, of(1, "R=75", "R=200"), nil,
+			"minimum R usage per Pod is 100, but request is 75")
 		add("pod, min reached by an init container", min, of(1, "R=60", ""), of(1, "R=100", ""))
-		add("pod, min reached by containers, not by the init container", min, of(2, "R=60", "R=100"), of(1, "R=80", "R=100"))
+		add("pod, min reached by containers, not by the init container", min, of(2, "R=60", "R=100"),
+			of(1, "R=80", "R=100"))
 
 		max = limits(ofPod, "max R=1000")
 		add("pod, request and limit at max", max, of(2, "R=250", "R=500"), nil)
 		add("pod, limit at max", max, of(2, "", "R=500"), nil)
-		add("pod, limit above max", max, of(3, "R=250", "R=500"), nil, "maximum R usage per Pod is 1k, but limit is 1500")
-		add("pod, max and no limit", max, of(3, "R=250", ""), nil, "maximum R usage per Pod is 1k.  No limit is specified")
-		add("pod, init containers one after the other", max, of(2, "R=250", "R=500"), append(of(1, "R=500", "R=1000"), of(1, "R=500", "R=500")...))
-		add("pod, init container above max", max, of(1, "", "R=500"), of(1, "", "R=1500"), "maximum R usage per Pod is 1k, but limit is 1500")
-		add("pod, a sidecar runs with the containers", max, of(1, "R=500", "R=750"), []corev1.Container{sidecar("s", in("R=300"), in("R=300"))},
+		add("pod, limit above max", max, of(3, "R=250", "R=500"), nil,
+			"maximum R usage per Pod is 1k, but limit is 1500")
+		add("pod, max and no limit", max, of(3, "R=250", ""), nil,
+			"maximum R usage per Pod is 1k.  No limit is specified")
+		add("pod, init containers one after the other", max, of(2, "R=250", "R=500"),
+			append(of(1, "R=500", "R=1000"), of(1, "R=500", "R=500")...))
+		add("pod, init container above max", max, of(1, "", "R=500"), of(1, "", "R=1500"),
+			"maximum R usage per Pod is 1k, but limit is 1500")
+		add("pod, a sidecar runs with the containers", max, of(1, "R=500", "R=750"),
+			[]corev1.Container{sidecar("s", in("R=300"), in("R=300"))},
 			"maximum R usage per Pod is 1k, but limit is 1050")
-		add("pod, a sidecar without limit", max, of(1, "R=500", "R=750"), []corev1.Container{sidecar("s", in("R=750"), "")},
+		add("pod, a sidecar without limit", max, of(1, "R=500", "R=750"),
+			[]corev1.Container{sidecar("s", in("R=750"), "")},
 			"maximum R usage per Pod is 1k, but request is 1250")
-		add("pod, a sidecar runs with init containers after it", max, of(1, "R=1", "R=1"), append([]corev1.Container{sidecar("s", in("R=600"), in("R=600"))}, of(1, "R=500", "R=500")...),
+		add("pod, a sidecar runs with init containers after it", max, of(1, "R=1", "R=1"),
+			append([]corev1.Container{sidecar("s", in("R=600"), in("R=600"))}, of(1, "R=500", "R=500")...),
 			"maximum R usage per Pod is 1k, but limit is 1100")
-		add("pod, a sidecar doesn't run with init containers before it", max, of(1, "R=1", "R=1"), append(of(1, "R=500", "R=500"), sidecar("s", in("R=600"), in("R=600"))))
+		add("pod, a sidecar doesn't run with init containers before it", max, of(1, "R=1", "R=1"),
+			append(of(1, "R=500", "R=500"), sidecar("s", in("R=600"), in("R=600"))))
 
 		add("pod, at the ratio", limits(ofPod, "ratio R=1.5, max R=2000"), of(3, "R=300", "R=450"), nil)
-		add("pod, above the ratio", limits(ofPod, "ratio R=1.5, max R=2000"), of(3, "R=250", "R=500"), nil, "R max limit to request ratio per Pod is 1500m, but provided ratio is 2.000000")
+		add("pod, above the ratio", limits(ofPod, "ratio R=1.5, max R=2000"), of(3, "R=250", "R=500"), nil,
+			"R max limit to request ratio per Pod is 1500m, but provided ratio is 2.000000")
 
 		max = limits(ofPod, "max R=400, min R=160")
 		overhead := func(name string, containers []corev1.Container, want ...string) {
@@ -127,11 +155,14 @@ func TestPods(t *testing.T) {
 		switch r {
 		case "cpu", "memory", "hugepages-2Mi": // upstream: not huge pages
 			podLevel("in place of the sums", "R=200", "R=400")
-			podLevel("requests in place of the sum", "R=100", "R=400", "minimum R usage per Pod is 160, but request is 100")
+			podLevel("requests in place of the sum", "R=100", "R=400",
+				"minimum R usage per Pod is 160, but request is 100")
 			podLevel("limits in place of the sum", "R=200", "R=500", "maximum R usage per Pod is 400, but limit is 500")
-			podLevel("nothing is said", "", "", "minimum R usage per Pod is 160, but request is 150", "maximum R usage per Pod is 400, but limit is 600")
+			podLevel("nothing is said", "", "", "minimum R usage per Pod is 160, but request is 150",
+				"maximum R usage per Pod is 400, but limit is 600")
 		default:
-			podLevel("doesn't exist for others", "R=200", "R=400", "minimum R usage per Pod is 160, but request is 150", "maximum R usage per Pod is 400, but limit is 600")
+			podLevel("doesn't exist for others", "R=200", "R=400", "minimum R usage per Pod is 160, but request is 150",
+				"maximum R usage per Pod is 400, but limit is 600")
 		}
 	}
 	for name, test := range tests {
@@ -143,7 +174,8 @@ func TestPods(t *testing.T) {
 			}
 			plugin := newPlugin(t, limitRange("limits", test.item))
 			given = admitted(t, plugin, chaintest.Create(given))
-			for _, request := range []chaintest.Request{chaintest.Create(given), chaintest.Update(given, given).On("pods", "resize")} {
+			for _, request := range []chaintest.Request{chaintest.Create(given),
+				chaintest.Update(given, given).On("pods", "resize")} {
 				if len(test.want) == 0 {
 					plugin.Validate(t, request).Admitted(t)
 				} else {
@@ -154,7 +186,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is said, in the order of the LimitRanges' names, of their items, of containers, of resources.
+// Everything that is wrong is said, in the order of the LimitRanges' names, of their items, of
+// containers, of resources.
 func TestEverythingIsSaidInOrder(t *testing.T) {
 	plugin := newPlugin(t,
 		limitRange("z", item(ofContainer, "max memory=1Mi cpu=1m ephemeral-storage=1, min cpu=2")),
@@ -180,7 +213,8 @@ func TestEverythingIsSaidInOrder(t *testing.T) {
 	}
 }
 
-// Upstream rounds quantities up to thousandths, or to whole numbers where they are large, and divides in floating point.
+// Upstream rounds quantities up to thousandths, or to whole numbers where they are large, and
+// divides in floating point.
 func TestQuantitiesAreExact(t *testing.T) {
 	for name, test := range map[string]struct {
 		item     string
@@ -188,15 +222,20 @@ func TestQuantitiesAreExact(t *testing.T) {
 		limits   string
 		want     string
 	}{
-		"less than a thousandth":     {"max cpu=100500u", "", "cpu=100900u", "maximum cpu usage per Container is 100500u, but limit is 100900u"},
-		"large":                      {"max memory=8E", "", "memory=9E", "maximum memory usage per Container is 8E, but limit is 9E"},
-		"larger than 64 bits":        {"max memory=10E", "", "memory=9E", ""},
-		"large and a fraction":       {"min memory=9223372036854775.5", "memory=9223372036854775.4", "", "minimum memory usage per Container is 9223372036854775500m, but request is 9223372036854775400m"},
-		"in another unit":            {"max memory=1Gi", "", "memory=1073741824", ""},
-		"a ratio no float can be":    {"ratio cpu=16.1", "cpu=10m", "cpu=161m", ""},
-		"a ratio just above":         {"ratio cpu=16.1", "cpu=100m", "cpu=1611m", "cpu max limit to request ratio per Container is 16100m, but provided ratio is 16.110000"},
-		"a ratio of what is large":   {"ratio memory=2", "memory=6E", "memory=12E", ""},
-		"a large ratio":              {"ratio memory=2", "memory=3E", "memory=12E", "memory max limit to request ratio per Container is 2, but provided ratio is 4.000000"},
+		"less than a thousandth": {"max cpu=100500u", "", "cpu=100900u",
+			"maximum cpu usage per Container is 100500u, but limit is 100900u"},
+		"large": {"max memory=8E", "", "memory=9E",
+			"maximum memory usage per Container is 8E, but limit is 9E"},
+		"larger than 64 bits": {"max memory=10E", "", "memory=9E", ""},
+		"large and a fraction": {"min memory=9223372036854775.5", "memory=9223372036854775.4", "",
+			"minimum memory usage per Container is 9223372036854775500m, but request is 9223372036854775400m"},
+		"in another unit":         {"max memory=1Gi", "", "memory=1073741824", ""},
+		"a ratio no float can be": {"ratio cpu=16.1", "cpu=10m", "cpu=161m", ""},
+		"a ratio just above": {"ratio cpu=16.1", "cpu=100m", "cpu=1611m",
+			"cpu max limit to request ratio per Container is 16100m, but provided ratio is 16.110000"},
+		"a ratio of what is large": {"ratio memory=2", "memory=6E", "memory=12E", ""},
+		"a large ratio": {"ratio memory=2", "memory=3E", "memory=12E",
+			"memory max limit to request ratio per Container is 2, but provided ratio is 4.000000"},
 		"a ratio larger than 64 bit": {"ratio cpu=10E", "cpu=1", "cpu=2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

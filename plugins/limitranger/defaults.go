@@ -15,8 +15,9 @@ const (
 	annotationStart = "LimitRanger plugin set: "
 )
 
-// setDefaults gives containers what they don't say themselves, and says in the annotation what that was. again tells that
-// the plugin runs on this pod once more: the annotation then keeps what is in it.
+// setDefaults gives containers what they don't say themselves, and says in the annotation what that
+// was. again tells that the plugin runs on this pod once more: the annotation then keeps what is in
+// it.
 func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool) {
 	defaults := containerDefaults(ranges)
 	if len(defaults.Limits) == 0 && len(defaults.Requests) == 0 {
@@ -42,7 +43,8 @@ func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool) {
 	pod.Annotations[annotation] = value
 }
 
-// containerDefaults is what containers get by default. Where LimitRanges disagree, the first has it.
+// containerDefaults is what containers get by default. Where LimitRanges disagree, the first has
+// it.
 func containerDefaults(ranges []*corev1.LimitRange) corev1.ResourceRequirements {
 	var defaults corev1.ResourceRequirements
 	for _, limitRange := range ranges {

@@ -12,10 +12,12 @@ import (
 )
 
 func withDefaults() *corev1.LimitRange {
-	return limitRange("limits", item(corev1.LimitTypeContainer, "default cpu=75m memory=10Mi, defaultRequest cpu=50m memory=5Mi"))
+	return limitRange("limits",
+		item(corev1.LimitTypeContainer, "default cpu=75m memory=10Mi, defaultRequest cpu=50m memory=5Mi"))
 }
 
-// Source: upstream's TestMergePodResourceRequirements, TestPodLimitFuncApplyDefault, TestDefaultContainerResourceRequirements.
+// Source: upstream's TestMergePodResourceRequirements, TestPodLimitFuncApplyDefault,
+// TestDefaultContainerResourceRequirements.
 func TestDefaults(t *testing.T) {
 	gpu := limitRange("limits", item(corev1.LimitTypeContainer, "default nvidia.com/gpu=1"))
 	for name, test := range map[string]struct {
@@ -28,17 +30,20 @@ func TestDefaults(t *testing.T) {
 		"nothing is said": {
 			containers: []corev1.Container{container("foo-0", "", "")},
 			want:       []corev1.ResourceRequirements{resources("cpu=50m memory=5Mi", "cpu=75m memory=10Mi")},
-			annotation: "LimitRanger plugin set: cpu, memory request for container foo-0; cpu, memory limit for container foo-0",
+			annotation: "LimitRanger plugin set: cpu, memory request for container foo-0; cpu, memory limit for " +
+				"container foo-0",
 		},
 		"something is said": {
 			containers: []corev1.Container{container("foo-0", "memory=512Mi", "")},
 			want:       []corev1.ResourceRequirements{resources("cpu=50m memory=512Mi", "cpu=75m memory=10Mi")},
-			annotation: "LimitRanger plugin set: cpu request for container foo-0; cpu, memory limit for container foo-0",
+			annotation: "LimitRanger plugin set: cpu request for container foo-0; cpu, memory limit for container " +
+				"foo-0",
 		},
 		"everything is said": {
 			containers: []corev1.Container{container("foo-0", "cpu=100m memory=512Mi", "cpu=200m memory=1G")},
 			init:       []corev1.Container{container("init", "cpu=200m memory=1G", "cpu=400m memory=2G")},
-			want:       []corev1.ResourceRequirements{resources("cpu=100m memory=512Mi", "cpu=200m memory=1G"), resources("cpu=200m memory=1G", "cpu=400m memory=2G")},
+			want: []corev1.ResourceRequirements{resources("cpu=100m memory=512Mi", "cpu=200m memory=1G"),
+				resources("cpu=200m memory=1G", "cpu=400m memory=2G")},
 		},
 		"zero is something": {
 			containers: []corev1.Container{container("foo-0", "cpu=0 memory=0", "cpu=0 memory=0")},
@@ -52,13 +57,15 @@ func TestDefaults(t *testing.T) {
 				resources("cpu=50m memory=5Mi", "cpu=75m memory=10Mi"),
 				resources("cpu=1 memory=5Mi", "cpu=1 memory=1Gi"),
 			},
-			annotation: "LimitRanger plugin set: memory limit for container foo-0; cpu, memory request for init container init; " +
+			annotation: "LimitRanger plugin set: memory limit for container foo-0; cpu, memory request for init " +
+				"container init; " +
 				"cpu, memory limit for init container init; memory request for init container proxy",
 		},
 		"any resource": {
 			ranges:     []*corev1.LimitRange{gpu},
 			containers: []corev1.Container{container("a", "cpu=1", ""), container("b", "", "nvidia.com/gpu=2")},
-			want:       []corev1.ResourceRequirements{resources("cpu=1", "nvidia.com/gpu=1"), resources("", "nvidia.com/gpu=2")},
+			want: []corev1.ResourceRequirements{resources("cpu=1", "nvidia.com/gpu=1"),
+				resources("", "nvidia.com/gpu=2")},
 			annotation: "LimitRanger plugin set: nvidia.com/gpu limit for container a",
 		},
 		// Upstream takes either and overwrites the annotation.
@@ -70,10 +77,12 @@ func TestDefaults(t *testing.T) {
 			},
 			containers: []corev1.Container{container("foo-0", "", "")},
 			want:       []corev1.ResourceRequirements{resources("cpu=1", "cpu=1 memory=2Gi")},
-			annotation: "LimitRanger plugin set: cpu request for container foo-0; cpu, memory limit for container foo-0",
+			annotation: "LimitRanger plugin set: cpu request for container foo-0; cpu, memory limit for container " +
+				"foo-0",
 		},
 		"only containers have defaults": {
-			ranges:     []*corev1.LimitRange{limitRange("limits", item(corev1.LimitTypePod, "default cpu=1, defaultRequest cpu=1"))},
+			ranges: []*corev1.LimitRange{limitRange("limits",
+				item(corev1.LimitTypePod, "default cpu=1, defaultRequest cpu=1"))},
 			containers: []corev1.Container{container("foo-0", "", "")},
 			want:       []corev1.ResourceRequirements{{}},
 		},
@@ -100,7 +109,8 @@ func TestDefaults(t *testing.T) {
 func TestDefaultsOfAResize(t *testing.T) {
 	bare := pod(container("c", "cpu=1", ""))
 	plugin := newPlugin(t, withDefaults())
-	if got := admitted(t, plugin, chaintest.Update(bare, bare).On("pods", "resize")); !got.Spec.Containers[0].Resources.Limits.Memory().Equal(list("memory=10Mi")["memory"]) {
+	if got := admitted(t, plugin, chaintest.Update(bare, bare).On("pods",
+		"resize")); !got.Spec.Containers[0].Resources.Limits.Memory().Equal(list("memory=10Mi")["memory"]) {
 		t.Errorf("resized to %v", got.Spec.Containers[0].Resources)
 	}
 	if got := admitted(t, plugin, chaintest.Update(bare, bare)); got.Spec.Containers[0].Resources.Limits != nil {
@@ -137,7 +147,8 @@ func TestAnnotationOfASecondRun(t *testing.T) {
 		"so does a second run":                   {"mine", true, "LimitRanger plugin set: " + second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := annotated(pod(container("c", "cpu=1 memory=1Mi", "cpu=1 memory=1Mi"), container("injected", "", "")), map[string]string{annotation: test.before})
+			p := annotated(pod(container("c", "cpu=1 memory=1Mi", "cpu=1 memory=1Mi"), container("injected", "", "")),
+				map[string]string{annotation: test.before})
 			a := admission.NewAttributesRecord(p, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 				corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 			if test.again {

@@ -47,17 +47,20 @@ func sidecar(name, requests, limits string) corev1.Container {
 }
 
 func pod(containers ...corev1.Container) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{Containers: containers}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec: corev1.PodSpec{Containers: containers}}
 }
 
 func claim(storage string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
-		Spec:       corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: list(storage)}},
+		Spec: corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: list(
+			storage)}},
 	}
 }
 
-// item is an item of a LimitRange, from "max cpu=1 memory=1Gi, min cpu=10m". The API server would default it: here it is as written.
+// item is an item of a LimitRange, from "max cpu=1 memory=1Gi, min cpu=10m". The API server would
+// default it: here it is as written.
 func item(of corev1.LimitType, limits string) corev1.LimitRangeItem {
 	item := corev1.LimitRangeItem{Type: of}
 	lists := map[string]*corev1.ResourceList{
@@ -72,7 +75,8 @@ func item(of corev1.LimitType, limits string) corev1.LimitRangeItem {
 }
 
 func limitRange(name string, items ...corev1.LimitRangeItem) *corev1.LimitRange {
-	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.LimitRangeSpec{Limits: items}}
+	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: corev1.LimitRangeSpec{Limits: items}}
 }
 
 func newPlugin(t chaintest.TB, ranges ...*corev1.LimitRange) *chaintest.Plugin {

@@ -1,31 +1,35 @@
-// Package limitranger is the plugin LimitRanger: it holds pods and persistent volume claims to the LimitRanges
-// of their namespace.
+// Package limitranger is the plugin LimitRanger: it holds pods and persistent volume claims to the
+// LimitRanges of their namespace.
 //
 // A LimitRange has items of three types, each about any resource name:
 //
-//   - Container: what containers get that don't say it themselves (default, defaultRequest), and what each container,
-//     init containers included, must stay within (min, max, maxLimitRequestRatio).
-//   - Pod: what the whole pod must stay within. It is summed as Kubernetes sums it for scheduling: containers and
-//     sidecars together, or the init container that needs most if that is more; pod-level resources where they
-//     are set; and the overhead of the pod's runtime class.
+//   - Container: what containers get that don't say it themselves (default, defaultRequest), and
+//     what each container, init containers included, must stay within (min, max,
+//     maxLimitRequestRatio).
+//   - Pod: what the whole pod must stay within. It is summed as Kubernetes sums it for scheduling:
+//     containers and sidecars together, or the init container that needs most if that is more;
+//     pod-level resources where they are set; and the overhead of the pod's runtime class.
 //   - PersistentVolumeClaim: what a claim may request.
 //
-// The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase checks what has become of the object,
-// and refuses it with everything that is wrong, by every LimitRange.
+// The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase
+// checks what has become of the object, and refuses it with everything that is wrong, by every
+// LimitRange.
 //
-// Pods are limited when they are created and when they are resized: resources can't change otherwise, so no other
-// update of a pod is looked at, and a LimitRange that is made stricter leaves existing pods alone. Claims are limited
-// when they are created and updated. What is being deleted is left alone.
+// Pods are limited when they are created and when they are resized: resources can't change
+// otherwise, so no other update of a pod is looked at, and a LimitRange that is made stricter
+// leaves existing pods alone. Claims are limited when they are created and updated. What is being
+// deleted is left alone.
 //
 // # The cache, and when it isn't believed
 //
-// LimitRanges are looked up in a cache that a watch keeps current, a moment late. A LimitRange just created applies to the next
-// request nevertheless:
+// LimitRanges are looked up in a cache that a watch keeps current, a moment late. A LimitRange just
+// created applies to the next request nevertheless:
 //
-//   - A namespace of which the cache shows no LimitRange is listed live, by one request for all that wait for it. That there are
-//     none is then remembered for 30 seconds, as it is so in most namespaces.
-//   - A LimitRange whose creation passed here is remembered for 30 seconds. As long as the cache doesn't show it, requests
-//     in its namespace list live.
+//   - A namespace of which the cache shows no LimitRange is listed live, by one request for all
+//     that wait for it. That there are none is then remembered for 30 seconds, as it is so in most
+//     namespaces.
+//   - A LimitRange whose creation passed here is remembered for 30 seconds. As long as the cache
+//     doesn't show it, requests in its namespace list live.
 package limitranger
 
 import (
@@ -128,7 +132,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// notice takes notice of a LimitRange that is about to be created. That is in the validating phase, when it has its name.
+// notice takes notice of a LimitRange that is about to be created. That is in the validating phase,
+// when it has its name.
 func (p *plugin) notice(a admission.Attributes) {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || a.IsDryRun() {
 		return
@@ -179,5 +184,6 @@ func limited(a admission.Attributes) bool {
 }
 
 func unexpected(a admission.Attributes) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name, a.GetResource().Resource, a.GetObject()))
+	return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name,
+		a.GetResource().Resource, a.GetObject()))
 }

@@ -23,8 +23,8 @@ func tableLimits() *corev1.LimitRange {
 	)
 }
 
-// Which requests are limited. Source: upstream's TestLimitRangerIgnoresSubresource, TestLimitRangerAllowPodResize,
-// TestLimitRangerAdmitPod.
+// Which requests are limited. Source: upstream's TestLimitRangerIgnoresSubresource,
+// TestLimitRangerAllowPodResize, TestLimitRangerAdmitPod.
 func TestRequests(t *testing.T) {
 	refusal := wrong(
 		"minimum cpu usage per Pod is 50m.  No request is specified",
@@ -55,13 +55,15 @@ func TestRequests(t *testing.T) {
 		"update":                                {chaintest.Update(bare, bare), false},
 		"update of what is being deleted":       {chaintest.Update(going, going), false},
 		"status":                                {chaintest.Update(bare, bare).On("pods", "status"), false},
-		"ephemeral containers":                  {chaintest.Update(bare, bare).On("pods", "ephemeralcontainers"), false},
-		"binding":                               {chaintest.Create(binding).On("pods", "binding"), false},
-		"delete":                                {chaintest.Delete(bare), false},
-		"connect":                               {chaintest.Connect(bare, "exec", &corev1.PodExecOptions{}), false},
-		"another namespace":                     {chaintest.Create(elsewhere), false},
-		"another kind":                          {chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}), false},
-		"the limits themselves":                 {chaintest.Create(tableLimits()), false},
+		"ephemeral containers": {chaintest.Update(bare, bare).On("pods", "ephemeralcontainers"),
+			false},
+		"binding":           {chaintest.Create(binding).On("pods", "binding"), false},
+		"delete":            {chaintest.Delete(bare), false},
+		"connect":           {chaintest.Connect(bare, "exec", &corev1.PodExecOptions{}), false},
+		"another namespace": {chaintest.Create(elsewhere), false},
+		"another kind": {chaintest.Create(
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}), false},
+		"the limits themselves": {chaintest.Create(tableLimits()), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := newPlugin(t, tableLimits())
@@ -86,8 +88,10 @@ func TestSeedTables(t *testing.T) {
 	pod1 := pod(of("c1", "cpu=100m memory=2Gi"), of("c2", "cpu=100m memory=2Gi"))
 	plugin.Validate(t, chaintest.Create(pod1)).Admitted(t)
 
-	pod2 := pod(of("c1", "cpu=60m memory=1Mi"), of("c2", "cpu=60m memory=1Mi"), of("c3", "cpu=60m memory=1Mi"), of("c4", "cpu=60m memory=1Mi"))
-	plugin.Validate(t, chaintest.Create(pod2)).Refused(t, 403, wrong("maximum cpu usage per Pod is 200m, but limit is 240m"))
+	pod2 := pod(of("c1", "cpu=60m memory=1Mi"), of("c2", "cpu=60m memory=1Mi"), of("c3", "cpu=60m memory=1Mi"),
+		of("c4", "cpu=60m memory=1Mi"))
+	plugin.Validate(t, chaintest.Create(pod2)).Refused(t, 403,
+		wrong("maximum cpu usage per Pod is 200m, but limit is 240m"))
 }
 
 // Source: upstream's TestPersistentVolumeClaimLimitFunc.
@@ -98,20 +102,25 @@ func TestClaims(t *testing.T) {
 		item  corev1.LimitRangeItem
 		want  string
 	}{
-		"at min":     {claim("storage=1Gi"), of("min storage=1Gi"), ""},
-		"at max":     {claim("storage=1Gi"), of("max storage=1Gi"), ""},
-		"no limits":  {claim("storage=100Gi"), of("min , max "), ""},
-		"within":     {claim("storage=5Gi"), of("min storage=1Gi, max storage=10Gi"), ""},
-		"below min":  {claim("storage=500Mi"), of("min storage=1Gi"), "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 500Mi"},
-		"above max":  {claim("storage=100Gi"), of("min storage=1Gi, max storage=1Gi"), "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 100Gi"},
-		"no request": {claim(""), of("max storage=1Gi"), "maximum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified"},
-		"neither": {claim(""), of("min storage=1Mi, max storage=1Gi"), "[minimum storage usage per PersistentVolumeClaim is 1Mi.  No request is specified, " +
-			"maximum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified]"},
+		"at min":    {claim("storage=1Gi"), of("min storage=1Gi"), ""},
+		"at max":    {claim("storage=1Gi"), of("max storage=1Gi"), ""},
+		"no limits": {claim("storage=100Gi"), of("min , max "), ""},
+		"within":    {claim("storage=5Gi"), of("min storage=1Gi, max storage=10Gi"), ""},
+		"below min": {claim("storage=500Mi"), of("min storage=1Gi"),
+			"minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 500Mi"},
+		"above max": {claim("storage=100Gi"), of("min storage=1Gi, max storage=1Gi"),
+			"maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 100Gi"},
+		"no request": {claim(""), of("max storage=1Gi"),
+			"maximum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified"},
+		"neither": {claim(""), of("min storage=1Mi, max storage=1Gi"),
+			"[minimum storage usage per PersistentVolumeClaim is 1Mi.  No request is specified, " +
+				"maximum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified]"},
 		"other types": {claim("storage=100Gi"), item(corev1.LimitTypePod, "max storage=1Gi"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := newPlugin(t, limitRange("limits", test.item))
-			for _, request := range []chaintest.Request{chaintest.Create(test.claim), chaintest.Update(test.claim, test.claim)} {
+			for _, request := range []chaintest.Request{chaintest.Create(test.claim),
+				chaintest.Update(test.claim, test.claim)} {
 				if result := plugin.Admit(t, request).Admitted(t); result.Changed {
 					t.Error("the claim is changed")
 				}
@@ -121,7 +130,8 @@ func TestClaims(t *testing.T) {
 					plugin.Validate(t, request).Refused(t, 403, `persistentvolumeclaims "c" is forbidden: `+test.want)
 				}
 			}
-			plugin.Validate(t, chaintest.Update(test.claim, test.claim).On("persistentvolumeclaims", "status")).Admitted(t)
+			plugin.Validate(t,
+				chaintest.Update(test.claim, test.claim).On("persistentvolumeclaims", "status")).Admitted(t)
 			going := test.claim.DeepCopy()
 			going.DeletionTimestamp = &metav1.Time{}
 			plugin.Validate(t, chaintest.Update(test.claim, going)).Admitted(t)
@@ -148,7 +158,8 @@ func TestObjectsAreNotLookedAtInVain(t *testing.T) {
 		{"configmaps", "ns", admission.Create},
 		{"limitranges", "ns", admission.Update},
 	} {
-		a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Kind"), test.namespace, "n",
+		a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Kind"), test.namespace,
+			"n",
 			corev1.SchemeGroupVersion.WithResource(test.resource), "", test.operation, nil, false, nil), t}
 		if err := plugin.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil {
 			t.Error(err)
@@ -170,7 +181,8 @@ func TestWrongObjects(t *testing.T) {
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(tableLimits())
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,8 +209,10 @@ func BenchmarkAdmitAndValidate(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			plugin := newPlugin(b, ranges...)
-			mutation, validation := plugin.Interface.(admission.MutationInterface), plugin.Interface.(admission.ValidationInterface)
-			p := pod(container("c1", "cpu=50m memory=1Gi", "cpu=100m memory=2Gi"), container("c2", "cpu=50m memory=1Gi", "cpu=100m memory=2Gi"))
+			mutation, validation := plugin.Interface.(admission.MutationInterface),
+				plugin.Interface.(admission.ValidationInterface)
+			p := pod(container("c1", "cpu=50m memory=1Gi", "cpu=100m memory=2Gi"),
+				container("c2", "cpu=50m memory=1Gi", "cpu=100m memory=2Gi"))
 			a := admission.NewAttributesRecord(p, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 				corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 			b.ReportAllocs()

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// liveMemory is how long a namespace without LimitRanges is not listed live again, and how long a
-	// creation is remembered: longer than any cache lags.
+	// liveMemory is how long a namespace without LimitRanges is not listed live again, and how long
+	// a creation is remembered: longer than any cache lags.
 	liveMemory = 30 * time.Second
 	// namespacesRemembered is a bound on memory; upstream has the same.
 	namespacesRemembered = 10_000
@@ -32,8 +32,9 @@ type ranges struct {
 	client kubernetes.Interface
 	cache  corev1listers.LimitRangeLister
 
-	// none holds the namespaces that a live list found without LimitRanges. What a list did find is not held: the cache
-	// shows it in a moment, and must then be believed when it shows that it has gone.
+	// none holds the namespaces that a live list found without LimitRanges. What a list did find is
+	// not held: the cache shows it in a moment, and must then be believed when it shows that it has
+	// gone.
 	none  *cache.LRUExpireCache
 	lists singleflight.Group
 
@@ -100,13 +101,15 @@ func (r *ranges) live(ctx context.Context, namespace string) ([]*corev1.LimitRan
 	return inOrder(found), nil
 }
 
-// inOrder sorts by name, so that every server at every time takes the same default where several LimitRanges have one.
+// inOrder sorts by name, so that every server at every time takes the same default where several
+// LimitRanges have one.
 func inOrder(found []*corev1.LimitRange) []*corev1.LimitRange {
 	slices.SortFunc(found, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	return found
 }
 
-// A creation is one of a LimitRange that passed here. It may still fail, and then the cache never shows it.
+// A creation is one of a LimitRange that passed here. It may still fail, and then the cache never
+// shows it.
 type creation struct {
 	name  string
 	until time.Time // when it needs no longer be remembered
@@ -128,7 +131,8 @@ func (r *ranges) missing(namespace string) []creation {
 	}
 	var missing []creation
 	for _, c := range created.([]creation) {
-		if _, err := r.cache.LimitRanges(namespace).Get(c.name); apierrors.IsNotFound(err) && time.Now().Before(c.until) {
+		if _, err := r.cache.LimitRanges(namespace).Get(c.name); apierrors.IsNotFound(err) &&
+			time.Now().Before(c.until) {
 			missing = append(missing, c)
 		}
 	}

@@ -94,7 +94,8 @@ func TestSimultaneousRequestsShareALiveList(t *testing.T) {
 			var group sync.WaitGroup
 			for range 10 {
 				group.Go(func() {
-					if err := validation.Validate(t.Context(), create(namespace), nil); err == nil || err.Error() != tooMuch1 {
+					if err := validation.Validate(t.Context(), create(namespace), nil); err == nil ||
+						err.Error() != tooMuch1 {
 						t.Errorf("got %v", err)
 					}
 				})
@@ -124,7 +125,8 @@ func TestAClientThatGoesDoesNotTakeOthersAlong(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() {
-			if err := validation.Validate(gone, create("ns"), nil); err == nil || err.Error() != `pods "p" is forbidden: context canceled` {
+			if err := validation.Validate(gone, create("ns"), nil); err == nil ||
+				err.Error() != `pods "p" is forbidden: context canceled` {
 				t.Errorf("the client that goes: %v", err)
 			}
 		})
@@ -207,7 +209,8 @@ func TestTheCacheIsBelievedOnceItHasCaughtUp(t *testing.T) {
 	})
 }
 
-// Creations that come to nothing are forgotten one by one, however many more there are: each would cost every pod a live list.
+// Creations that come to nothing are forgotten one by one, however many more there are: each would
+// cost every pod a live list.
 func TestACreationThatFailsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin := newPlugin(t)

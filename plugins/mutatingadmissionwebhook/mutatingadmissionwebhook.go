@@ -1,8 +1,9 @@
-// Package mutatingadmissionwebhook is the plugin MutatingAdmissionWebhook: it has objects changed by the webhooks that
-// MutatingWebhookConfigurations name.
+// Package mutatingadmissionwebhook is the plugin MutatingAdmissionWebhook: it has objects changed
+// by the webhooks that MutatingWebhookConfigurations name.
 //
-// All of it is in package webhook, which tells how. What is said here is what makes it a plugin: it is on by default, takes part in the
-// mutating phase only, and stands behind the compiled-in plugins that change objects, whose changes webhooks are to see.
+// All of it is in package webhook, which tells how. What is said here is what makes it a plugin: it
+// is on by default, takes part in the mutating phase only, and stands behind the compiled-in
+// plugins that change objects, whose changes webhooks are to see.
 package mutatingadmissionwebhook
 
 import (
@@ -14,8 +15,8 @@ import (
 	"gatehouse.dev/webhook"
 )
 
-// Descriptor is MutatingAdmissionWebhook, not yet built. It needs a client, informers, an authorizer and to know when the server
-// is done.
+// Descriptor is MutatingAdmissionWebhook, not yet built. It needs a client, informers, an
+// authorizer and to know when the server is done.
 var Descriptor = chain.Descriptor{
 	Name:    "MutatingAdmissionWebhook",
 	Summary: "Has objects changed by the webhooks of MutatingWebhookConfigurations",

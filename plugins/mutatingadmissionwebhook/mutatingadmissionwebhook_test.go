@@ -15,18 +15,21 @@ import (
 )
 
 func TestObjectsAreChanged(t *testing.T) {
-	backend := webhooktest.New(t, webhooktest.Patch(`[{"op":"add","path":"/metadata/labels","value":{"by":"webhook"}}]`))
+	backend := webhooktest.New(t,
+		webhooktest.Patch(`[{"op":"add","path":"/metadata/labels","value":{"by":"webhook"}}]`))
 	none := admissionregistrationv1.SideEffectClassNone
 	cluster := chaintest.NewCluster(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "c"},
 			Webhooks: []admissionregistrationv1.MutatingWebhook{{
-				Name: "w.example.com", ClientConfig: backend.ClientConfig("/"), AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+				Name: "w.example.com", ClientConfig: backend.ClientConfig("/"), AdmissionReviewVersions: []string{"v1"},
+				SideEffects:       &none,
 				NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{"CREATE"},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods"}},
 				}},
 			}},
 		})

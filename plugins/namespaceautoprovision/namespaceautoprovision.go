@@ -1,17 +1,17 @@
-// Package namespaceautoprovision is the plugin NamespaceAutoProvision: a request that creates or updates
-// an object in a namespace that doesn't exist creates that namespace, then goes on.
+// Package namespaceautoprovision is the plugin NamespaceAutoProvision: a request that creates or
+// updates an object in a namespace that doesn't exist creates that namespace, then goes on.
 //
 // It is for clusters in which a namespace is a mere prefix that need not be declared. Whoever may
-// create an object in any namespace may, with this plugin on, bring any namespace into being: the plugin
-// creates it with the server's own identity, and only the server's admission sees that.
+// create an object in any namespace may, with this plugin on, bring any namespace into being: the
+// plugin creates it with the server's own identity, and only the server's admission sees that.
 //
 // The plugin looks for the namespace in the cache. Where it is missing there, it creates it without
-// asking further, since the answer AlreadyExists tells as much as a live read would, whether the cache lags or another
-// request was faster. A namespace that is being deleted exists; refusing that
+// asking further, since the answer AlreadyExists tells as much as a live read would, whether the
+// cache lags or another request was faster. A namespace that is being deleted exists; refusing that
 // request is NamespaceLifecycle's part, which therefore runs after this plugin.
 //
-// A dry-run request creates nothing and is admitted here. NamespaceLifecycle, which finds no namespace, then
-// answers it with 404. Requests for Namespace objects themselves and for
+// A dry-run request creates nothing and is admitted here. NamespaceLifecycle, which finds no
+// namespace, then answers it with 404. Requests for Namespace objects themselves and for
 // cluster-scoped objects pass.
 package namespaceautoprovision
 

@@ -32,16 +32,17 @@ func TestNamespaceIsCreatedWhereMissing(t *testing.T) {
 		request chaintest.Request
 		creates bool
 	}{
-		"create":                    {chaintest.Create(pod("new")), true},
-		"update":                    {chaintest.Update(pod("new"), pod("new")), true},
-		"subresource":               {chaintest.Create(pod("new")).On("pods", "eviction"), true},
-		"namespace exists":          {chaintest.Create(pod("old")), false},
-		"dry run":                   {chaintest.Create(pod("new")).AsDryRun(), false},
-		"delete":                    {chaintest.Delete(pod("new")), false},
-		"connect":                   {chaintest.Connect(pod("new"), "exec", &corev1.PodExecOptions{}), false},
-		"the namespace itself":      {chaintest.Create(namespace("new")), false},
-		"update of a namespace":     {chaintest.Update(namespace("new"), namespace("new")), false},
-		"cluster-scoped, no effect": {chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}), false},
+		"create":                {chaintest.Create(pod("new")), true},
+		"update":                {chaintest.Update(pod("new"), pod("new")), true},
+		"subresource":           {chaintest.Create(pod("new")).On("pods", "eviction"), true},
+		"namespace exists":      {chaintest.Create(pod("old")), false},
+		"dry run":               {chaintest.Create(pod("new")).AsDryRun(), false},
+		"delete":                {chaintest.Delete(pod("new")), false},
+		"connect":               {chaintest.Connect(pod("new"), "exec", &corev1.PodExecOptions{}), false},
+		"the namespace itself":  {chaintest.Create(namespace("new")), false},
+		"update of a namespace": {chaintest.Update(namespace("new"), namespace("new")), false},
+		"cluster-scoped, no effect": {chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}),
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, "", namespace("old"))
@@ -80,9 +81,10 @@ func TestFailureToCreateRefusesTheRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, "")
-			plugin.Client.PrependReactor("create", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, test.failure
-			})
+			plugin.Client.PrependReactor("create", "namespaces",
+				func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, test.failure
+				})
 			plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403, test.message)
 		})
 	}
@@ -92,12 +94,14 @@ func TestFailureToCreateRefusesTheRequest(t *testing.T) {
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403,
+			`pods "p" is forbidden: not yet ready to handle request`)
 		if len(client.Actions()) != 0 {
 			t.Errorf("calls before the cache is ready: %v", client.Actions())
 		}

@@ -86,12 +86,14 @@ func TestFailingReadIsAnInternalError(t *testing.T) {
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(namespace("here"))
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, chaintest.Create(pod("here"))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		plugin.Validate(t, chaintest.Create(pod("here"))).Refused(t, 403,
+			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }
 

@@ -1,26 +1,27 @@
-// Package namespacelifecycle is the plugin NamespaceLifecycle: it ties objects to the life of their namespace.
+// Package namespacelifecycle is the plugin NamespaceLifecycle: it ties objects to the life of their
+// namespace.
 //
-//   - Nothing is created in a namespace that is being terminated. The namespace controller deletes what
-//     is in it; without this rule new objects could keep it from ever becoming empty.
+//   - Nothing is created in a namespace that is being terminated. The namespace controller deletes
+//     what is in it; without this rule new objects could keep it from ever becoming empty.
 //   - Nothing is created or updated in a namespace that doesn't exist.
 //   - The namespaces default, kube-system and kube-public are not deleted.
 //
-// Deletions in any namespace pass, or what is left in one could not be cleaned up. So do requests for
-// cluster-scoped objects, and localsubjectaccessreviews: to answer those
-// with what is known of the namespace would tell someone without rights there whether it exists.
+// Deletions in any namespace pass, or what is left in one could not be cleaned up. So do requests
+// for cluster-scoped objects, and localsubjectaccessreviews: to answer those with what is known of
+// the namespace would tell someone without rights there whether it exists.
 //
 // # The cache, and when it isn't believed
 //
-// Each request looks its namespace up in a cache that a watch keeps current, a moment late. Three rules
-// bridge that moment:
+// Each request looks its namespace up in a cache that a watch keeps current, a moment late. Three
+// rules bridge that moment:
 //
-//   - A namespace missing from the cache is read live before a request is refused for it. A create first gives the
-//     cache a short time, as it typically follows the creation of the namespace at once;
-//     in a storage cluster, the member that answers the live read needs that time too.
-//   - A namespace whose deletion passed here is remembered for 30 seconds. While the cache still shows it as
-//     it was before, it is read live, so no create slips in between.
-//   - The same holds for a namespace which turns out, when it is updated, to be deleted: another server
-//     may have taken the deletion.
+//   - A namespace missing from the cache is read live before a request is refused for it. A create
+//     first gives the cache a short time, as it typically follows the creation of the namespace at
+//     once; in a storage cluster, the member that answers the live read needs that time too.
+//   - A namespace whose deletion passed here is remembered for 30 seconds. While the cache still
+//     shows it as it was before, it is read live, so no create slips in between.
+//   - The same holds for a namespace which turns out, when it is updated, to be deleted: another
+//     server may have taken the deletion.
 //
 // Other requests cost one look into the cache, and their objects are not looked at.
 package namespacelifecycle
@@ -52,7 +53,8 @@ const name = "NamespaceLifecycle"
 const (
 	// deletionMemory is how long a deletion is remembered: longer than any cache lags.
 	deletionMemory = 30 * time.Second
-	// deletionsRemembered is a bound on memory, high enough for test suites that delete a namespace with each test.
+	// deletionsRemembered is a bound on memory, high enough for test suites that delete a namespace
+	// with each test.
 	deletionsRemembered = 10_000
 
 	// missingWait is how long a create waits for its namespace to appear in the cache.
@@ -70,8 +72,9 @@ var (
 
 // Descriptor is NamespaceLifecycle, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's namespaces",
+	Name: name,
+	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's " +
+		"namespaces",
 	Phases:  chain.Mutating,
 	Default: true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
@@ -99,8 +102,8 @@ type plugin struct {
 
 var _ admission.MutationInterface = &plugin{}
 
-// Admit refuses what the namespace's state doesn't allow. It changes nothing, but belongs into the mutating
-// phase: a refused request must not have had the side effects of other plugins.
+// Admit refuses what the namespace's state doesn't allow. It changes nothing, but belongs into the
+// mutating phase: a refused request must not have had the side effects of other plugins.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	switch {
 	case a.GetKind().GroupKind() == namespaceKind:
@@ -168,7 +171,8 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Name
 
 // terminating is the refusal that controllers recognize by its cause: they stop trying.
 func terminating(a admission.Attributes) error {
-	err := admission.NewForbidden(a, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
+	err := admission.NewForbidden(a,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{

@@ -33,8 +33,9 @@ func pod(namespace string) *corev1.Pod {
 func TestRequests(t *testing.T) {
 	const (
 		missing     = `namespaces "gone" not found`
-		terminating = `pods "p" is forbidden: unable to create new content in namespace ending because it is being terminated`
-		protected   = `namespaces "NAME" is forbidden: this namespace may not be deleted`
+		terminating = `pods "p" is forbidden: unable to create new content in namespace ending because it is being ` +
+			`terminated`
+		protected = `namespaces "NAME" is forbidden: this namespace may not be deleted`
 	)
 	active, ending := namespace("active", corev1.NamespaceActive), namespace("ending", corev1.NamespaceTerminating)
 	review := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "gone"}}
@@ -45,32 +46,42 @@ func TestRequests(t *testing.T) {
 		code    int
 		message string
 	}{
-		"create in an active namespace":         {chaintest.Create(pod("active")), 0, ""},
-		"update in an active namespace":         {chaintest.Update(pod("active"), pod("active")), 0, ""},
-		"create in a terminating namespace":     {chaintest.Create(pod("ending")), 403, terminating},
-		"dry run in a terminating namespace":    {chaintest.Create(pod("ending")).AsDryRun(), 403, terminating},
-		"evict in a terminating namespace":      {chaintest.Create(pod("ending")).On("pods", "eviction"), 403, terminating},
-		"update in a terminating namespace":     {chaintest.Update(pod("ending"), pod("ending")), 0, ""},
-		"delete in a terminating namespace":     {chaintest.Delete(pod("ending")), 0, ""},
-		"create in no namespace":                {chaintest.Create(pod("gone")), 404, missing},
-		"dry run in no namespace":               {chaintest.Create(pod("gone")).AsDryRun(), 404, missing},
-		"update in no namespace":                {chaintest.Update(pod("gone"), pod("gone")), 404, missing},
-		"delete in no namespace":                {chaintest.Delete(pod("gone")), 0, ""},
-		"connect in no namespace":               {chaintest.Connect(pod("gone"), "exec", &corev1.PodExecOptions{}), 0, ""},
-		"access review in no namespace":         {chaintest.Create(review), 0, ""},
-		"cluster-scoped":                        {chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), 0, ""},
-		"create a namespace":                    {chaintest.Create(namespace("gone", "")), 0, ""},
-		"update a namespace":                    {chaintest.Update(active, active), 0, ""},
-		"update a terminating namespace":        {chaintest.Update(ending, ending), 0, ""},
-		"delete a namespace":                    {chaintest.Delete(active), 0, ""},
-		"delete kube-node-lease":                {immortal("kube-node-lease"), 0, ""},
-		"delete default":                        {immortal("default"), 403, strings.ReplaceAll(protected, "NAME", "default")},
-		"delete kube-system":                    {immortal("kube-system"), 403, strings.ReplaceAll(protected, "NAME", "kube-system")},
-		"delete kube-public":                    {immortal("kube-public"), 403, strings.ReplaceAll(protected, "NAME", "kube-public")},
-		"delete default, without privileges":    {immortal("default").By("alice"), 403, strings.ReplaceAll(protected, "NAME", "default")},
-		"delete default, dry run":               {immortal("default").AsDryRun(), 403, strings.ReplaceAll(protected, "NAME", "default")},
-		"update default":                        {chaintest.Update(namespace("default", ""), namespace("default", "")), 0, ""},
-		"delete a pod that's named kube-system": {chaintest.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "active", Name: "kube-system"}}), 0, ""},
+		"create in an active namespace":      {chaintest.Create(pod("active")), 0, ""},
+		"update in an active namespace":      {chaintest.Update(pod("active"), pod("active")), 0, ""},
+		"create in a terminating namespace":  {chaintest.Create(pod("ending")), 403, terminating},
+		"dry run in a terminating namespace": {chaintest.Create(pod("ending")).AsDryRun(), 403, terminating},
+		"evict in a terminating namespace": {chaintest.Create(pod("ending")).On("pods", "eviction"), 403,
+			terminating},
+		"update in a terminating namespace": {chaintest.Update(pod("ending"), pod("ending")), 0, ""},
+		"delete in a terminating namespace": {chaintest.Delete(pod("ending")), 0, ""},
+		"create in no namespace":            {chaintest.Create(pod("gone")), 404, missing},
+		"dry run in no namespace":           {chaintest.Create(pod("gone")).AsDryRun(), 404, missing},
+		"update in no namespace":            {chaintest.Update(pod("gone"), pod("gone")), 404, missing},
+		"delete in no namespace":            {chaintest.Delete(pod("gone")), 0, ""},
+		"connect in no namespace": {chaintest.Connect(pod("gone"), "exec", &corev1.PodExecOptions{}), 0,
+			""},
+		"access review in no namespace": {chaintest.Create(review), 0, ""},
+		"cluster-scoped": {chaintest.Create(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), 0, ""},
+		"create a namespace":             {chaintest.Create(namespace("gone", "")), 0, ""},
+		"update a namespace":             {chaintest.Update(active, active), 0, ""},
+		"update a terminating namespace": {chaintest.Update(ending, ending), 0, ""},
+		"delete a namespace":             {chaintest.Delete(active), 0, ""},
+		"delete kube-node-lease":         {immortal("kube-node-lease"), 0, ""},
+		"delete default": {immortal("default"), 403,
+			strings.ReplaceAll(protected, "NAME", "default")},
+		"delete kube-system": {immortal("kube-system"), 403,
+			strings.ReplaceAll(protected, "NAME", "kube-system")},
+		"delete kube-public": {immortal("kube-public"), 403,
+			strings.ReplaceAll(protected, "NAME", "kube-public")},
+		"delete default, without privileges": {immortal("default").By("alice"), 403,
+			strings.ReplaceAll(protected, "NAME", "default")},
+		"delete default, dry run": {immortal("default").AsDryRun(), 403,
+			strings.ReplaceAll(protected, "NAME", "default")},
+		"update default": {chaintest.Update(namespace("default", ""), namespace("default", "")),
+			0, ""},
+		"delete a pod that's named kube-system": {chaintest.Delete(
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "active", Name: "kube-system"}}), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,12 +110,14 @@ func (u unread) GetObject() runtime.Object    { u.t.Error("the object is looked 
 func (u unread) GetOldObject() runtime.Object { u.t.Error("the old object is looked at"); return nil }
 
 func TestObjectsAreNotLookedAt(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("active", corev1.NamespaceActive), namespace("ending", corev1.NamespaceTerminating))
+	plugin := chaintest.New(t, Descriptor, "", namespace("active", corev1.NamespaceActive),
+		namespace("ending", corev1.NamespaceTerminating))
 	mutation := plugin.Interface.(admission.MutationInterface)
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	for _, operation := range []admission.Operation{admission.Create, admission.Update, admission.Delete} {
 		for _, namespace := range []string{"active", "ending"} {
-			a := admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), namespace, "p", pods, "", operation, nil, false, nil)
+			a := admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), namespace, "p",
+				pods, "", operation, nil, false, nil)
 			err := mutation.Admit(t.Context(), unread{a, t}, nil)
 			if refused := namespace == "ending" && operation == admission.Create; (err != nil) != refused {
 				t.Errorf("%s in %s: %v", operation, namespace, err)
@@ -117,7 +130,8 @@ func BenchmarkAdmit(b *testing.B) {
 	plugin := chaintest.New(b, Descriptor, "", namespace("active", corev1.NamespaceActive))
 	mutation := plugin.Interface.(admission.MutationInterface)
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
-	a := admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "active", "p", pods, "", admission.Create, nil, false, nil)
+	a := admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "active", "p", pods, "",
+		admission.Create, nil, false, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := mutation.Admit(b.Context(), a, nil); err != nil {
@@ -211,16 +225,19 @@ func TestDeletionIsRememberedWhileTheCacheLags(t *testing.T) {
 		notice  chaintest.Request
 		noticed bool
 	}{
-		"delete":                                {chaintest.Delete(active), true},
-		"update of a deleted one":               {chaintest.Update(deleted, deleted), true},
-		"finalize of a deleted one":             {chaintest.Update(deleted, deleted).On("namespaces", "finalize"), true},
+		"delete":                  {chaintest.Delete(active), true},
+		"update of a deleted one": {chaintest.Update(deleted, deleted), true},
+		"finalize of a deleted one": {chaintest.Update(deleted, deleted).On("namespaces", "finalize"),
+			true},
 		"update of an active one":               {chaintest.Update(active, active), false},
 		"update that only claims it is deleted": {chaintest.Update(deleted, active), false},
-		"delete of something else of that name": {chaintest.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}), false},
+		"delete of something else of that name": {chaintest.Delete(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const refusal = `pods "p" is forbidden: unable to create new content in namespace ns because it is being terminated`
+				const refusal = `pods "p" is forbidden: unable to create new content in namespace ns because it is ` +
+					`being terminated`
 				plugin := chaintest.New(t, Descriptor, "", active)
 				answerLive(plugin, namespace("ns", corev1.NamespaceTerminating), nil)
 				create := chaintest.Create(pod("ns"))
@@ -271,12 +288,14 @@ func TestTheTerminatingCacheIsBelieved(t *testing.T) {
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(namespace("active", corev1.NamespaceActive))
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod("active"))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, chaintest.Create(pod("active"))).Refused(t, 403,
+			`pods "p" is forbidden: not yet ready to handle request`)
 		plugin.Admit(t, chaintest.Create(namespace("new", ""))).Admitted(t)
 		plugin.Admit(t, chaintest.Delete(pod("active"))).Admitted(t)
 	})

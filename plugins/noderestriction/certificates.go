@@ -12,8 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// admitSigningRequest lets a node request the two certificates of a kubelet for itself. What else must be in a request is the signers' to
-// check, and who may request other certificates is up to authorization.
+// admitSigningRequest lets a node request the two certificates of a kubelet for itself. What else
+// must be in a request is the signers' to check, and who may request other certificates is up to
+// authorization.
 func (p *plugin) admitSigningRequest(r request) error {
 	if p.insecureRequests || r.GetOperation() != admission.Create {
 		return nil
@@ -46,7 +47,8 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// admitPodCertificateRequest lets a node request certificates for pods that run on it, given everything in the request is true.
+// admitPodCertificateRequest lets a node request certificates for pods that run on it, given
+// everything in the request is true.
 func (p *plugin) admitPodCertificateRequest(ctx context.Context, r request) error {
 	if !p.podCertificates {
 		return r.forbid("PodCertificateRequest feature gate is disabled")
@@ -63,7 +65,8 @@ func (p *plugin) admitPodCertificateRequest(ctx context.Context, r request) erro
 	}
 	spec := &asked.Spec
 	if string(spec.NodeName) != r.node {
-		return r.forbid("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", spec.NodeName, r.node)
+		return r.forbid("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", spec.NodeName,
+			r.node)
 	}
 	node, err := p.cluster.ownNode(ctx, r, func(node *corev1.Node) bool { return node.UID == spec.NodeUID })
 	if err != nil {
@@ -71,29 +74,35 @@ func (p *plugin) admitPodCertificateRequest(ctx context.Context, r request) erro
 	}
 	named := r.GetNamespace() + "/" + spec.PodName
 	if node.UID != spec.NodeUID {
-		return r.forbid("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", named, spec.NodeUID, node.UID)
+		return r.forbid("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)",
+			named, spec.NodeUID, node.UID)
 	}
-	pod, err := p.cluster.pod(ctx, r, spec.PodName, func(pod *corev1.Pod) bool { return pod.UID == spec.PodUID && pod.Spec.NodeName == r.node })
+	pod, err := p.cluster.pod(ctx, r, spec.PodName,
+		func(pod *corev1.Pod) bool { return pod.UID == spec.PodUID && pod.Spec.NodeName == r.node })
 	if err != nil {
 		return err
 	}
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {
 	case pod.UID != spec.PodUID:
-		return r.forbid("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", named, spec.PodUID, pod.UID)
+		return r.forbid("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q",
+			named, spec.PodUID, pod.UID)
 	case pod.Spec.NodeName != r.node:
 		return r.forbid("pod %q is not running on node %q named in the PodCertificateRequest", named, r.node)
 	case mirror:
 		return r.forbid("pod %q is a mirror pod", named)
 	case pod.Spec.ServiceAccountName != spec.ServiceAccountName:
-		return r.forbid("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod (%q)", named, spec.ServiceAccountName, pod.Spec.ServiceAccountName)
+		return r.forbid("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from "+
+			"running pod (%q)", named, spec.ServiceAccountName, pod.Spec.ServiceAccountName)
 	}
-	account, err := p.cluster.account(ctx, r, spec.ServiceAccountName, func(account *corev1.ServiceAccount) bool { return account.UID == spec.ServiceAccountUID })
+	account, err := p.cluster.account(ctx, r, spec.ServiceAccountName,
+		func(account *corev1.ServiceAccount) bool { return account.UID == spec.ServiceAccountUID })
 	if err != nil {
 		return err
 	}
 	if account.UID != spec.ServiceAccountUID {
-		return r.forbid("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", named, spec.ServiceAccountUID, account.UID)
+		return r.forbid("PodCertificateRequest for pod %q names service account UID %q, which differs from the "+
+			"running service account (%q)", named, spec.ServiceAccountUID, account.UID)
 	}
 	return nil
 }

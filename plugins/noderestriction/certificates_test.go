@@ -28,7 +28,9 @@ func requestPEM(t testing.TB, commonName string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName, Organization: []string{"system:nodes"}}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName, Organization: []string{"system:nodes"}}},
+		key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,13 +39,15 @@ func requestPEM(t testing.TB, commonName string) []byte {
 
 func signingRequest(signer string, request []byte) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "csr"}, Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Request: request},
+		ObjectMeta: metav1.ObjectMeta{Name: "csr"},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Request: request},
 	}
 }
 
 // Upstream: "allowed CSR create correct node serving" and so on in Test_nodePlugin_Admit.
 func TestSigningRequests(t *testing.T) {
-	const serving, client, others = "kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kube-apiserver-client"
+	const serving, client, others = "kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet",
+		"kubernetes.io/kube-apiserver-client"
 	const foreign = "can only create a node CSR with CN=system:node:mine"
 	mine, other := requestPEM(t, "system:node:mine"), requestPEM(t, "system:node:other")
 	for name, test := range map[string]struct {
@@ -61,9 +65,12 @@ func TestSigningRequests(t *testing.T) {
 		"a name that begins like one's own": {serving, requestPEM(t, "system:node:mine2"), false, foreign},
 		"another signer":                    {others, other, false, ""},
 		"another signer, anything":          {"example.com/signer", []byte("x"), false, ""},
-		"no PEM":                            {serving, []byte("x"), false, "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
-		"another PEM":                       {serving, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), false, "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
-		"no request in it":                  {serving, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST"}), false, "unable to parse csr: asn1: syntax error: sequence truncated"},
+		"no PEM": {serving, []byte("x"), false,
+			"unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
+		"another PEM": {serving, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), false,
+			"unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
+		"no request in it": {serving, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST"}),
+			false, "unable to parse csr: asn1: syntax error: sequence truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s setup
@@ -72,7 +79,8 @@ func TestSigningRequests(t *testing.T) {
 			}
 			object := signingRequest(test.signer, test.request)
 			plugin := s.build(t)
-			verdict(t, plugin.Admit(t, byMine(chaintest.Create(object))), "certificatesigningrequests.certificates.k8s.io", "csr", test.refused)
+			verdict(t, plugin.Admit(t, byMine(chaintest.Create(object))),
+				"certificatesigningrequests.certificates.k8s.io", "csr", test.refused)
 			plugin.Admit(t, byMine(chaintest.Update(object, object))).Admitted(t)
 			plugin.Admit(t, byMine(chaintest.Delete(object))).Admitted(t)
 		})
@@ -83,7 +91,8 @@ func TestSigningRequests(t *testing.T) {
 func FuzzSigningRequest(f *testing.F) {
 	for _, seed := range [][]byte{
 		nil, []byte("x"), requestPEM(f, "system:node:mine"), requestPEM(f, "system:node:mine")[:100],
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Headers: map[string]string{"a": "b"}, Bytes: []byte{0x30, 0x80}}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Headers: map[string]string{"a": "b"},
+			Bytes: []byte{0x30, 0x80}}),
 	} {
 		f.Add(seed)
 	}
@@ -91,14 +100,15 @@ func FuzzSigningRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, request []byte) {
 		result := plugin.Admit(t, byMine(chaintest.Create(signingRequest("kubernetes.io/kubelet-serving", request))))
 		parsed, err := parseRequest(request)
-		if mine := err == nil && parsed.Subject.CommonName == "system:node:mine"; mine != (result.Err == nil) || !mine && result.Code() != 403 {
+		if mine := err == nil && parsed.Subject.CommonName == "system:node:mine"; mine != (result.Err == nil) ||
+			!mine && result.Code() != 403 {
 			t.Errorf("admitted with %v, refused with %v", parsed, result.Err)
 		}
 	})
 }
 
-// Upstream: "deny node1 create PCR when feature gate disabled" and so on in Test_nodePlugin_Admit. What it answers with 500, as its cache
-// may be late, is read live here, and so a refusal.
+// Upstream: "deny node1 create PCR when feature gate disabled" and so on in Test_nodePlugin_Admit.
+// What it answers with 500, as its cache may be late, is read live here, and so a refusal.
 func TestPodCertificateRequests(t *testing.T) {
 	type spec = certificatesv1beta1.PodCertificateRequestSpec
 	const resource, of = "podcertificaterequests.certificates.k8s.io", `PodCertificateRequest for pod "ns/p" `
@@ -110,22 +120,29 @@ func TestPodCertificateRequests(t *testing.T) {
 		off     bool
 		refused string
 	}{
-		"own":                     {podOn("mine"), same, false, ""},
-		"gate off":                {podOn("mine"), same, true, "PodCertificateRequest feature gate is disabled"},
-		"of another node":         {podOn("other"), func(s *spec) { s.NodeName, s.NodeUID = "other", "other-uid" }, false, `PodCertificateRequest.Spec.NodeName="other", which is not the requesting node "mine"`},
-		"another node's pod":      {podOn("other"), same, false, `pod "ns/p" is not running on node "mine" named in the PodCertificateRequest`},
-		"mirror pod":              {mirrorPodOn("mine"), same, false, `pod "ns/p" is a mirror pod`},
-		"another UID of the node": {podOn("mine"), func(s *spec) { s.NodeUID = "before" }, false, of + `names node UID "before", inconsistent with the running node ("mine-uid")`},
-		"another UID of the pod":  {podOn("mine"), func(s *spec) { s.PodUID = "before" }, false, of + `contains pod UID ("before") which differs from running pod "p-uid"`},
-		"another account":         {podOn("mine"), func(s *spec) { s.ServiceAccountName = "admin" }, false, of + `contains serviceAccountName ("admin") that differs from running pod ("sa")`},
-		"another UID of it":       {podOn("mine"), func(s *spec) { s.ServiceAccountUID = "before" }, false, of + `names service account UID "before", which differs from the running service account ("sa-uid")`},
+		"own":      {podOn("mine"), same, false, ""},
+		"gate off": {podOn("mine"), same, true, "PodCertificateRequest feature gate is disabled"},
+		"of another node": {podOn("other"), func(s *spec) { s.NodeName, s.NodeUID = "other", "other-uid" },
+			false, `PodCertificateRequest.Spec.NodeName="other", which is not the requesting node "mine"`},
+		"another node's pod": {podOn("other"), same, false,
+			`pod "ns/p" is not running on node "mine" named in the PodCertificateRequest`},
+		"mirror pod": {mirrorPodOn("mine"), same, false, `pod "ns/p" is a mirror pod`},
+		"another UID of the node": {podOn("mine"), func(s *spec) { s.NodeUID = "before" }, false, of +
+			`names node UID "before", inconsistent with the running node ("mine-uid")`},
+		"another UID of the pod": {podOn("mine"), func(s *spec) { s.PodUID = "before" }, false, of +
+			`contains pod UID ("before") which differs from running pod "p-uid"`},
+		"another account": {podOn("mine"), func(s *spec) { s.ServiceAccountName = "admin" }, false, of +
+			`contains serviceAccountName ("admin") that differs from running pod ("sa")`},
+		"another UID of it": {podOn("mine"), func(s *spec) { s.ServiceAccountUID = "before" }, false, of +
+			`names service account UID "before", which differs from the running service account ("sa-uid")`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := setup{objects: []runtime.Object{test.pod, account, nodeNamed("mine"), nodeNamed("other")}}
 			if !test.off {
 				s.on = []featuregate.Feature{podCertificates}
 			}
-			verdict(t, s.build(t).Admit(t, byMine(chaintest.Create(podCertificateRequest(test.change)))), resource, "pcr", test.refused)
+			verdict(t, s.build(t).Admit(t, byMine(chaintest.Create(podCertificateRequest(test.change)))), resource,
+				"pcr", test.refused)
 		})
 	}
 
@@ -135,20 +152,25 @@ func TestPodCertificateRequests(t *testing.T) {
 		`pods "p" not found`:             {nodeNamed("mine"), account},
 		`serviceaccounts "sa" not found`: {nodeNamed("mine"), podOn("mine")},
 	} {
-		setup{objects: objects, on: gateOn}.build(t).Admit(t, byMine(chaintest.Create(podCertificateRequest(same)))).Refused(t, 404, missing)
+		setup{objects: objects, on: gateOn}.build(t).Admit(t,
+			byMine(chaintest.Create(podCertificateRequest(same)))).Refused(t, 404, missing)
 	}
 	plugin, object := setup{on: gateOn}.build(t), podCertificateRequest(same)
 	for _, request := range []chaintest.Request{chaintest.Update(object, object), chaintest.Delete(object)} {
-		verdict(t, plugin.Admit(t, byMine(request)), resource, "pcr", fmt.Sprintf("unexpected operation %s", request.Operation))
+		verdict(t, plugin.Admit(t, byMine(request)), resource, "pcr",
+			fmt.Sprintf("unexpected operation %s", request.Operation))
 	}
-	verdict(t, plugin.Admit(t, byMine(chaintest.Create(object).On("podcertificaterequests", "status"))), resource, "pcr", "unexpected subresource status")
+	verdict(t, plugin.Admit(t, byMine(chaintest.Create(object).On("podcertificaterequests", "status"))), resource,
+		"pcr", "unexpected subresource status")
 }
 
-func podCertificateRequest(change func(*certificatesv1beta1.PodCertificateRequestSpec)) *certificatesv1beta1.PodCertificateRequest {
+func podCertificateRequest(change func(
+	*certificatesv1beta1.PodCertificateRequestSpec)) *certificatesv1beta1.PodCertificateRequest {
 	r := &certificatesv1beta1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pcr"},
 		Spec: certificatesv1beta1.PodCertificateRequestSpec{
-			PodName: "p", PodUID: "p-uid", ServiceAccountName: "sa", ServiceAccountUID: "sa-uid", NodeName: types.NodeName("mine"), NodeUID: "mine-uid",
+			PodName: "p", PodUID: "p-uid", ServiceAccountName: "sa", ServiceAccountUID: "sa-uid",
+			NodeName: types.NodeName("mine"), NodeUID: "mine-uid",
 		},
 	}
 	change(&r.Spec)

@@ -24,13 +24,14 @@ func admitClaim(r request) error {
 		return r.forbid("unexpected type %T", r.GetObject())
 	}
 	if before, after := withoutResize(before), withoutResize(after); !apiequality.Semantic.DeepEqual(before, after) {
-		return r.forbid("node %q is not allowed to update fields other than status.quantity and status.conditions: %v", r.node, diff.Diff(before, after))
+		return r.forbid("node %q is not allowed to update fields other than status.quantity and status.conditions: %v",
+			r.node, diff.Diff(before, after))
 	}
 	return nil
 }
 
-// withoutResize is a copy of a claim without what a node may change, and without what changes by itself: the resource version, which a
-// request may leave out, and the managed fields.
+// withoutResize is a copy of a claim without what a node may change, and without what changes by
+// itself: the resource version, which a request may leave out, and the managed fields.
 func withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := claim.DeepCopy()
 	rest.ResourceVersion, rest.ManagedFields = "", nil

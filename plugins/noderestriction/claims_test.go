@@ -12,10 +12,12 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// Upstream: TestAdmitPVCStatus. What is allowed there by a feature gate is allowed always: the gate, RecoverVolumeExpansionFailure, is locked.
+// Upstream: TestAdmitPVCStatus. What is allowed there by a feature gate is allowed always: the
+// gate, RecoverVolumeExpansionFailure, is locked.
 func TestClaims(t *testing.T) {
 	claim := func(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", ResourceVersion: "1"}}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
+			ResourceVersion: "1"}}
 		c.Spec.VolumeName, c.Status.Phase = "v", corev1.ClaimBound
 		for _, change := range changes {
 			change(c)
@@ -50,22 +52,26 @@ func TestClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := setup{}.build(t)
-			result := plugin.Admit(t, byMine(chaintest.Update(claim(test.change), claim()).On("persistentvolumeclaims", "status")))
+			result := plugin.Admit(t,
+				byMine(chaintest.Update(claim(test.change), claim()).On("persistentvolumeclaims", "status")))
 			if test.ok {
 				result.Admitted(t)
 				return
 			}
-			const want = `persistentvolumeclaims "c" is forbidden: node "mine" is not allowed to update fields other than status.quantity and status.conditions: `
+			const want = `persistentvolumeclaims "c" is forbidden: node "mine" is not allowed to update fields ` +
+				`other than status.quantity and status.conditions: `
 			if result.Code() != 403 || !strings.HasPrefix(result.Message(), want) {
 				t.Errorf("got %d %s, want 403 %s…", result.Code(), result.Message(), want)
 			}
 		})
 	}
 	plugin := setup{}.build(t)
-	for _, request := range []chaintest.Request{chaintest.Create(claim()), chaintest.Update(claim(), claim()), chaintest.Delete(claim())} {
+	for _, request := range []chaintest.Request{chaintest.Create(claim()), chaintest.Update(claim(), claim()),
+		chaintest.Delete(claim())} {
 		verdict(t, plugin.Admit(t, byMine(request)), "persistentvolumeclaims", "c", "may only update PVC status")
 	}
 	for _, request := range []chaintest.Request{chaintest.Create(claim()), chaintest.Delete(claim())} {
-		verdict(t, plugin.Admit(t, byMine(request.On("persistentvolumeclaims", "status"))), "persistentvolumeclaims", "c", fmt.Sprintf("unexpected operation %q", request.Operation))
+		verdict(t, plugin.Admit(t, byMine(request.On("persistentvolumeclaims", "status"))), "persistentvolumeclaims",
+			"c", fmt.Sprintf("unexpected operation %q", request.Operation))
 	}
 }

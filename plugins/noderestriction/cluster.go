@@ -13,7 +13,8 @@ import (
 	"gatehouse.dev/plugins/internal/ready"
 )
 
-// cluster is where requests are compared with what they name. The objects it gives are not to be changed.
+// cluster is where requests are compared with what they name. The objects it gives are not to be
+// changed.
 type cluster struct {
 	synced   ready.Gate
 	pods     corev1listers.PodLister
@@ -35,7 +36,8 @@ func newCluster(env *chain.Env) *cluster {
 
 // pod is a pod of the request's namespace.
 func (c *cluster) pod(ctx context.Context, r request, name string, fits func(*corev1.Pod) bool) (*corev1.Pod, error) {
-	return lookUp(ctx, c, r, name, c.pods.Pods(r.GetNamespace()).Get, c.client.CoreV1().Pods(r.GetNamespace()).Get, fits)
+	return lookUp(ctx, c, r, name, c.pods.Pods(r.GetNamespace()).Get, c.client.CoreV1().Pods(r.GetNamespace()).Get,
+		fits)
 }
 
 // ownNode is the Node of the node that asks.
@@ -44,15 +46,18 @@ func (c *cluster) ownNode(ctx context.Context, r request, fits func(*corev1.Node
 }
 
 // account is a service account of the request's namespace.
-func (c *cluster) account(ctx context.Context, r request, name string, fits func(*corev1.ServiceAccount) bool) (*corev1.ServiceAccount, error) {
-	return lookUp(ctx, c, r, name, c.accounts.ServiceAccounts(r.GetNamespace()).Get, c.client.CoreV1().ServiceAccounts(r.GetNamespace()).Get, fits)
+func (c *cluster) account(ctx context.Context, r request, name string,
+	fits func(*corev1.ServiceAccount) bool) (*corev1.ServiceAccount, error) {
+	return lookUp(ctx, c, r, name, c.accounts.ServiceAccounts(r.GetNamespace()).Get,
+		c.client.CoreV1().ServiceAccounts(r.GetNamespace()).Get, fits)
 }
 
-// lookUp is the object in the cache or, unless that fits the request, what a live read gives, whether it fits or not. The error is the
-// request's refusal: 404 where there is no such object.
+// lookUp is the object in the cache or, unless that fits the request, what a live read gives,
+// whether it fits or not. The error is the request's refusal: 404 where there is no such object.
 func lookUp[T any](
 	ctx context.Context, c *cluster, r request, name string,
-	cached func(string) (*T, error), live func(context.Context, string, metav1.GetOptions) (*T, error), fits func(*T) bool,
+	cached func(string) (*T, error), live func(context.Context, string, metav1.GetOptions) (*T, error),
+	fits func(*T) bool,
 ) (*T, error) {
 	if err := c.synced.Wait(ctx, r.Attributes); err != nil {
 		return nil, err

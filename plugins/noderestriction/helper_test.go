@@ -16,7 +16,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// The tests' requests are those of the node mine, unless they say otherwise. What has a UID has its name's, with -uid behind it.
+// The tests' requests are those of the node mine, unless they say otherwise. What has a UID has its
+// name's, with -uid behind it.
 
 func nodeNamed(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid")}}
@@ -43,7 +44,8 @@ func mirrorPodOn(node string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	mirror := func(p *corev1.Pod) {
 		p.Spec.ServiceAccountName = ""
 		p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node + "-uid"), Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node,
+			UID: types.UID(node + "-uid"), Controller: new(true)}}
 	}
 	return podOn(node, append([]func(*corev1.Pod){mirror}, changes...)...)
 }
@@ -97,7 +99,8 @@ func (s setup) build(t chaintest.TB) *chaintest.Plugin {
 	return cluster.Build(t, Descriptor, "")
 }
 
-// verdict is what a test expects: empty where the request is admitted, else what follows `<resource> "<name>" is forbidden: `.
+// verdict is what a test expects: empty where the request is admitted, else what follows
+// `<resource> "<name>" is forbidden: `.
 func verdict(t *testing.T, result chaintest.Result, resource, name, refused string) {
 	t.Helper()
 	if result.Changed {

@@ -1,30 +1,37 @@
-// Package noderestriction is the plugin NodeRestriction: it keeps the kubelet of a node to what is that node's.
+// Package noderestriction is the plugin NodeRestriction: it keeps the kubelet of a node to what is
+// that node's.
 //
-// A kubelet must be able to write: its Node and Lease, the status of its pods, tokens for them. Roles can't say
-// "its": a kubelet's role, or the Node authorizer in its place, lets it write the Nodes and pods of all. Whoever gets hold of one
-// node would have the cluster, by tokens of the pods of other nodes, or by labels that draw pods with secrets onto it. This plugin
-// compares what a node writes with the node:
+// A kubelet must be able to write: its Node and Lease, the status of its pods, tokens for them.
+// Roles can't say "its": a kubelet's role, or the Node authorizer in its place, lets it write the
+// Nodes and pods of all. Whoever gets hold of one node would have the cluster, by tokens of the
+// pods of other nodes, or by labels that draw pods with secrets onto it. This plugin compares what
+// a node writes with the node:
 //
-//   - pods: it may create mirror pods of itself that refer to no other API object; delete and evict pods bound to it; and
-//     write their status, but not their labels or the resource claims in it.
-//   - nodes: it may create and update its own Node, but change neither taints nor owner references nor labels that steer pods.
-//   - tokens: it may have one for the account of a pod bound to it, bound to that pod, for an audience that the pod's volumes name.
+//   - pods: it may create mirror pods of itself that refer to no other API object; delete and evict
+//     pods bound to it; and write their status, but not their labels or the resource claims in it.
+//   - nodes: it may create and update its own Node, but change neither taints nor owner references
+//     nor labels that steer pods.
+//   - tokens: it may have one for the account of a pod bound to it, bound to that pod, for an
+//     audience that the pod's volumes name.
 //   - persistentvolumeclaims: it may report what a resize did, in the status.
 //   - leases, csinodes, resourceslices: those of its name.
 //   - certificates: it may request its own, and those of pods bound to it.
 //
-// What isn't in this list isn't looked at: authorization says what nodes may write at all. A node is who is in the group system:nodes;
-// the name behind system:node: says which. Who is in the group and has another name can be no node's, and writes nothing.
+// What isn't in this list isn't looked at: authorization says what nodes may write at all. A node
+// is who is in the group system:nodes; the name behind system:node: says which. Who is in the group
+// and has another name can be no node's, and writes nothing.
 //
-// It changes nothing and yet takes part in the mutating phase, as upstream: it is to judge what the node asks for, before
-// webhooks add to that (labels on a new Node, say) and before the API server completes it (the audiences of a token). For the same reason it is silent when
-// the phase runs once more after a webhook.
+// It changes nothing and yet takes part in the mutating phase, as upstream: it is to judge what the
+// node asks for, before webhooks add to that (labels on a new Node, say) and before the API server
+// completes it (the audiences of a token). For the same reason it is silent when the phase runs
+// once more after a webhook.
 //
 // # The cache, and when it isn't believed
 //
-// Pods, nodes and service accounts are looked up in caches that a watch keeps current, a moment late. What doesn't fit the request there is
-// read live before the request is refused: a kubelet learns of a new pod by a watch of its own, and may be first. The
-// claims, volumes and drivers of a pod's volumes are older than its being bound; they are taken from the caches.
+// Pods, nodes and service accounts are looked up in caches that a watch keeps current, a moment
+// late. What doesn't fit the request there is read live before the request is refused: a kubelet
+// learns of a new pod by a watch of its own, and may be first. The claims, volumes and drivers of a
+// pod's volumes are older than its being bound; they are taken from the caches.
 package noderestriction
 
 import (
@@ -68,18 +75,21 @@ const (
 )
 
 var (
-	podResource                   = corev1.Resource("pods")
-	nodeResource                  = corev1.Resource("nodes")
-	claimResource                 = corev1.Resource("persistentvolumeclaims")
-	accountResource               = corev1.Resource("serviceaccounts")
-	leaseResource                 = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
-	csiNodeResource               = schema.GroupResource{Group: storagev1.GroupName, Resource: "csinodes"}
-	sliceResource                 = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceslices"}
-	signingRequestResource        = schema.GroupResource{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests"}
-	podCertificateRequestResource = schema.GroupResource{Group: certificatesv1.GroupName, Resource: "podcertificaterequests"}
+	podResource            = corev1.Resource("pods")
+	nodeResource           = corev1.Resource("nodes")
+	claimResource          = corev1.Resource("persistentvolumeclaims")
+	accountResource        = corev1.Resource("serviceaccounts")
+	leaseResource          = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+	csiNodeResource        = schema.GroupResource{Group: storagev1.GroupName, Resource: "csinodes"}
+	sliceResource          = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceslices"}
+	signingRequestResource = schema.GroupResource{Group: certificatesv1.GroupName,
+		Resource: "certificatesigningrequests"}
+	podCertificateRequestResource = schema.GroupResource{Group: certificatesv1.GroupName,
+		Resource: "podcertificaterequests"}
 )
 
-// Descriptor is NodeRestriction, not yet built. It needs a client, informers, an authorizer, and Kubernetes' feature gates.
+// Descriptor is NodeRestriction, not yet built. It needs a client, informers, an authorizer, and
+// Kubernetes' feature gates.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Keeps kubelets to the objects of their own node",
@@ -107,7 +117,8 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	// Asking for a gate that a host doesn't have would panic.
 	known := env.Features.DeepCopy().GetAll()
 	for gate, on := range map[featuregate.Feature]*bool{
-		insecureRequests: &p.insecureRequests, audienceRestriction: &p.audienceRestriction, podCertificates: &p.podCertificates,
+		insecureRequests: &p.insecureRequests, audienceRestriction: &p.audienceRestriction,
+		podCertificates: &p.podCertificates,
 	} {
 		if _, ok := known[gate]; !ok {
 			return nil, fmt.Errorf("%s needs the feature gate %s, on or off", name, gate)
@@ -177,7 +188,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// identity is the name of the node that a user is, empty where his name is no node's, and whether he is in the group of nodes.
+// identity is the name of the node that a user is, empty where his name is no node's, and whether
+// he is in the group of nodes.
 func identity(u user.Info) (node string, isNode bool) {
 	if u == nil || !slices.Contains(u.GetGroups(), user.NodesGroup) {
 		return "", false

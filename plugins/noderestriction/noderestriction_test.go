@@ -22,7 +22,8 @@ func deny(context.Context, authorizer.Attributes) (authorizer.Decision, string, 
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// Upstream: nodeidentifier.NewDefaultNodeIdentifier, for which a user in the group with another name is no node.
+// Upstream: nodeidentifier.NewDefaultNodeIdentifier, for which a user in the group with another
+// name is no node.
 func TestWhoIsANode(t *testing.T) {
 	plugin := setup{}.build(t)
 	other := chaintest.Create(nodeNamed("other"))
@@ -32,12 +33,14 @@ func TestWhoIsANode(t *testing.T) {
 		groups  []string
 		refused string
 	}{
-		"a node":                  {"system:node:mine", []string{"system:authenticated", "system:nodes"}, foreign},
-		"not in the group":        {"system:node:mine", []string{"system:authenticated"}, ""},
-		"a user":                  {"alice", []string{"system:masters"}, ""},
-		"another name":            {"alice", []string{"system:nodes"}, `could not determine node from user "alice"`},
-		"no name":                 {"system:node:", []string{"system:nodes"}, `could not determine node from user "system:node:"`},
-		"a name that begins like": {"system:nodes:mine", []string{"system:nodes"}, `could not determine node from user "system:nodes:mine"`},
+		"a node":           {"system:node:mine", []string{"system:authenticated", "system:nodes"}, foreign},
+		"not in the group": {"system:node:mine", []string{"system:authenticated"}, ""},
+		"a user":           {"alice", []string{"system:masters"}, ""},
+		"another name":     {"alice", []string{"system:nodes"}, `could not determine node from user "alice"`},
+		"no name": {"system:node:", []string{"system:nodes"},
+			`could not determine node from user "system:node:"`},
+		"a name that begins like": {"system:nodes:mine", []string{"system:nodes"},
+			`could not determine node from user "system:nodes:mine"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			verdict(t, plugin.Admit(t, other.By(test.user, test.groups...)), "nodes", "other", test.refused)
@@ -49,7 +52,8 @@ func TestWhoIsANode(t *testing.T) {
 
 	// Also for what nodes may write freely.
 	event := chaintest.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}})
-	verdict(t, plugin.Admit(t, event.By("alice", "system:nodes")), "events", "e", `could not determine node from user "alice"`)
+	verdict(t, plugin.Admit(t, event.By("alice", "system:nodes")), "events", "e",
+		`could not determine node from user "alice"`)
 }
 
 // Upstream: "unrelated object" in Test_nodePlugin_Admit.
@@ -61,11 +65,13 @@ func TestOtherResources(t *testing.T) {
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}},
 	} {
-		for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object), chaintest.Delete(object)} {
+		for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object),
+			chaintest.Delete(object)} {
 			plugin.Admit(t, byMine(request)).Admitted(t)
 		}
 	}
-	if result := plugin.Admit(t, byMine(chaintest.Connect(podOn("other"), "exec", &corev1.PodExecOptions{}))); result.Handled {
+	if result := plugin.Admit(t,
+		byMine(chaintest.Connect(podOn("other"), "exec", &corev1.PodExecOptions{}))); result.Handled {
 		t.Error("CONNECT is handled, which authorization decides")
 	}
 	if calls := plugin.Calls(); len(calls) > 0 {
@@ -73,12 +79,15 @@ func TestOtherResources(t *testing.T) {
 	}
 }
 
-// After a webhook the chain may run once more. What the webhook has added isn't the node's, which was judged already.
+// After a webhook the chain may run once more. What the webhook has added isn't the node's, which
+// was judged already.
 func TestASecondRunIsSilent(t *testing.T) {
 	p := setup{}.build(t).Interface.(*plugin)
-	labelled := nodeNamed("mine", func(n *corev1.Node) { n.Labels = map[string]string{"node-restriction.kubernetes.io/pool": "a"} })
+	labelled := nodeNamed("mine",
+		func(n *corev1.Node) { n.Labels = map[string]string{"node-restriction.kubernetes.io/pool": "a"} })
 	a := admission.NewAttributesRecord(labelled, nil, corev1.SchemeGroupVersion.WithKind("Node"), "", "mine",
-		corev1.SchemeGroupVersion.WithResource("nodes"), "", admission.Create, nil, false, &user.DefaultInfo{Name: "system:node:mine", Groups: []string{"system:nodes"}})
+		corev1.SchemeGroupVersion.WithResource("nodes"), "", admission.Create, nil, false,
+		&user.DefaultInfo{Name: "system:node:mine", Groups: []string{"system:nodes"}})
 	if err := p.Admit(t.Context(), a, nil); err == nil {
 		t.Error("the label passes in the first run")
 	}
@@ -88,7 +97,8 @@ func TestASecondRunIsSilent(t *testing.T) {
 	}
 }
 
-// The informers of this host never start; ten seconds pass at once in the bubble. What needs no cache doesn't wait for one.
+// The informers of this host never start; ten seconds pass at once in the bubble. What needs no
+// cache doesn't wait for one.
 func TestRequestsWaitForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		built, err := Descriptor.New(nil, emptyEnv(t))
@@ -96,7 +106,8 @@ func TestRequestsWaitForTheCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, byMine(chaintest.Create(mirrorPodOn("mine")))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, byMine(chaintest.Create(mirrorPodOn("mine")))).Refused(t, 403,
+			`pods "p" is forbidden: not yet ready to handle request`)
 		plugin.Admit(t, byMine(chaintest.Create(nodeNamed("mine")))).Admitted(t)
 		plugin.Admit(t, chaintest.Create(mirrorPodOn("other"))).Admitted(t)
 	})
@@ -105,7 +116,8 @@ func TestRequestsWaitForTheCache(t *testing.T) {
 // What isn't a node's costs nothing.
 func TestOthersDoNotAllocate(t *testing.T) {
 	p := setup{}.build(t).Interface.(*plugin)
-	a := admission.NewAttributesRecord(podOn("mine"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p", corev1.SchemeGroupVersion.WithResource("pods"), "",
+	a := admission.NewAttributesRecord(podOn("mine"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+		corev1.SchemeGroupVersion.WithResource("pods"), "",
 		admission.Create, nil, false, &user.DefaultInfo{Name: "alice", Groups: []string{"dev", "system:authenticated"}})
 	if n := testing.AllocsPerRun(100, func() {
 		if err := p.Admit(t.Context(), a, nil); err != nil {
@@ -125,7 +137,8 @@ func TestNew(t *testing.T) {
 		"NodeRestriction needs the feature gate PodCertificateRequest, on or off": func(e *chain.Env) {
 			few := featuregate.NewFeatureGate()
 			if err := few.Add(map[featuregate.Feature]featuregate.FeatureSpec{
-				insecureRequests: {PreRelease: featuregate.Deprecated}, audienceRestriction: {PreRelease: featuregate.Beta},
+				insecureRequests:    {PreRelease: featuregate.Deprecated},
+				audienceRestriction: {PreRelease: featuregate.Beta},
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +151,8 @@ func TestNew(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := Descriptor.New(strings.NewReader("a: b"), emptyEnv(t)); err == nil || err.Error() != "NodeRestriction takes no configuration, but is given one" {
+	if _, err := Descriptor.New(strings.NewReader("a: b"), emptyEnv(t)); err == nil ||
+		err.Error() != "NodeRestriction takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}
 	if Descriptor.Default {

@@ -55,7 +55,8 @@ func admitNodeUpdate(r request) error {
 		return r.forbid("unexpected type %T", r.GetOldObject())
 	}
 	// It may vanish: kubelets that don't know the field any more leave it out.
-	if source := after.Spec.ConfigSource; source != nil && !apiequality.Semantic.DeepEqual(source, before.Spec.ConfigSource) {
+	if source := after.Spec.ConfigSource; source != nil &&
+		!apiequality.Semantic.DeepEqual(source, before.Spec.ConfigSource) {
 		return r.forbid("node %q is not allowed to update configSource to a new non-nil configSource", r.node)
 	}
 	// Taints keep pods away that aren't meant for the node.
@@ -71,8 +72,9 @@ func admitNodeUpdate(r request) error {
 	return nil
 }
 
-// forbiddenLabels are the labels that differ between the two, and that a node may not set, change or remove, in order. It may those
-// outside of Kubernetes' domains, and in these the ones that are a kubelet's to set.
+// forbiddenLabels are the labels that differ between the two, and that a node may not set, change
+// or remove, in order. It may those outside of Kubernetes' domains, and in these the ones that are
+// a kubelet's to set.
 func forbiddenLabels(a, b map[string]string) []string {
 	if maps.Equal(a, b) {
 		return nil
@@ -125,8 +127,9 @@ func admitCSINode(r request) error {
 	return nil
 }
 
-// admitSlice lets a node say which devices it has. Whose a slice is can't be changed, and the Node authorizer knows who
-// may update it; but not what a new one says, nor which ones a request deletes that is for many.
+// admitSlice lets a node say which devices it has. Whose a slice is can't be changed, and the Node
+// authorizer knows who may update it; but not what a new one says, nor which ones a request deletes
+// that is for many.
 func admitSlice(r request) error {
 	switch r.GetOperation() {
 	case admission.Create:
@@ -149,8 +152,8 @@ func admitSlice(r request) error {
 	return nil
 }
 
-// nodeOfSlice is the node whose devices a ResourceSlice has, empty where it is no single node's; ok is false for other objects. An object
-// is of the version that the request has.
+// nodeOfSlice is the node whose devices a ResourceSlice has, empty where it is no single node's; ok
+// is false for other objects. An object is of the version that the request has.
 func nodeOfSlice(object runtime.Object) (node string, ok bool) {
 	switch slice := object.(type) {
 	case *resourcev1.ResourceSlice:

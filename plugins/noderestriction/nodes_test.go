@@ -80,7 +80,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Upstream: the label cases of Test_nodePlugin_Admit, setAllowedCreateLabels, setForbiddenUpdateLabels, and Test_getModifiedLabels.
+// Upstream: the label cases of Test_nodePlugin_Admit, setAllowedCreateLabels,
+// setForbiddenUpdateLabels, and Test_getModifiedLabels.
 func TestLabels(t *testing.T) {
 	const (
 		hostname, zone, kubelet = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "foo.kubelet.kubernetes.io/x"
@@ -102,13 +103,17 @@ func TestLabels(t *testing.T) {
 		before, after map[string]string // before is nil for a create, unless after is
 		refused       string            // the labels
 	}{
-		"none":                         {nil, all(), ""},
-		"a kubelet's own":              {nil, all(hostname, zone, kubelet, "node.kubernetes.io/x", "beta.kubernetes.io/os"), ""},
-		"somebody's":                   {nil, all("example.com/x", "plain", "kubernetes.io.example.com/x"), ""},
-		"for administrators":           {nil, all(restricted, "a.node-restriction.kubernetes.io/x"), "a.node-restriction.kubernetes.io/x, " + restricted},
-		"of Kubernetes, unknown":       {nil, all("kubernetes.io/x", "a.kubernetes.io/x", "k8s.io/x", "a.k8s.io/x"), "a.k8s.io/x, a.kubernetes.io/x, k8s.io/x, kubernetes.io/x"},
-		"some of them":                 {nil, all(hostname, restricted, "plain"), restricted},
-		"a role":                       {nil, all("node-role.kubernetes.io/control-plane"), "node-role.kubernetes.io/control-plane"},
+		"none": {nil, all(), ""},
+		"a kubelet's own": {nil,
+			all(hostname, zone, kubelet, "node.kubernetes.io/x", "beta.kubernetes.io/os"), ""},
+		"somebody's": {nil, all("example.com/x", "plain", "kubernetes.io.example.com/x"), ""},
+		"for administrators": {nil, all(restricted, "a.node-restriction.kubernetes.io/x"),
+			"a.node-restriction.kubernetes.io/x, " + restricted},
+		"of Kubernetes, unknown": {nil, all("kubernetes.io/x", "a.kubernetes.io/x", "k8s.io/x", "a.k8s.io/x"),
+			"a.k8s.io/x, a.kubernetes.io/x, k8s.io/x, kubernetes.io/x"},
+		"some of them": {nil, all(hostname, restricted, "plain"), restricted},
+		"a role": {nil, all("node-role.kubernetes.io/control-plane"),
+			"node-role.kubernetes.io/control-plane"},
 		"update: same":                 {all(restricted, hostname), all(restricted, hostname), ""},
 		"update: others change":        {all(restricted, hostname), all(restricted, zone, "plain"), ""},
 		"update: add":                  {all(), all(restricted), restricted},
@@ -123,9 +128,11 @@ func TestLabels(t *testing.T) {
 			labelled := func(labels map[string]string) *corev1.Node {
 				return nodeNamed("mine", func(n *corev1.Node) { n.Labels = labels })
 			}
-			request, refused := chaintest.Create(labelled(test.after)), `node "mine" is not allowed to set the following labels: `
+			request, refused := chaintest.Create(labelled(test.after)),
+				`node "mine" is not allowed to set the following labels: `
 			if test.before != nil {
-				request, refused = chaintest.Update(labelled(test.after), labelled(test.before)), "is not allowed to modify labels: "
+				request, refused = chaintest.Update(labelled(test.after), labelled(test.before)),
+					"is not allowed to modify labels: "
 			}
 			if test.refused == "" {
 				refused = ""
@@ -135,7 +142,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// Upstream: "disallowed create lease in namespace other than kube-node-lease" and so on in Test_nodePlugin_Admit.
+// Upstream: "disallowed create lease in namespace other than kube-node-lease" and so on in
+// Test_nodePlugin_Admit.
 func TestLeases(t *testing.T) {
 	const elsewhere = `can only access leases in the "kube-node-lease" system namespace`
 	const foreign = "can only access node lease with the same name as the requesting node"
@@ -160,7 +168,8 @@ func TestCSINodes(t *testing.T) {
 		"own": {"mine", ""}, "another node's": {"other", foreign}, "generated name": {"", foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ofName(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: test.name}}, "csinodes.storage.k8s.io", test.name, test.refused)
+			ofName(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: test.name}}, "csinodes.storage.k8s.io",
+				test.name, test.refused)
 		})
 	}
 }
@@ -172,7 +181,8 @@ func ofName(t *testing.T, object runtime.Object, resource, name, refused string)
 		name = "Unknown"
 	}
 	plugin := setup{}.build(t)
-	for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object), chaintest.Delete(object)} {
+	for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object),
+		chaintest.Delete(object)} {
 		verdict(t, plugin.Admit(t, byMine(request)), resource, name, refused)
 	}
 }
@@ -185,8 +195,9 @@ func TestResourceSlices(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "s"}
 	of := func(node *string) map[string]runtime.Object {
 		slices := map[string]runtime.Object{
-			"v1":      &resourcev1.ResourceSlice{ObjectMeta: named, Spec: resourcev1.ResourceSliceSpec{NodeName: node}},
-			"v1beta2": &resourcev1beta2.ResourceSlice{ObjectMeta: named, Spec: resourcev1beta2.ResourceSliceSpec{NodeName: node}},
+			"v1": &resourcev1.ResourceSlice{ObjectMeta: named, Spec: resourcev1.ResourceSliceSpec{NodeName: node}},
+			"v1beta2": &resourcev1beta2.ResourceSlice{ObjectMeta: named,
+				Spec: resourcev1beta2.ResourceSliceSpec{NodeName: node}},
 			"v1beta1": &resourcev1beta1.ResourceSlice{ObjectMeta: named},
 		}
 		if node != nil {
@@ -216,7 +227,8 @@ func TestResourceSlices(t *testing.T) {
 	}
 }
 
-// What a request for a resource carries is of the resource's kind. If it ever isn't it is refused, not believed.
+// What a request for a resource carries is of the resource's kind. If it ever isn't it is refused,
+// not believed.
 func TestUnexpectedObjects(t *testing.T) {
 	plugin := setup{on: []featuregate.Feature{podCertificates}}.build(t)
 	for _, test := range []struct {

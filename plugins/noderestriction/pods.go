@@ -48,7 +48,8 @@ func (p *plugin) admitMirrorPod(ctx context.Context, r request) error {
 		return r.forbid("unexpected type %T", r.GetObject())
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
-		return r.forbid("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, r.node)
+		return r.forbid("pod does not have %q annotation, node %q can only create mirror pods",
+			corev1.MirrorPodAnnotationKey, r.node)
 	}
 	if pod.Spec.NodeName != r.node {
 		return r.forbid("node %q can only create pods with spec.nodeName set to itself", r.node)
@@ -56,7 +57,8 @@ func (p *plugin) admitMirrorPod(ctx context.Context, r request) error {
 	if err := p.checkOwner(ctx, r, pod); err != nil {
 		return err
 	}
-	// The Node authorizer lets a node read what its pods refer to, so a pod of its making must refer to nothing.
+	// The Node authorizer lets a node read what its pods refer to, so a pod of its making must
+	// refer to nothing.
 	referred, err := podrefs.First(&pod.Spec)
 	if err != nil {
 		return r.forbid("error checking mirror pod for API references: %w", err)
@@ -67,7 +69,8 @@ func (p *plugin) admitMirrorPod(ctx context.Context, r request) error {
 	return nil
 }
 
-// checkOwner refuses a mirror pod whose owner isn't the node: it is to go with the node, and to hold back nothing.
+// checkOwner refuses a mirror pod whose owner isn't the node: it is to go with the node, and to
+// hold back nothing.
 func (p *plugin) checkOwner(ctx context.Context, r request, pod *corev1.Pod) error {
 	switch len(pod.OwnerReferences) {
 	case 0:
@@ -95,7 +98,8 @@ func (p *plugin) checkOwner(ctx context.Context, r request, pod *corev1.Pod) err
 	return nil
 }
 
-// admitPodStatus lets a node report on a pod bound to it. Labels would draw the traffic of other pods' services, and claims grant access.
+// admitPodStatus lets a node report on a pod bound to it. Labels would draw the traffic of other
+// pods' services, and claims grant access.
 func admitPodStatus(r request) error {
 	if r.GetOperation() != admission.Update {
 		return r.forbid("unexpected operation %q", r.GetOperation())

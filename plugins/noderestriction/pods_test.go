@@ -33,29 +33,53 @@ func TestMirrorPods(t *testing.T) {
 		pod     *corev1.Pod
 		refused string
 	}{
-		"own":                    {mirrorPodOn("mine"), ""},
-		"with harmless volumes":  {mirrorPodOn("mine", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}})), ""},
-		"no mirror pod":          {podOn("mine"), `pod does not have "kubernetes.io/config.mirror" annotation, node "mine" can only create mirror pods`},
-		"of another node":        {mirrorPodOn("other"), `node "mine" can only create pods with spec.nodeName set to itself`},
-		"unbound":                {mirrorPodOn(""), `node "mine" can only create pods with spec.nodeName set to itself`},
-		"no owner":               {mirrorPodOn("mine", func(p *corev1.Pod) { p.OwnerReferences = nil }), onlyOwner},
-		"two owners":             {mirrorPodOn("mine", func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) }), `node "mine" can only create pods with a single owner reference set to itself`},
-		"another owner":          {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Name = "other" })), onlyOwner},
-		"owner of another kind":  {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Kind = "Pod" })), onlyOwner},
-		"owner of another group": {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.APIVersion = "example.com/v1" })), onlyOwner},
-		"owner doesn't control":  {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Controller = new(false) })), `node "mine" can only create pods with a controller owner reference set to itself`},
-		"owner doesn't say":      {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Controller = nil })), `node "mine" can only create pods with a controller owner reference set to itself`},
-		"owner is blocked":       {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = new(true) })), `node "mine" must not set blockOwnerDeletion on an owner reference`},
-		"owner isn't blocked":    {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = new(false) })), ""},
-		"owner of another UID":   {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.UID = "before" })), `node mine UID mismatch: expected before got mine-uid`},
+		"own": {mirrorPodOn("mine"), ""},
+		"with harmless volumes": {mirrorPodOn("mine",
+			volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}})), ""},
+		"no mirror pod": {podOn("mine"),
+			`pod does not have "kubernetes.io/config.mirror" annotation, node "mine" can only create mirror pods`},
+		"of another node": {mirrorPodOn("other"),
+			`node "mine" can only create pods with spec.nodeName set to itself`},
+		"unbound": {mirrorPodOn(""),
+			`node "mine" can only create pods with spec.nodeName set to itself`},
+		"no owner": {mirrorPodOn("mine", func(p *corev1.Pod) { p.OwnerReferences = nil }), onlyOwner},
+		"two owners": {mirrorPodOn("mine",
+			func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) }),
+			`node "mine" can only create pods with a single owner reference set to itself`},
+		"another owner": {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Name = "other" })),
+			onlyOwner},
+		"owner of another kind": {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Kind = "Pod" })),
+			onlyOwner},
+		"owner of another group": {mirrorPodOn("mine",
+			owner(func(r *metav1.OwnerReference) { r.APIVersion = "example.com/v1" })), onlyOwner},
+		"owner doesn't control": {mirrorPodOn("mine",
+			owner(func(r *metav1.OwnerReference) { r.Controller = new(false) })),
+			`node "mine" can only create pods with a controller owner reference set to itself`},
+		"owner doesn't say": {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.Controller = nil })),
+			`node "mine" can only create pods with a controller owner reference set to itself`},
+		"owner is blocked": {mirrorPodOn("mine",
+			owner(func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = new(true) })),
+			`node "mine" must not set blockOwnerDeletion on an owner reference`},
+		"owner isn't blocked": {mirrorPodOn("mine",
+			owner(func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = new(false) })), ""},
+		"owner of another UID": {mirrorPodOn("mine", owner(func(r *metav1.OwnerReference) { r.UID = "before" })),
+			`node mine UID mismatch: expected before got mine-uid`},
 
-		"uses an account":       {mirrorPodOn("mine", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "sa" }), noRefs + "serviceaccounts"},
-		"uses a secret":         {mirrorPodOn("mine", volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}})), noRefs + "secrets"},
-		"uses a config map":     {mirrorPodOn("mine", volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}})), noRefs + "configmaps"},
-		"uses a claim":          {mirrorPodOn("mine", volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})), noRefs + "persistentvolumeclaims"},
-		"uses a resource claim": {mirrorPodOn("mine", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }), noRefs + "resourceclaims"},
-		"uses a trust bundle":   {mirrorPodOn("mine", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}})), noRefs + "clustertrustbundles"},
-		"uses who knows what":   {mirrorPodOn("mine", volume(corev1.VolumeSource{})), `error checking mirror pod for API references: unknown volume type for volume "v"`},
+		"uses an account": {mirrorPodOn("mine", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "sa" }),
+			noRefs + "serviceaccounts"},
+		"uses a secret": {mirrorPodOn("mine",
+			volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}})), noRefs + "secrets"},
+		"uses a config map": {mirrorPodOn("mine",
+			volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}})), noRefs + "configmaps"},
+		"uses a claim": {mirrorPodOn("mine",
+			volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})), noRefs + "persistentvolumeclaims"},
+		"uses a resource claim": {mirrorPodOn("mine",
+			func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }), noRefs +
+			"resourceclaims"},
+		"uses a trust bundle": {mirrorPodOn("mine",
+			volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}})), noRefs + "clustertrustbundles"},
+		"uses who knows what": {mirrorPodOn("mine", volume(corev1.VolumeSource{})),
+			`error checking mirror pod for API references: unknown volume type for volume "v"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := setup{objects: []runtime.Object{nodeNamed("mine"), nodeNamed("other")}}.build(t)
@@ -66,7 +90,8 @@ func TestMirrorPods(t *testing.T) {
 	setup{}.build(t).Admit(t, byMine(chaintest.Create(mirrorPodOn("mine")))).Refused(t, 404, `nodes "mine" not found`)
 }
 
-// Upstream: "forbid update of mirror pod bound to self", "allow delete of normal pod bound to self" and so on in Test_nodePlugin_Admit.
+// Upstream: "forbid update of mirror pod bound to self", "allow delete of normal pod bound to self"
+// and so on in Test_nodePlugin_Admit.
 func TestPods(t *testing.T) {
 	plugin := setup{}.build(t)
 	const notUpdate = `unexpected operation "UPDATE", node "mine" can only create and delete mirror pods`
@@ -86,7 +111,8 @@ func TestPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) { verdict(t, plugin.Admit(t, byMine(test.request)), "pods", "p", test.refused) })
 	}
 	for _, subresource := range []string{"binding", "ephemeralcontainers", "resize"} {
-		verdict(t, plugin.Admit(t, byMine(chaintest.Update(podOn("mine"), podOn("mine")).On("pods", subresource))), "pods", "p",
+		verdict(t, plugin.Admit(t, byMine(chaintest.Update(podOn("mine"), podOn("mine")).On("pods", subresource))),
+			"pods", "p",
 			fmt.Sprintf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", subresource))
 	}
 	if calls := plugin.Calls(); len(calls) > 0 {
@@ -94,7 +120,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// Upstream: "pod status" in Test_nodePlugin_Admit, and Test_resourceClaimStatusesEqual, Test_extendedResourceClaimStatusEqual.
+// Upstream: "pod status" in Test_nodePlugin_Admit, and Test_resourceClaimStatusesEqual,
+// Test_extendedResourceClaimStatusEqual.
 func TestPodStatus(t *testing.T) {
 	labelled := func(labels ...string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -118,43 +145,53 @@ func TestPodStatus(t *testing.T) {
 	)
 	one := corev1.PodResourceClaimStatus{Name: "a", ResourceClaimName: new("claim")}
 	status := func(request string) *corev1.PodExtendedResourceClaimStatus {
-		return &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "claim", RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: "r", RequestName: request}}}
+		return &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "claim",
+			RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: "r",
+				RequestName: request}}}
 	}
 	for name, test := range map[string]struct {
 		before, after *corev1.Pod
 		refused       string
 	}{
-		"own":                {podOn("mine"), podOn("mine", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), ""},
-		"own mirror pod":     {mirrorPodOn("mine"), mirrorPodOn("mine"), ""},
-		"another node's":     {podOn("other"), podOn("other"), foreign},
-		"unbound":            {podOn(""), podOn(""), foreign},
-		"made one's own":     {podOn("other"), podOn("mine"), foreign},
-		"same labels":        {podOn("mine", labelled("a")), podOn("mine", labelled("a")), ""},
-		"another label":      {podOn("mine", labelled("a")), podOn("mine", labelled("b")), noLabels},
-		"one label more":     {podOn("mine", labelled("a")), podOn("mine", labelled("a", "b")), noLabels},
-		"no label any more":  {podOn("mine", labelled("a")), podOn("mine"), noLabels},
-		"same claims":        {podOn("mine", claim(one)), podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "a", ResourceClaimName: new("claim")})), ""},
-		"one claim more":     {podOn("mine"), podOn("mine", claim(one)), noClaims},
-		"one claim less":     {podOn("mine", claim(one)), podOn("mine"), noClaims},
-		"another claim name": {podOn("mine", claim(one)), podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "a", ResourceClaimName: new("other")})), noClaims},
-		"no claim name":      {podOn("mine", claim(one)), podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "a"})), noClaims},
-		"another pod claim":  {podOn("mine", claim(one)), podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "b", ResourceClaimName: new("claim")})), noClaims},
-		"same extended":      {podOn("mine", extended(status("r"))), podOn("mine", extended(status("r"))), ""},
-		"new extended":       {podOn("mine"), podOn("mine", extended(status("r"))), noExtended},
-		"removed extended":   {podOn("mine", extended(status("r"))), podOn("mine"), noExtended},
-		"another extended":   {podOn("mine", extended(status("r"))), podOn("mine", extended(status("s"))), noExtended},
+		"own": {podOn("mine"), podOn("mine", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }),
+			""},
+		"own mirror pod":    {mirrorPodOn("mine"), mirrorPodOn("mine"), ""},
+		"another node's":    {podOn("other"), podOn("other"), foreign},
+		"unbound":           {podOn(""), podOn(""), foreign},
+		"made one's own":    {podOn("other"), podOn("mine"), foreign},
+		"same labels":       {podOn("mine", labelled("a")), podOn("mine", labelled("a")), ""},
+		"another label":     {podOn("mine", labelled("a")), podOn("mine", labelled("b")), noLabels},
+		"one label more":    {podOn("mine", labelled("a")), podOn("mine", labelled("a", "b")), noLabels},
+		"no label any more": {podOn("mine", labelled("a")), podOn("mine"), noLabels},
+		"same claims": {podOn("mine", claim(one)),
+			podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "a", ResourceClaimName: new("claim")})), ""},
+		"one claim more": {podOn("mine"), podOn("mine", claim(one)), noClaims},
+		"one claim less": {podOn("mine", claim(one)), podOn("mine"), noClaims},
+		"another claim name": {podOn("mine", claim(one)),
+			podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "a", ResourceClaimName: new("other")})), noClaims},
+		"no claim name": {podOn("mine", claim(one)),
+			podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "a"})), noClaims},
+		"another pod claim": {podOn("mine", claim(one)),
+			podOn("mine", claim(corev1.PodResourceClaimStatus{Name: "b", ResourceClaimName: new("claim")})), noClaims},
+		"same extended":    {podOn("mine", extended(status("r"))), podOn("mine", extended(status("r"))), ""},
+		"new extended":     {podOn("mine"), podOn("mine", extended(status("r"))), noExtended},
+		"removed extended": {podOn("mine", extended(status("r"))), podOn("mine"), noExtended},
+		"another extended": {podOn("mine", extended(status("r"))), podOn("mine", extended(status("s"))), noExtended},
 	} {
 		t.Run(name, func(t *testing.T) {
-			verdict(t, setup{}.build(t).Admit(t, byMine(chaintest.Update(test.after, test.before).On("pods", "status"))), "pods", "p", test.refused)
+			verdict(t, setup{}.build(t).Admit(t,
+				byMine(chaintest.Update(test.after, test.before).On("pods", "status"))), "pods", "p", test.refused)
 		})
 	}
 	for _, request := range []chaintest.Request{chaintest.Create(podOn("mine")), chaintest.Delete(podOn("mine"))} {
-		verdict(t, setup{}.build(t).Admit(t, byMine(request.On("pods", "status"))), "pods", "p", fmt.Sprintf("unexpected operation %q", request.Operation))
+		verdict(t, setup{}.build(t).Admit(t, byMine(request.On("pods", "status"))), "pods", "p",
+			fmt.Sprintf("unexpected operation %q", request.Operation))
 	}
 }
 
 func evict(name string) chaintest.Request {
-	r := chaintest.Create(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}).On("pods", "eviction")
+	r := chaintest.Create(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}).On("pods",
+		"eviction")
 	r.Resource = corev1.SchemeGroupVersion.WithResource("pods")
 	return byMine(r)
 }
@@ -199,7 +236,8 @@ func TestAPodThatTheCacheDoesNotShowYet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := setup{objects: []runtime.Object{stale}}.build(t)
-			plugin.Client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, test.live, test.err })
+			plugin.Client.PrependReactor("get", "pods",
+				func(clienttesting.Action) (bool, runtime.Object, error) { return true, test.live, test.err })
 			verdict(t, plugin.Admit(t, evict("p")), "pods", "p", test.refused)
 		})
 	}

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The manual page says which test states which rule. Every test that it names exists, and every rule names one.
+// The manual page says which test states which rule. Every test that it names exists, and every
+// rule names one.
 func TestManualNamesTheTests(t *testing.T) {
 	exist := map[string]bool{}
 	for _, pattern := range []string{"*_test.go", "../../test/identity/*_test.go"} {

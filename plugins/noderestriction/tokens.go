@@ -19,7 +19,8 @@ import (
 	"gatehouse.dev/plugins/internal/ready"
 )
 
-// admitToken lets a node have the tokens that its pods need. The API server itself wants the account to be the pod's.
+// admitToken lets a node have the tokens that its pods need. The API server itself wants the
+// account to be the pod's.
 func (p *plugin) admitToken(ctx context.Context, r request) error {
 	if r.GetOperation() != admission.Create || r.GetSubresource() != "token" {
 		return nil
@@ -35,12 +36,14 @@ func (p *plugin) admitToken(ctx context.Context, r request) error {
 	if ref.UID == "" {
 		return r.forbid("node requested token with a pod binding without a uid")
 	}
-	pod, err := p.cluster.pod(ctx, r, ref.Name, func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == r.node })
+	pod, err := p.cluster.pod(ctx, r, ref.Name,
+		func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == r.node })
 	if err != nil {
 		return err
 	}
 	if pod.UID != ref.UID {
-		return r.forbid("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+		return r.forbid("the UID in the bound object reference (%s) does not match the UID in record. The object "+
+			"might have been deleted and then recreated", ref.UID)
 	}
 	if pod.Spec.NodeName != r.node {
 		return r.forbid("node requested token bound to a pod scheduled on a different node")
@@ -64,7 +67,8 @@ type audiences struct {
 func newAudiences(env *chain.Env) *audiences {
 	core, drivers := env.Informers.Core().V1(), env.Informers.Storage().V1().CSIDrivers()
 	return &audiences{
-		synced:     ready.After(core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(), drivers.Informer()),
+		synced: ready.After(core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
+			drivers.Informer()),
 		claims:     core.PersistentVolumeClaims().Lister(),
 		volumes:    core.PersistentVolumes().Lister(),
 		drivers:    drivers.Lister(),
@@ -72,8 +76,9 @@ func newAudiences(env *chain.Env) *audiences {
 	}
 }
 
-// admit refuses a token for an audience that no volume of the pod needs, unless the node is allowed to have tokens for it by
-// the verb request-serviceaccounts-token-audience on the audience, as if that were a resource. No audience is the API server's own.
+// admit refuses a token for an audience that no volume of the pod needs, unless the node is allowed
+// to have tokens for it by the verb request-serviceaccounts-token-audience on the audience, as if
+// that were a resource. No audience is the API server's own.
 func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *corev1.Pod) error {
 	audience := ""
 	switch len(asked) {
@@ -101,13 +106,16 @@ func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *c
 	case decision == authorizer.DecisionAllow: // whatever else went wrong
 		return nil
 	case err != nil:
-		return r.forbid("audience %q not found in pod spec volume, error authorizing %s to request tokens for this audience: %w", audience, r.GetUserInfo().GetName(), err)
+		return r.forbid("audience %q not found in pod spec volume, error authorizing %s to request tokens for this "+
+			"audience: %w", audience, r.GetUserInfo().GetName(), err)
 	}
-	return r.forbid("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, r.GetUserInfo().GetName())
+	return r.forbid("audience %q not found in pod spec volume, %s is not authorized to request tokens for this "+
+		"audience", audience, r.GetUserInfo().GetName())
 }
 
-// inPod tells whether a volume of the pod needs tokens for an audience: one that is projected from such a token, or one whose CSI driver
-// wants them. What can't be looked up is an error only if no other volume needs them.
+// inPod tells whether a volume of the pod needs tokens for an audience: one that is projected from
+// such a token, or one whose CSI driver wants them. What can't be looked up is an error only if no
+// other volume needs them.
 func (u *audiences) inPod(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -146,8 +154,8 @@ func projects(v *corev1.Volume, audience string) bool {
 	return false
 }
 
-// driverOf is the CSI driver that mounts a volume of the pod, empty if none does. Volumes that Kubernetes mounted itself before there were drivers
-// have theirs, too.
+// driverOf is the CSI driver that mounts a volume of the pod, empty if none does. Volumes that
+// Kubernetes mounted itself before there were drivers have theirs, too.
 func (u *audiences) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	switch {
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:

@@ -1,20 +1,23 @@
-// Package ownerreferencespermissionenforcement is the plugin OwnerReferencesPermissionEnforcement: it sees to it that owner references
-// give nobody a power that he doesn't have.
+// Package ownerreferencespermissionenforcement is the plugin OwnerReferencesPermissionEnforcement:
+// it sees to it that owner references give nobody a power that he doesn't have.
 //
-// The garbage collector acts on owner references with rights of its own: it deletes an object whose owners are gone, and it holds back the
-// deletion of an owner, in the foreground, for objects that reference it with blockOwnerDeletion: true. Who writes an owner reference
-// may thus have an object deleted, or keep another from going. So
+// The garbage collector acts on owner references with rights of its own: it deletes an object whose
+// owners are gone, and it holds back the deletion of an owner, in the foreground, for objects that
+// reference it with blockOwnerDeletion: true. Who writes an owner reference may thus have an object
+// deleted, or keep another from going. So
 //
-//   - who changes an object's owner references must be allowed to delete the object. Who creates it need not: without
-//     him it would not be there;
-//   - who makes a reference block its owner's deletion, a new reference or one that didn't, must be allowed to update the
-//     subresource finalizers of the owner: a finalizer would do the same. Who may update it of everything is
-//     allowed to without a look at what kind the owner is.
+//   - who changes an object's owner references must be allowed to delete the object. Who creates it
+//     need not: without him it would not be there;
+//   - who makes a reference block its owner's deletion, a new reference or one that didn't, must be
+//     allowed to update the subresource finalizers of the owner: a finalizer would do the same. Who
+//     may update it of everything is allowed to without a look at what kind the owner is.
 //
-// The owner is known by its kind, and is of the object's own namespace unless its kind is cluster-scoped. A kind that the server
-// doesn't know can't be asked about; a blocking reference to it is refused.
+// The owner is known by its kind, and is of the object's own namespace unless its kind is
+// cluster-scoped. A kind that the server doesn't know can't be asked about; a blocking reference to
+// it is refused.
 //
-// pods/status is left alone: kubelets of old send references there that the API server ignores anyway.
+// pods/status is left alone: kubelets of old send references there that the API server ignores
+// anyway.
 package ownerreferencespermissionenforcement
 
 import (
@@ -42,7 +45,8 @@ const name = "OwnerReferencesPermissionEnforcement"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is OwnerReferencesPermissionEnforcement, not yet built. It needs an authorizer and a REST mapper.
+// Descriptor is OwnerReferencesPermissionEnforcement, not yet built. It needs an authorizer and a
+// REST mapper.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
@@ -111,7 +115,8 @@ func equal(a, b metav1.OwnerReference) bool {
 		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
 }
 
-// blocks tells whether refs have one to the same owner that blocks its deletion. The last one to it counts, as upstream.
+// blocks tells whether refs have one to the same owner that blocks its deletion. The last one to it
+// counts, as upstream.
 func blocks(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
 	for _, other := range slices.Backward(refs) {
 		if other.UID == ref.UID {
@@ -126,7 +131,8 @@ func (p *plugin) mayDelete(ctx context.Context, a admission.Attributes) error {
 	what := authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "delete", ResourceRequest: true,
 		Namespace: a.GetNamespace(), Name: a.GetName(),
-		APIGroup: a.GetResource().Group, APIVersion: a.GetResource().Version, Resource: a.GetResource().Resource, Subresource: a.GetSubresource(),
+		APIGroup: a.GetResource().Group, APIVersion: a.GetResource().Version, Resource: a.GetResource().Resource,
+		Subresource: a.GetSubresource(),
 	}
 	if refusal := p.refused(ctx, what); refusal != "" {
 		return admission.NewForbidden(a, errors.New("cannot set an ownerRef on a resource you can't delete: "+refusal))
@@ -139,8 +145,8 @@ func (p *plugin) mayBlock(ctx context.Context, a admission.Attributes, refs []me
 	if len(refs) == 0 {
 		return nil
 	}
-	// Asked first: who may do it for all things, as most controllers may, needs no mapping, which takes a call to the server
-	// where the kind isn't known yet.
+	// Asked first: who may do it for all things, as most controllers may, needs no mapping, which
+	// takes a call to the server where the kind isn't known yet.
 	everything := authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "update", ResourceRequest: true,
 		Name: "*", APIGroup: "*", APIVersion: "*", Resource: "*", Subresource: "finalizers",
@@ -151,21 +157,27 @@ func (p *plugin) mayBlock(ctx context.Context, a admission.Attributes, refs []me
 	for _, ref := range refs {
 		mappings, err := p.mappings(ref)
 		if err != nil {
-			return admission.NewForbidden(a, fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %w",
-				ref.APIVersion, ref.Kind, err))
+			return admission.NewForbidden(a,
+				fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "+
+					"APIVersion %s Kind %s: %w",
+					ref.APIVersion, ref.Kind, err))
 		}
-		// A kind may be that of several resources. All of them must be allowed, since the reference doesn't tell which.
+		// A kind may be that of several resources. All of them must be allowed, since the reference
+		// doesn't tell which.
 		for _, mapping := range mappings {
 			what := authorizer.AttributesRecord{
 				User: a.GetUserInfo(), Verb: "update", ResourceRequest: true,
 				Name:     ref.Name,
-				APIGroup: mapping.Resource.Group, APIVersion: mapping.Resource.Version, Resource: mapping.Resource.Resource, Subresource: "finalizers",
+				APIGroup: mapping.Resource.Group, APIVersion: mapping.Resource.Version,
+				Resource: mapping.Resource.Resource, Subresource: "finalizers",
 			}
 			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 				what.Namespace = a.GetNamespace()
 			}
 			if refusal := p.refused(ctx, what); refusal != "" {
-				return admission.NewForbidden(a, errors.New("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: "+refusal))
+				return admission.NewForbidden(a,
+					errors.New("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't "+
+						"set finalizers on: "+refusal))
 			}
 		}
 	}

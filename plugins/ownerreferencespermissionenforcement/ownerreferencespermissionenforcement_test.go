@@ -24,7 +24,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// refs are owner references of "kind/name", with "!" behind it where it blocks, "?" where it says that it doesn't, and "@uid" where the uid isn't the name.
+// refs are owner references of "kind/name", with "!" behind it where it blocks, "?" where it says
+// that it doesn't, and "@uid" where the uid isn't the name.
 func refs(texts ...string) []metav1.OwnerReference {
 	var all []metav1.OwnerReference
 	for _, text := range texts {
@@ -63,7 +64,8 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// rights is an authorizer. Users may do everything but what their name has in denied, as "verb resource/subresource".
+// rights is an authorizer. Users may do everything but what their name has in denied, as "verb
+// resource/subresource".
 type rights struct {
 	denied []string
 	reason string
@@ -73,7 +75,8 @@ type rights struct {
 
 func (r *rights) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	what := strings.TrimSuffix(a.GetVerb()+" "+a.GetResource()+"/"+a.GetSubresource(), "/")
-	r.asked = append(r.asked, fmt.Sprintf("%s %s of %s/%s %s/%s", a.GetUser().GetName(), what, a.GetAPIGroup(), a.GetAPIVersion(), a.GetNamespace(), a.GetName()))
+	r.asked = append(r.asked, fmt.Sprintf("%s %s of %s/%s %s/%s", a.GetUser().GetName(), what, a.GetAPIGroup(),
+		a.GetAPIVersion(), a.GetNamespace(), a.GetName()))
 	if !a.IsResourceRequest() {
 		return authorizer.DecisionDeny, "not a request for a resource", nil
 	}
@@ -92,9 +95,12 @@ func newPlugin(t chaintest.TB, r *rights, m meta.RESTMapper) *chaintest.Plugin {
 
 const (
 	everything = "update */finalizers"
-	noDelete   = `pods "p" is forbidden: cannot set an ownerRef on a resource you can't delete: not allowed to delete pods "p"`
-	noBlock    = `pods "p" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: not allowed to update `
-	noMapping  = `pods "p" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion `
+	noDelete   = `pods "p" is forbidden: cannot set an ownerRef on a resource you can't delete: not allowed to ` +
+		`delete pods "p"`
+	noBlock = `pods "p" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource ` +
+		`you can't set finalizers on: not allowed to update `
+	noMapping = `pods "p" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping ` +
+		`for APIVersion `
 )
 
 // Upstream: TestGCAdmission in k8s.io/kubernetes/plugin/pkg/admission/gc/gc_admission_test.go.
@@ -103,11 +109,12 @@ func TestChangesNeedDelete(t *testing.T) {
 		request chaintest.Request
 		needs   bool
 	}{
-		"create without":          {chaintest.Create(pod()), false},
-		"create with":             {chaintest.Create(pod("Pod/a", "Pod/b")), false},
-		"update without":          {chaintest.Update(pod(), pod()), false},
-		"same":                    {chaintest.Update(pod("Pod/a"), pod("Pod/a")), false},
-		"nil and empty":           {chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", OwnerReferences: []metav1.OwnerReference{}}}, pod()), false},
+		"create without": {chaintest.Create(pod()), false},
+		"create with":    {chaintest.Create(pod("Pod/a", "Pod/b")), false},
+		"update without": {chaintest.Update(pod(), pod()), false},
+		"same":           {chaintest.Update(pod("Pod/a"), pod("Pod/a")), false},
+		"nil and empty": {chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+			Name: "p", OwnerReferences: []metav1.OwnerReference{}}}, pod()), false},
 		"first":                   {chaintest.Update(pod("Pod/a"), pod()), true},
 		"one more":                {chaintest.Update(pod("Pod/a", "Pod/b"), pod("Pod/a")), true},
 		"one less":                {chaintest.Update(pod("Pod/a"), pod("Pod/a", "Pod/b")), true},
@@ -146,34 +153,52 @@ func TestChangesNeedDelete(t *testing.T) {
 
 // Upstream: TestBlockOwnerDeletionAdmission.
 func TestBlockingNeedsFinalizersOfTheOwner(t *testing.T) {
-	const rc, node, ds = "update replicationcontrollers/finalizers", "update nodes/finalizers", "update daemonsets/finalizers"
+	const rc, node, ds = "update replicationcontrollers/finalizers", "update nodes/finalizers",
+		"update daemonsets/finalizers"
 	denied := func(what ...string) []string { return append(what, everything) }
 	for name, test := range map[string]struct {
 		denied  []string
 		request chaintest.Request
 		refused string
 	}{
-		"create":                       {denied(), chaintest.Create(pod("ReplicationController/a!")), ""},
-		"create, may not":              {denied(rc), chaintest.Create(pod("ReplicationController/a!")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"may everything":               {[]string{rc}, chaintest.Create(pod("ReplicationController/a!")), ""},
-		"doesn't block":                {denied(rc), chaintest.Create(pod("ReplicationController/a", "ReplicationController/b?")), ""},
-		"second":                       {denied(rc), chaintest.Create(pod("Node/n!", "ReplicationController/a!")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"cluster-scoped owner":         {denied(node), chaintest.Create(pod("Node/n!")), noBlock + `nodes/finalizers "n"`},
-		"of a group":                   {denied(ds), chaintest.Create(pod("DaemonSet/d!")), noBlock + `daemonsets.apps/finalizers "d"`},
-		"update, first":                {denied(rc), chaintest.Update(pod("ReplicationController/a!"), pod()), noBlock + `replicationcontrollers/finalizers "a"`},
-		"update, one more":             {denied(rc), chaintest.Update(pod("ReplicationController/a!", "ReplicationController/b!"), pod("ReplicationController/a!")), noBlock + `replicationcontrollers/finalizers "b"`},
-		"update, one that blocks not":  {denied(rc), chaintest.Update(pod("ReplicationController/a!", "ReplicationController/b"), pod("ReplicationController/a!")), ""},
-		"update, begins to block":      {denied(rc), chaintest.Update(pod("ReplicationController/a!"), pod("ReplicationController/a")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"update, from false":           {denied(rc), chaintest.Update(pod("ReplicationController/a!"), pod("ReplicationController/a?")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"update, blocks no more":       {denied(rc), chaintest.Update(pod("ReplicationController/a?"), pod("ReplicationController/a!")), ""},
-		"update, removed":              {denied(rc), chaintest.Update(pod(), pod("ReplicationController/a!")), ""},
-		"update, same":                 {denied(rc), chaintest.Update(pod("ReplicationController/a!"), pod("ReplicationController/a!")), ""},
-		"update, same, moved":          {denied(rc), chaintest.Update(pod("Pod/x", "ReplicationController/a!"), pod("ReplicationController/a!")), ""},
-		"update, another object":       {denied(rc), chaintest.Update(pod("ReplicationController/a@v!"), pod("ReplicationController/a@u!")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"unknown kind":                 {denied(), chaintest.Create(pod("Unknown/a!")), noMapping + `v1 Kind Unknown: no matches for kind "Unknown" in version "v1"`},
+		"create": {denied(), chaintest.Create(pod("ReplicationController/a!")), ""},
+		"create, may not": {denied(rc), chaintest.Create(pod("ReplicationController/a!")), noBlock +
+			`replicationcontrollers/finalizers "a"`},
+		"may everything": {[]string{rc}, chaintest.Create(pod("ReplicationController/a!")), ""},
+		"doesn't block": {denied(rc),
+			chaintest.Create(pod("ReplicationController/a", "ReplicationController/b?")), ""},
+		"second": {denied(rc), chaintest.Create(pod("Node/n!", "ReplicationController/a!")),
+			noBlock + `replicationcontrollers/finalizers "a"`},
+		"cluster-scoped owner": {denied(node), chaintest.Create(pod("Node/n!")), noBlock +
+			`nodes/finalizers "n"`},
+		"of a group": {denied(ds), chaintest.Create(pod("DaemonSet/d!")), noBlock +
+			`daemonsets.apps/finalizers "d"`},
+		"update, first": {denied(rc), chaintest.Update(pod("ReplicationController/a!"), pod()), noBlock +
+			`replicationcontrollers/finalizers "a"`},
+		"update, one more": {denied(rc), chaintest.Update(pod("ReplicationController/a!",
+			"ReplicationController/b!"), pod("ReplicationController/a!")), noBlock +
+			`replicationcontrollers/finalizers "b"`},
+		"update, one that blocks not": {denied(rc), chaintest.Update(pod("ReplicationController/a!",
+			"ReplicationController/b"), pod("ReplicationController/a!")), ""},
+		"update, begins to block": {denied(rc), chaintest.Update(pod("ReplicationController/a!"),
+			pod("ReplicationController/a")), noBlock + `replicationcontrollers/finalizers "a"`},
+		"update, from false": {denied(rc), chaintest.Update(pod("ReplicationController/a!"),
+			pod("ReplicationController/a?")), noBlock + `replicationcontrollers/finalizers "a"`},
+		"update, blocks no more": {denied(rc),
+			chaintest.Update(pod("ReplicationController/a?"), pod("ReplicationController/a!")), ""},
+		"update, removed": {denied(rc), chaintest.Update(pod(), pod("ReplicationController/a!")), ""},
+		"update, same": {denied(rc),
+			chaintest.Update(pod("ReplicationController/a!"), pod("ReplicationController/a!")), ""},
+		"update, same, moved": {denied(rc),
+			chaintest.Update(pod("Pod/x", "ReplicationController/a!"), pod("ReplicationController/a!")), ""},
+		"update, another object": {denied(rc), chaintest.Update(pod("ReplicationController/a@v!"),
+			pod("ReplicationController/a@u!")), noBlock + `replicationcontrollers/finalizers "a"`},
+		"unknown kind": {denied(), chaintest.Create(pod("Unknown/a!")), noMapping +
+			`v1 Kind Unknown: no matches for kind "Unknown" in version "v1"`},
 		"unknown kind, may everything": {nil, chaintest.Create(pod("Unknown/a!")), ""},
 		"unknown kind, blocks not":     {denied(), chaintest.Create(pod("Unknown/a")), ""},
-		"no delete, no finalizers":     {denied(rc, "delete pods"), chaintest.Update(pod("ReplicationController/a!"), pod()), noDelete},
+		"no delete, no finalizers": {denied(rc, "delete pods"),
+			chaintest.Update(pod("ReplicationController/a!"), pod()), noDelete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := newPlugin(t, &rights{denied: test.denied}, mapper()).Validate(t, test.request)
@@ -191,7 +216,8 @@ func TestBlockingNeedsFinalizersOfTheOwner(t *testing.T) {
 		Refused(t, 403, noMapping+"a/b/c Kind Pod: unexpected GroupVersion string: a/b/c")
 }
 
-// What is asked, to the letter: upstream's finalizeAnythingRecord and ownerRefToDeleteAttributeRecords.
+// What is asked, to the letter: upstream's finalizeAnythingRecord and
+// ownerRefToDeleteAttributeRecords.
 func TestWhatTheAuthorizerIsAsked(t *testing.T) {
 	r := &rights{denied: []string{everything}}
 	newPlugin(t, r, mapper()).Validate(t, chaintest.Update(pod("Node/n!", "DaemonSet/d!"), pod()).By("u")).Admitted(t)
@@ -211,14 +237,16 @@ type twice struct{ meta.RESTMapper }
 
 func (m twice) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
 	mapping := func(resource string) *meta.RESTMapping {
-		return &meta.RESTMapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Scope: meta.RESTScopeNamespace}
+		return &meta.RESTMapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: resource},
+			Scope: meta.RESTScopeNamespace}
 	}
 	return []*meta.RESTMapping{mapping("ones"), mapping("others")}, nil
 }
 
 func TestAllResourcesOfAKindMustBeAllowed(t *testing.T) {
 	r := &rights{denied: []string{everything, "update others/finalizers"}}
-	newPlugin(t, r, twice{}).Validate(t, chaintest.Create(pod("Thing/a!"))).Refused(t, 403, noBlock+`others/finalizers "a"`)
+	newPlugin(t, r, twice{}).Validate(t, chaintest.Create(pod("Thing/a!"))).Refused(t, 403,
+		noBlock+`others/finalizers "a"`)
 	r = &rights{denied: []string{everything}}
 	newPlugin(t, r, twice{}).Validate(t, chaintest.Create(pod("Thing/a!"))).Admitted(t)
 }
@@ -230,7 +258,8 @@ func TestWhoMayEverythingNeedsNoMapping(t *testing.T) {
 
 func TestTheAuthorizersReasonIsTold(t *testing.T) {
 	r := &rights{denied: []string{"delete pods"}, reason: "RBAC says no", err: errors.New("role r not found")}
-	newPlugin(t, r, mapper()).Validate(t, chaintest.Update(pod("Pod/a"), pod())).Refused(t, 403, noDelete+", RBAC says no, role r not found")
+	newPlugin(t, r, mapper()).Validate(t, chaintest.Update(pod("Pod/a"), pod())).Refused(t, 403,
+		noDelete+", RBAC says no, role r not found")
 }
 
 // Objects are not converted for the plugin: it takes metadata wherever it is.
@@ -250,7 +279,8 @@ func TestMetadataOfAnyObject(t *testing.T) {
 	}
 	for name, object := range map[string]func(...string) runtime.Object{"custom": custom, "partial": partial} {
 		t.Run(name, func(t *testing.T) {
-			plugin := newPlugin(t, &rights{denied: []string{everything, "delete pods", "update replicationcontrollers/finalizers"}}, mapper())
+			plugin := newPlugin(t, &rights{denied: []string{everything, "delete pods",
+				"update replicationcontrollers/finalizers"}}, mapper())
 			update := func(after, before runtime.Object) chaintest.Result {
 				request := chaintest.Update(pod(), pod())
 				request.Object, request.OldObject = after, before
@@ -284,7 +314,8 @@ func TestWhatHasNoReferencesIsLeftAlone(t *testing.T) {
 
 func TestWithoutReferencesNothingIsAllocated(t *testing.T) {
 	p := newPlugin(t, &rights{}, mapper()).Interface.(*plugin)
-	a := admission.NewAttributesRecord(pod("Pod/a!"), pod("Pod/a!"), corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+	a := admission.NewAttributesRecord(pod("Pod/a!"), pod("Pod/a!"), corev1.SchemeGroupVersion.WithKind("Pod"), "ns",
+		"p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Update, nil, false, nil)
 	if n := testing.AllocsPerRun(100, func() {
 		if err := p.Validate(t.Context(), a, nil); err != nil {
@@ -304,7 +335,8 @@ func TestNew(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{}); err == nil || err.Error() != name+" takes no configuration, but is given one" {
+	if _, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{}); err == nil ||
+		err.Error() != name+" takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}
 	if Descriptor.Default {

@@ -1,14 +1,17 @@
-// Package persistentvolumeclaimresize is the plugin PersistentVolumeClaimResize: a claim may ask for more storage only where there is somebody
-// to give it more.
+// Package persistentvolumeclaimresize is the plugin PersistentVolumeClaimResize: a claim may ask
+// for more storage only where there is somebody to give it more.
 //
-// The size that a claim requests can grow after the claim was made. But storage that can't be expanded would leave such a claim waiting for ever, asking
-// for what its volume never has. So an update that requests more is refused unless the claim is bound to a volume, and its
-// StorageClass says that its volumes can be expanded. A request for less is none of the plugin's business: the API has rules for that.
+// The size that a claim requests can grow after the claim was made. But storage that can't be
+// expanded would leave such a claim waiting for ever, asking for what its volume never has. So an
+// update that requests more is refused unless the claim is bound to a volume, and its StorageClass
+// says that its volumes can be expanded. A request for less is none of the plugin's business: the
+// API has rules for that.
 //
 // # The cache, and when it isn't believed
 //
-// Classes are looked up in a cache that a watch keeps current, a moment late. A class that is missing there, or doesn't allow it there, is read
-// live before a claim is refused for it: an administrator's permission holds as soon as it is given.
+// Classes are looked up in a cache that a watch keeps current, a moment late. A class that is
+// missing there, or doesn't allow it there, is read live before a claim is refused for it: an
+// administrator's permission holds as soon as it is given.
 package persistentvolumeclaimresize
 
 import (
@@ -39,7 +42,8 @@ var (
 
 	// In Kubernetes' words.
 	errNotBound      = errors.New("Only bound persistent volume claims can be expanded")
-	errNotExpandable = errors.New("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize")
+	errNotExpandable = errors.New("only dynamically provisioned pvc can be resized and the storageclass that " +
+		"provisions the pvc must support resize")
 )
 
 // Descriptor is PersistentVolumeClaimResize, not yet built. It needs a client and informers.
@@ -87,7 +91,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return err
 	}
-	requested, before := claim.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	requested, before := claim.Spec.Resources.Requests[corev1.ResourceStorage],
+		old.Spec.Resources.Requests[corev1.ResourceStorage]
 	if requested.Cmp(before) <= 0 {
 		return nil
 	}
@@ -137,8 +142,8 @@ func expandable(class *storagev1.StorageClass) bool {
 	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// classOf is the name of a claim's class, empty where it has none. The annotation is older than the field, and goes first:
-// GetPersistentVolumeClaimClass in k8s.io/kubernetes/pkg/apis/core/helper.
+// classOf is the name of a claim's class, empty where it has none. The annotation is older than the
+// field, and goes first: GetPersistentVolumeClaimClass in k8s.io/kubernetes/pkg/apis/core/helper.
 func classOf(claim *corev1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return class
@@ -153,5 +158,6 @@ func asClaim(object runtime.Object) (*corev1.PersistentVolumeClaim, error) {
 	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
 		return claim, nil
 	}
-	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T", name, object))
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T",
+		name, object))
 }

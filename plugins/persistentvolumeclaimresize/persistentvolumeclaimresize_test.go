@@ -23,7 +23,8 @@ import (
 
 const (
 	onlyBound = `persistentvolumeclaims "c" is forbidden: Only bound persistent volume claims can be expanded`
-	noSupport = `persistentvolumeclaims "c" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize`
+	noSupport = `persistentvolumeclaims "c" is forbidden: only dynamically provisioned pvc can be resized and the ` +
+		`storageclass that provisions the pvc must support resize`
 )
 
 // class makes a StorageClass whose volumes can be expanded, or not, or that doesn't say.
@@ -35,7 +36,8 @@ func class(name string, expandable ...bool) *storagev1.StorageClass {
 	return c
 }
 
-// claim makes a claim of "size phase class", the class with "beta:" before it where the annotation has it. "-" is what it doesn't say.
+// claim makes a claim of "size phase class", the class with "beta:" before it where the annotation
+// has it. "-" is what it doesn't say.
 func claim(text string) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	words := strings.Fields(text)
@@ -55,7 +57,9 @@ func claim(text string) *corev1.PersistentVolumeClaim {
 
 var classes = []runtime.Object{class("yes", true), class("no", false), class("silent")}
 
-// The cases of TestPVCResizeAdmission in k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize/admission_test.go, and some more.
+// The cases of TestPVCResizeAdmission in
+// k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize/admission_test.go, and
+// some more.
 func TestUpdate(t *testing.T) {
 	for name, test := range map[string]struct{ old, claim, want string }{
 		"more, of a class that allows it":        {"1Gi Bound yes", "2Gi Bound yes", ""},
@@ -82,7 +86,8 @@ func TestUpdate(t *testing.T) {
 		"nothing any more":                       {"2Gi Bound no", "- Bound no", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := chaintest.New(t, Descriptor, "", classes...).Validate(t, chaintest.Update(claim(test.claim), claim(test.old)))
+			result := chaintest.New(t, Descriptor, "", classes...).Validate(t,
+				chaintest.Update(claim(test.claim), claim(test.old)))
 			if test.want == "" {
 				result.Admitted(t)
 				return
@@ -126,12 +131,13 @@ func TestPermissionHoldsAtOnce(t *testing.T) {
 				cached = append(cached, test.cached)
 			}
 			plugin := chaintest.New(t, Descriptor, "", cached...)
-			plugin.Client.PrependReactor("get", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
-				if test.live == nil {
-					return true, nil, apierrors.NewNotFound(storagev1.Resource("storageclasses"), "a")
-				}
-				return true, test.live, nil
-			})
+			plugin.Client.PrependReactor("get", "storageclasses",
+				func(clienttesting.Action) (bool, runtime.Object, error) {
+					if test.live == nil {
+						return true, nil, apierrors.NewNotFound(storagev1.Resource("storageclasses"), "a")
+					}
+					return true, test.live, nil
+				})
 			result := plugin.Validate(t, update)
 			if test.want == "" {
 				result.Admitted(t)
@@ -154,7 +160,8 @@ func TestPermissionHoldsAtOnce(t *testing.T) {
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ import (
 // ec2Version is the version of the API, of which there has been no other for years.
 const ec2Version = "2016-11-15"
 
-// aws finds volumes by EC2's DescribeVolumes, https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVolumes.html.
+// aws finds volumes by EC2's DescribeVolumes,
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVolumes.html.
 type aws struct {
 	client                   *http.Client
 	backoff                  wait.Backoff
@@ -25,7 +26,8 @@ type aws struct {
 	credentialsFile, profile string
 }
 
-// availabilityZone is a zone's name, whose first part is its region: us-east-1a, or the local zone us-west-2-lax-1a.
+// availabilityZone is a zone's name, whose first part is its region: us-east-1a, or the local zone
+// us-west-2-lax-1a.
 var availabilityZone = regexp.MustCompile(`^([a-z]+(?:-[a-z]+)+-[0-9]+)(?:[a-z]|(?:-[a-z0-9]+)+)$`)
 
 func (a *aws) locate(ctx context.Context, volume, _ string) (location, error) {
@@ -49,7 +51,8 @@ func (a *aws) locate(ctx context.Context, volume, _ string) (location, error) {
 	return location{parts[1], []string{zone}}, nil
 }
 
-// ebsVolumeID is the ID in what a PersistentVolume says: vol-1, aws:///vol-1 or aws://us-east-1a/vol-1. See KubernetesVolumeIDToEBSVolumeID in
+// ebsVolumeID is the ID in what a PersistentVolume says: vol-1, aws:///vol-1 or
+// aws://us-east-1a/vol-1. See KubernetesVolumeIDToEBSVolumeID in
 // k8s.io/csi-translation-lib/plugins/aws_ebs.go, whose messages these are.
 func ebsVolumeID(name string) (string, error) {
 	id := name
@@ -80,7 +83,8 @@ func (a *aws) describe(ctx context.Context, id string, credentials awsCredential
 	form := url.Values{"Action": {"DescribeVolumes"}, "Version": {ec2Version}, "VolumeId.1": {id}}
 	var zones []string
 	for range maxPages {
-		page, err := retry(ctx, a.backoff, func() (*describeVolumesResponse, error) { return a.post(ctx, form, credentials) })
+		page, err := retry(ctx, a.backoff,
+			func() (*describeVolumesResponse, error) { return a.post(ctx, form, credentials) })
 		if err != nil {
 			return "", err
 		}
@@ -126,7 +130,8 @@ func (a *aws) post(ctx context.Context, form url.Values, credentials awsCredenti
 	return page, err
 }
 
-// An ec2Error is why EC2 refuses, https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
+// An ec2Error is why EC2 refuses,
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
 type ec2Error struct {
 	Code    string `xml:"Code"`
 	Message string `xml:"Message"`

@@ -21,7 +21,8 @@ const head = "apiVersion: gatehouse.dev/v1alpha1\nkind: PersistentVolumeLabelCon
 
 // awsConfig is the configuration for a cloud, more of it first.
 func awsConfig(c *cloudtest.Cloud, more string) string {
-	return fmt.Sprintf("%s%s\naws: {region: us-east-1, endpoint: %s, certificateAuthorityFile: %s, credentialsFile: %s}", head, more, c.URL, c.AuthorityFile, c.CredentialsFile)
+	return fmt.Sprintf("%s%s\naws: {region: us-east-1, endpoint: %s, certificateAuthorityFile: %s, credentialsFile: "+
+		"%s}", head, more, c.URL, c.AuthorityFile, c.CredentialsFile)
 }
 
 func status(code int) http.HandlerFunc {
@@ -36,7 +37,8 @@ var throttled = cloudtest.EC2Error(http.StatusServiceUnavailable, "RequestLimitE
 
 func TestEBS(t *testing.T) {
 	cloud := cloudtest.EC2(t, map[string]string{
-		"vol-1": "us-east-1a", "vol-local": "us-west-2-lax-1a", "vol-wave": "us-east-1-wl1-bos-wlz-1", "vol-gov": "us-gov-west-1b", "vol-nowhere": "", "vol-odd": "here or\nthere",
+		"vol-1": "us-east-1a", "vol-local": "us-west-2-lax-1a", "vol-wave": "us-east-1-wl1-bos-wlz-1",
+		"vol-gov": "us-gov-west-1b", "vol-nowhere": "", "vol-odd": "here or\nthere",
 		"vol-a+b&c=d é": "eu-west-3c",
 	})
 	p := chaintest.New(t, Descriptor, awsConfig(cloud, ""))
@@ -49,13 +51,16 @@ func TestEBS(t *testing.T) {
 		"vol-wave":               {"us-east-1", "us-east-1-wl1-bos-wlz-1", ""},
 		"vol-gov":                {"us-gov-west-1", "us-gov-west-1b", ""},
 		"vol-a+b&c=d é":          {"eu-west-3", "eu-west-3c", ""},
-		"vol-2":                  {refusal: query + "vol-2: InvalidVolume.NotFound: The volume 'vol-2' does not exist."},
-		"vol-nowhere":            {refusal: query + `vol-nowhere: volume did not have AZ information: "" is no availability zone`},
-		"vol-odd":                {refusal: query + `vol-odd: volume did not have AZ information: "here or there" is no availability zone`},
-		"volume":                 {refusal: query + "volume: invalid format for AWS volume (volume)"},
-		"aws://vol-1":            {refusal: query + "aws://vol-1: invalid format for AWS volume (aws://vol-1)"},
-		"vol-1/x":                {refusal: query + "vol-1/x: invalid format for AWS volume (vol-1/x)"},
-		"":                       {refusal: query + ": invalid format for AWS volume ()"},
+		"vol-2": {refusal: query +
+			"vol-2: InvalidVolume.NotFound: The volume 'vol-2' does not exist."},
+		"vol-nowhere": {refusal: query +
+			`vol-nowhere: volume did not have AZ information: "" is no availability zone`},
+		"vol-odd": {refusal: query +
+			`vol-odd: volume did not have AZ information: "here or there" is no availability zone`},
+		"volume":      {refusal: query + "volume: invalid format for AWS volume (volume)"},
+		"aws://vol-1": {refusal: query + "aws://vol-1: invalid format for AWS volume (aws://vol-1)"},
+		"vol-1/x":     {refusal: query + "vol-1/x: invalid format for AWS volume (vol-1/x)"},
+		"":            {refusal: query + ": invalid format for AWS volume ()"},
 	} {
 		t.Run(id, func(t *testing.T) {
 			result := p.Admit(t, chaintest.Create(onEBS(id, "")))
@@ -64,7 +69,8 @@ func TestEBS(t *testing.T) {
 				return
 			}
 			labels := region + "=" + want.region + " " + zone + "=" + want.zone
-			if got := result.Admitted(t).Object; !apiequality.Semantic.DeepEqual(got, requiring(onEBS(id, labels), labels)) {
+			if got := result.Admitted(t).Object; !apiequality.Semantic.DeepEqual(got,
+				requiring(onEBS(id, labels), labels)) {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -84,22 +90,31 @@ func TestWhatEC2Answers(t *testing.T) {
 		"throttled twice":  {cloudtest.Repeat(2, throttled), "us-east-1a"},
 		"throttled, a 400": {[]http.HandlerFunc{cloudtest.EC2Error(400, "Throttling", "Rate exceeded")}, "us-east-1a"},
 		"throttled, later": {[]http.HandlerFunc{cloudtest.EC2Page("3", item), throttled}, "us-east-1b"},
-		"a server error":   {[]http.HandlerFunc{cloudtest.EC2Error(500, "InternalError", "An internal error has occurred")}, "us-east-1a"},
-		"a gateway error":  {[]http.HandlerFunc{status(502)}, "us-east-1a"},
-		"a broken answer":  {[]http.HandlerFunc{cloudtest.Reset}, "us-east-1a"},
+		"a server error": {[]http.HandlerFunc{cloudtest.EC2Error(500, "InternalError",
+			"An internal error has occurred")}, "us-east-1a"},
+		"a gateway error": {[]http.HandlerFunc{status(502)}, "us-east-1a"},
+		"a broken answer": {[]http.HandlerFunc{cloudtest.Reset}, "us-east-1a"},
 
 		"throttled for ever": {cloudtest.Repeat(5, throttled), "RequestLimitExceeded: Request limit exceeded."},
 		"no volume":          {[]http.HandlerFunc{cloudtest.EC2Page("", "")}, "no volumes found"},
-		"another volume":     {[]http.HandlerFunc{cloudtest.EC2Page("", strings.ReplaceAll(item, "vol-1", "vol-2"))}, "no volumes found"},
-		"two volumes":        {[]http.HandlerFunc{cloudtest.EC2Page("", item+item)}, "multiple volumes found"},
-		"endless pages":      {cloudtest.Repeat(100, cloudtest.EC2Page("again", "")), "EC2 answers with more than 100 pages"},
-		"an error, no retry": {[]http.HandlerFunc{cloudtest.EC2Error(403, "UnauthorizedOperation", "You are not authorized to perform this operation.")}, "UnauthorizedOperation: You are not authorized to perform this operation."},
-		"a long error":       {[]http.HandlerFunc{cloudtest.EC2Error(403, "Long", strings.Repeat("é\n", 500))}, "Long: " + strings.Repeat("é ", 197) + "…"},
-		"not XML":            {[]http.HandlerFunc{body("fine")}, "answers not as EC2 does: EOF"},
-		"other XML":          {[]http.HandlerFunc{body("<html/>")}, "answers not as EC2 does: expected element type <DescribeVolumesResponse> but have <html>"},
-		"a proxy's refusal":  {[]http.HandlerFunc{status(407)}, "answers with status 407 and not as EC2 does"},
-		"a redirection":      {[]http.HandlerFunc{http.RedirectHandler("https://elsewhere.example/", 307).ServeHTTP}, "answers with status 307 and not as EC2 does"},
-		"too long an answer": {[]http.HandlerFunc{body(strings.Repeat(" ", 8<<20+1))}, cloud.URL + "/ answers with more than 8388608 bytes"},
+		"another volume": {[]http.HandlerFunc{cloudtest.EC2Page("", strings.ReplaceAll(item, "vol-1", "vol-2"))},
+			"no volumes found"},
+		"two volumes": {[]http.HandlerFunc{cloudtest.EC2Page("", item+item)}, "multiple volumes found"},
+		"endless pages": {cloudtest.Repeat(100, cloudtest.EC2Page("again", "")),
+			"EC2 answers with more than 100 pages"},
+		"an error, no retry": {[]http.HandlerFunc{cloudtest.EC2Error(403, "UnauthorizedOperation",
+			"You are not authorized to perform this operation.")},
+			"UnauthorizedOperation: You are not authorized to perform this operation."},
+		"a long error": {[]http.HandlerFunc{cloudtest.EC2Error(403, "Long", strings.Repeat("é\n", 500))},
+			"Long: " + strings.Repeat("é ", 197) + "…"},
+		"not XML": {[]http.HandlerFunc{body("fine")}, "answers not as EC2 does: EOF"},
+		"other XML": {[]http.HandlerFunc{body("<html/>")},
+			"answers not as EC2 does: expected element type <DescribeVolumesResponse> but have <html>"},
+		"a proxy's refusal": {[]http.HandlerFunc{status(407)}, "answers with status 407 and not as EC2 does"},
+		"a redirection": {[]http.HandlerFunc{http.RedirectHandler("https://elsewhere.example/", 307).ServeHTTP},
+			"answers with status 307 and not as EC2 does"},
+		"too long an answer": {[]http.HandlerFunc{body(strings.Repeat(" ", 8<<20+1))}, cloud.URL +
+			"/ answers with more than 8388608 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(cloud.Requests())
@@ -125,7 +140,8 @@ func TestNoAnswer(t *testing.T) {
 		cloudtest.Hang(w, r)
 	})
 	_, err := p.find(ctx, onEBS("vol-1", ""))
-	if want := `error querying AWS EBS volume vol-1: Post "` + cloud.URL + `/": context canceled`; err == nil || err.Error() != want {
+	if want := `error querying AWS EBS volume vol-1: Post "` + cloud.URL + `/": context canceled`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
@@ -135,7 +151,8 @@ func TestForeignCertificate(t *testing.T) {
 	cloud := cloudtest.EC2(t, nil)
 	foreign := strings.ReplaceAll(awsConfig(cloud, ""), "certificateAuthorityFile: "+cloud.AuthorityFile+", ", "")
 	result := chaintest.New(t, Descriptor, foreign).Admit(t, chaintest.Create(onEBS("vol-1", "")))
-	if result.Code() != 403 || !strings.Contains(result.Message(), "x509: certificate signed by unknown authority") || len(cloud.Requests()) != 0 {
+	if result.Code() != 403 || !strings.Contains(result.Message(), "x509: certificate signed by unknown authority") ||
+		len(cloud.Requests()) != 0 {
 		t.Errorf("got %v after %d requests", result.Err, len(cloud.Requests()))
 	}
 }
@@ -167,11 +184,13 @@ func TestAWSCredentials(t *testing.T) {
 	}
 	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Admitted(t)
 	replace(cloudtest.EC2Credentials("WRONGSECRET"), 0o600)
-	refused("vol-1: SignatureDoesNotMatch: The request signature we calculated does not match the signature you provided. The Canonical String for this request should have been")
+	refused("vol-1: SignatureDoesNotMatch: The request signature we calculated does not match the signature you " +
+		"provided. The Canonical String for this request should have been")
 	replace([]byte("[other]\naws_access_key_id = AKID"), 0o600)
 	refused("vol-1: the credentials for AWS: " + cloud.CredentialsFile + ": has no profile [default]")
 	replace(cloudtest.EC2Credentials(cloudtest.SecretAccessKey), 0o640)
-	refused(cloud.CredentialsFile + " has mode 0640: it holds secrets, so nobody but its owner may have access (chmod 600)")
+	refused(cloud.CredentialsFile +
+		" has mode 0640: it holds secrets, so nobody but its owner may have access (chmod 600)")
 	replace(cloudtest.EC2Credentials(cloudtest.SecretAccessKey), 0o600)
 	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Admitted(t)
 	if err := os.Remove(cloud.CredentialsFile); err != nil {
@@ -187,21 +206,31 @@ func TestParseAWSCredentials(t *testing.T) {
 		want    awsCredentials
 		err     string
 	}{
-		"a key":                {"[default]\n" + key, awsCredentials{"AKID", "s3cr3t/+=", ""}, ""},
-		"a temporary key":      {"[default]\r\n" + key + "AWS_SESSION_TOKEN = t==\n", awsCredentials{"AKID", "s3cr3t/+=", "t=="}, ""},
-		"among others":         {"# mine\n[ other ]\naws_access_key_id = X\n\n[default] # this\nregion = us-east-1\ns3 =\n  max_queue_size = 1000\n; and\n" + key + "[third]\naws_secret_access_key = Y", awsCredentials{"AKID", "s3cr3t/+=", ""}, ""},
-		"empty":                {"", awsCredentials{}, "has no profile [default]"},
-		"another profile":      {"[other]\n" + key, awsCredentials{}, "has no profile [default]"},
-		"no key":               {"[default]\naws_secret_access_key = s3cr3t", awsCredentials{}, "the profile [default] has no aws_access_key_id, or none that is one"},
-		"no secret":            {"[default]\naws_access_key_id = AKID\naws_secret_access_key =", awsCredentials{}, "the profile [default] has no aws_secret_access_key, or none that is one"},
-		"a secret of two":      {"[default]\naws_access_key_id = AKID\naws_secret_access_key = s3cr3t s3cr3t", awsCredentials{}, "the profile [default] has no aws_secret_access_key, or none that is one"},
-		"a token of two lines": {"[default]\n" + key + "aws_session_token = a\vb", awsCredentials{}, "the profile [default] has an aws_session_token that is none"},
-		"no name":              {"[default]\ns3cr3t", awsCredentials{}, "line 2: must be a name, an equals sign and a value"},
-		"no bracket":           {"\n[default\n" + key, awsCredentials{}, "line 2: a profile's name needs brackets around it"},
+		"a key": {"[default]\n" + key, awsCredentials{"AKID", "s3cr3t/+=", ""}, ""},
+		"a temporary key": {"[default]\r\n" + key + "AWS_SESSION_TOKEN = t==\n",
+			awsCredentials{"AKID", "s3cr3t/+=", "t=="}, ""},
+		"among others": {"# mine\n[ other ]\naws_access_key_id = X\n\n[default] # this\nregion = " +
+			"us-east-1\ns3 =\n  max_queue_size = 1000\n; and\n" + key + "[third]\naws_secret_access_key = Y",
+			awsCredentials{"AKID", "s3cr3t/+=", ""}, ""},
+		"empty":           {"", awsCredentials{}, "has no profile [default]"},
+		"another profile": {"[other]\n" + key, awsCredentials{}, "has no profile [default]"},
+		"no key": {"[default]\naws_secret_access_key = s3cr3t", awsCredentials{},
+			"the profile [default] has no aws_access_key_id, or none that is one"},
+		"no secret": {"[default]\naws_access_key_id = AKID\naws_secret_access_key =", awsCredentials{},
+			"the profile [default] has no aws_secret_access_key, or none that is one"},
+		"a secret of two": {"[default]\naws_access_key_id = AKID\naws_secret_access_key = s3cr3t s3cr3t",
+			awsCredentials{}, "the profile [default] has no aws_secret_access_key, or none that is one"},
+		"a token of two lines": {"[default]\n" + key + "aws_session_token = a\vb", awsCredentials{},
+			"the profile [default] has an aws_session_token that is none"},
+		"no name": {"[default]\ns3cr3t", awsCredentials{},
+			"line 2: must be a name, an equals sign and a value"},
+		"no bracket": {"\n[default\n" + key, awsCredentials{},
+			"line 2: a profile's name needs brackets around it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseAWSCredentials(test.content, "default")
-			if text := fmt.Sprint(err); got != test.want || (test.err == "" && err != nil) || (test.err != "" && text != test.err) {
+			if text := fmt.Sprint(err); got != test.want || (test.err == "" && err != nil) ||
+				(test.err != "" && text != test.err) {
 				t.Errorf("got  %v, %v\nwant %v, %s", got, err, test.want, test.err)
 			}
 			if err != nil && strings.Contains(err.Error(), "s3cr3t") {

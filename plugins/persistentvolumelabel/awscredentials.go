@@ -10,7 +10,8 @@ type awsCredentials struct {
 	accessKeyID, secretAccessKey, sessionToken string
 }
 
-// loadAWSCredentials reads those of a profile from a file. An error holds nothing of what is in it but names of profiles and settings.
+// loadAWSCredentials reads those of a profile from a file. An error holds nothing of what is in it
+// but names of profiles and settings.
 func loadAWSCredentials(file, profile string) (awsCredentials, error) {
 	content, err := readSecret(file)
 	if err != nil {
@@ -24,8 +25,9 @@ func loadAWSCredentials(file, profile string) (awsCredentials, error) {
 }
 
 // parseAWSCredentials reads the shared credentials file of AWS' own tools,
-// https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html: profiles in brackets, each with lines of a name, an equals sign and a
-// value; comments begin with # or ;. Settings that aren't keys are left alone.
+// https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html: profiles in brackets, each with
+// lines of a name, an equals sign and a value; comments begin with # or ;. Settings that aren't
+// keys are left alone.
 func parseAWSCredentials(content, profile string) (awsCredentials, error) {
 	var c awsCredentials
 	here, found := false, false
@@ -71,7 +73,8 @@ func parseAWSCredentials(content, profile string) (awsCredentials, error) {
 	case !isToken(c.accessKeyID):
 		return awsCredentials{}, fmt.Errorf("the profile [%s] has no aws_access_key_id, or none that is one", profile)
 	case !isToken(c.secretAccessKey):
-		return awsCredentials{}, fmt.Errorf("the profile [%s] has no aws_secret_access_key, or none that is one", profile)
+		return awsCredentials{},
+			fmt.Errorf("the profile [%s] has no aws_secret_access_key, or none that is one", profile)
 	case c.sessionToken != "" && !isToken(c.sessionToken):
 		return awsCredentials{}, fmt.Errorf("the profile [%s] has an aws_session_token that is none", profile)
 	}

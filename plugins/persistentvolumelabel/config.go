@@ -28,7 +28,8 @@ const (
 	maxTimeout = 30 * time.Second
 )
 
-// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written keeps the default.
+// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written
+// keeps the default.
 type fileFormat struct {
 	Timeout  string   `json:"timeout"`
 	CacheTTL string   `json:"cacheTTL"`
@@ -72,11 +73,13 @@ func load(config io.Reader) (*configuration, error) {
 	var errs field.ErrorList
 	var err error
 	if c.timeout, err = time.ParseDuration(written.Timeout); err != nil || c.timeout <= 0 || c.timeout > maxTimeout {
-		errs = append(errs, field.Invalid(field.NewPath("timeout"), written.Timeout, fmt.Sprintf("must be a duration greater than zero such as 10s, %s at most", maxTimeout)))
+		errs = append(errs, field.Invalid(field.NewPath("timeout"), written.Timeout,
+			fmt.Sprintf("must be a duration greater than zero such as 10s, %s at most", maxTimeout)))
 	}
 	ttl, err := time.ParseDuration(written.CacheTTL)
 	if err != nil || ttl < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("cacheTTL"), written.CacheTTL, "must be a duration such as 10m, 0s for none"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("cacheTTL"), written.CacheTTL, "must be a duration such as 10m, 0s for none"))
 	}
 	if written.AWS != nil {
 		found, wrong := newAWS(field.NewPath("aws"), *written.AWS)
@@ -93,7 +96,8 @@ func load(config io.Reader) (*configuration, error) {
 }
 
 func newAWS(path *field.Path, written awsFile) (*aws, field.ErrorList) {
-	a := &aws{backoff: retryBackoff, region: written.Region, credentialsFile: written.CredentialsFile, profile: written.Profile}
+	a := &aws{backoff: retryBackoff, region: written.Region, credentialsFile: written.CredentialsFile,
+		profile: written.Profile}
 	var errs field.ErrorList
 	if !awsRegion.MatchString(a.region) {
 		errs = append(errs, field.Invalid(path.Child("region"), a.region, "must be a region of AWS, such as us-east-1"))
@@ -106,7 +110,8 @@ func newAWS(path *field.Path, written awsFile) (*aws, field.ErrorList) {
 		}
 	}
 	if parsed, err := url.Parse(endpoint); !isBase(parsed, err, "https") || strings.Trim(parsed.Path, "/") != "" {
-		errs = append(errs, field.Invalid(path.Child("endpoint"), field.OmitValueType{}, "must be an https URL of nothing but a host, such as https://ec2.us-east-1.amazonaws.com"))
+		errs = append(errs, field.Invalid(path.Child("endpoint"), field.OmitValueType{},
+			"must be an https URL of nothing but a host, such as https://ec2.us-east-1.amazonaws.com"))
 	} else {
 		a.endpoint = "https://" + parsed.Host + "/"
 	}
@@ -114,13 +119,15 @@ func newAWS(path *field.Path, written awsFile) (*aws, field.ErrorList) {
 		a.profile = "default"
 	}
 	if a.credentialsFile == "" {
-		errs = append(errs, field.Required(path.Child("credentialsFile"), "must be the path of a file with an access key, as AWS' tools have it in ~/.aws/credentials"))
+		errs = append(errs, field.Required(path.Child("credentialsFile"),
+			"must be the path of a file with an access key, as AWS' tools have it in ~/.aws/credentials"))
 	} else if _, err := loadAWSCredentials(a.credentialsFile, a.profile); err != nil {
 		errs = append(errs, field.Invalid(path.Child("credentialsFile"), a.credentialsFile, err.Error()))
 	}
 	var err error
 	if a.client, err = newClient(written.CertificateAuthorityFile); err != nil {
-		errs = append(errs, field.Invalid(path.Child("certificateAuthorityFile"), written.CertificateAuthorityFile, err.Error()))
+		errs = append(errs,
+			field.Invalid(path.Child("certificateAuthorityFile"), written.CertificateAuthorityFile, err.Error()))
 	}
 	return a, errs
 }
@@ -132,20 +139,23 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 		errs = append(errs, field.Invalid(path.Child("project"), g.project, "must be the ID of a Google Cloud project"))
 	}
 	if !computeRegion.MatchString(g.region) {
-		errs = append(errs, field.Invalid(path.Child("region"), g.region, "must be a region of Google Cloud, such as us-central1"))
+		errs = append(errs,
+			field.Invalid(path.Child("region"), g.region, "must be a region of Google Cloud, such as us-central1"))
 	}
 	endpoint := written.Endpoint
 	if endpoint == "" {
 		endpoint = "https://compute.googleapis.com/compute/v1"
 	}
 	if parsed, err := url.Parse(endpoint); !isBase(parsed, err, "https") {
-		errs = append(errs, field.Invalid(path.Child("endpoint"), field.OmitValueType{}, "must be an https URL without a query, such as https://compute.googleapis.com/compute/v1"))
+		errs = append(errs, field.Invalid(path.Child("endpoint"), field.OmitValueType{},
+			"must be an https URL without a query, such as https://compute.googleapis.com/compute/v1"))
 	} else {
 		g.endpoint = strings.TrimRight(parsed.String(), "/")
 	}
 	var err error
 	if g.client, err = newClient(written.CertificateAuthorityFile); err != nil {
-		errs = append(errs, field.Invalid(path.Child("certificateAuthorityFile"), written.CertificateAuthorityFile, err.Error()))
+		errs = append(errs,
+			field.Invalid(path.Child("certificateAuthorityFile"), written.CertificateAuthorityFile, err.Error()))
 		return g, errs
 	}
 	if written.CredentialsFile != "" {
@@ -153,7 +163,8 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 			errs = append(errs, field.Invalid(path.Child("credentialsFile"), written.CredentialsFile, err.Error()))
 		}
 		if written.MetadataServer != "" {
-			errs = append(errs, field.Forbidden(path.Child("metadataServer"), "is asked only where there is no credentialsFile"))
+			errs = append(errs,
+				field.Forbidden(path.Child("metadataServer"), "is asked only where there is no credentialsFile"))
 		}
 		g.tokens = newTokens(serviceAccount(g.client, written.CredentialsFile))
 		return g, errs
@@ -162,8 +173,10 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 	if address == "" {
 		address = "http://metadata.google.internal"
 	}
-	if parsed, err := url.Parse(address); !isBase(parsed, err, "http", "https") || strings.Trim(parsed.Path, "/") != "" {
-		errs = append(errs, field.Invalid(path.Child("metadataServer"), field.OmitValueType{}, "must be an http or https URL of nothing but a host, such as http://metadata.google.internal"))
+	if parsed, err := url.Parse(address); !isBase(parsed, err, "http", "https") ||
+		strings.Trim(parsed.Path, "/") != "" {
+		errs = append(errs, field.Invalid(path.Child("metadataServer"), field.OmitValueType{},
+			"must be an http or https URL of nothing but a host, such as http://metadata.google.internal"))
 	}
 	// It is the machine's own: what a proxy reaches under that name would be the proxy's.
 	direct := g.client.Transport.(*http.Transport).Clone()
@@ -174,8 +187,8 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 	return g, errs
 }
 
-// isBase tells whether a URL is one that paths can be added to: of one of the schemes, with a host, and with nothing that doesn't belong there. It may
-// hold a password then, so it isn't repeated.
+// isBase tells whether a URL is one that paths can be added to: of one of the schemes, with a host,
+// and with nothing that doesn't belong there. It may hold a password then, so it isn't repeated.
 func isBase(u *url.URL, err error, schemes ...string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return false
@@ -183,7 +196,8 @@ func isBase(u *url.URL, err error, schemes ...string) bool {
 	return slices.Contains(schemes, u.Scheme)
 }
 
-// newClient is a client of an API whose certificate is from one of the authorities in the file, or from one that the machine trusts where no file is named.
+// newClient is a client of an API whose certificate is from one of the authorities in the file, or
+// from one that the machine trusts where no file is named.
 func newClient(authorityFile string) (*http.Client, error) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if authorityFile != "" {

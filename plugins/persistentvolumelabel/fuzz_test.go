@@ -36,8 +36,10 @@ func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
 // Whatever a PersistentVolume names, what is asked is about one volume.
 func FuzzNames(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"vol-1", ""}, {"aws://us-east-1a/vol-1", ""}, {"vol-1&Action=DeleteVolume", ""}, {"vol-%zz\n", "x"}, {"aws:///", "__"},
-		{"disk", ""}, {"disk", "us-central1-a"}, {"disk", "us-central1-a__us-central1-b"}, {"../disk", "../zones"}, {"disk?x", "us-central1-a/../b"}, {"a OR name = b", ""},
+		{"vol-1", ""}, {"aws://us-east-1a/vol-1", ""}, {"vol-1&Action=DeleteVolume", ""}, {"vol-%zz\n", "x"},
+		{"aws:///", "__"},
+		{"disk", ""}, {"disk", "us-central1-a"}, {"disk", "us-central1-a__us-central1-b"}, {"../disk", "../zones"},
+		{"disk?x", "us-central1-a/../b"}, {"a OR name = b", ""},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -63,7 +65,8 @@ func FuzzNames(f *testing.F) {
 		if _, err := ebs.describe(t.Context(), id, awsCredentials{"a", "b", ""}); err == nil {
 			t.Error("is somewhere")
 		}
-		if len(seen.form) != 3 || seen.form.Get("Action") != "DescribeVolumes" || seen.form.Get("VolumeId.1") != id || !strings.Contains(volume, id) {
+		if len(seen.form) != 3 || seen.form.Get("Action") != "DescribeVolumes" || seen.form.Get("VolumeId.1") != id ||
+			!strings.Contains(volume, id) {
 			t.Errorf("%q asks for %v", volume, seen.form)
 		}
 	})
@@ -78,14 +81,16 @@ func FuzzParseZones(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(zones) == 0 || !slices.IsSorted(zones) || slices.Contains(zones, "") || len(slices.Compact(slices.Clone(zones))) != len(zones) {
+		if len(zones) == 0 || !slices.IsSorted(zones) || slices.Contains(zones, "") ||
+			len(slices.Compact(slices.Clone(zones))) != len(zones) {
 			t.Errorf("%q has the zones %q", label, zones)
 		}
 	})
 }
 
 func FuzzParseAWSCredentials(f *testing.F) {
-	for _, seed := range []string{"", "[default]\naws_access_key_id=a\naws_secret_access_key=b", "[default]\r\naws_session_token = \x00", "[", "[]", "=", "#", " x", "[default]\n=\n[default]"} {
+	for _, seed := range []string{"", "[default]\naws_access_key_id=a\naws_secret_access_key=b",
+		"[default]\r\naws_session_token = \x00", "[", "[]", "=", "#", " x", "[default]\n=\n[default]"} {
 		f.Add(seed, "default")
 	}
 	f.Fuzz(func(t *testing.T, content, profile string) {
@@ -99,7 +104,8 @@ func FuzzParseAWSCredentials(f *testing.F) {
 func FuzzParseDescribeVolumes(f *testing.F) {
 	for _, seed := range []string{
 		"", "<", "<DescribeVolumesResponse/>",
-		`<DescribeVolumesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><volumeSet><item><volumeId>vol-1</volumeId><availabilityZone>us-east-1a</availabilityZone></item></volumeSet><nextToken>t</nextToken></DescribeVolumesResponse>`,
+		`<DescribeVolumesResponse ` +
+			`xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><volumeSet><item><volumeId>vol-1</volumeId><availabilityZone>us-east-1a</availabilityZone></item></volumeSet><nextToken>t</nextToken></DescribeVolumesResponse>`,
 		"<Response><Errors><Error><Code>Throttling</Code><Message>m</Message></Error></Errors></Response>",
 		`<!DOCTYPE x [<!ENTITY a "b">]><Response>&a;</Response>`,
 	} {
@@ -120,8 +126,11 @@ func FuzzParseDescribeVolumes(f *testing.F) {
 
 func FuzzParseCompute(f *testing.F) {
 	for _, seed := range []string{
-		"", "{}", "null", `{"name": "d", "zone": "https://x/zones/us-central1-a"}`, `{"name": "d", "region": "r", "replicaZones": ["us-central1-b", "us-central1-a", "us-central1-a"]}`,
-		`{"zone": "/"}`, `{"replicaZones": [""]}`, `{"error": {"code": 403, "message": "m", "errors": [{"reason": "rateLimitExceeded"}]}}`, `{"error": {"message": "m", "errors": []}}`,
+		"", "{}", "null", `{"name": "d", "zone": "https://x/zones/us-central1-a"}`,
+		`{"name": "d", "region": "r", "replicaZones": ["us-central1-b", "us-central1-a", "us-central1-a"]}`,
+		`{"zone": "/"}`, `{"replicaZones": [""]}`,
+		`{"error": {"code": 403, "message": "m", "errors": [{"reason": "rateLimitExceeded"}]}}`,
+		`{"error": {"message": "m", "errors": []}}`,
 	} {
 		f.Add(200, []byte(seed))
 		f.Add(403, []byte(seed))
@@ -149,7 +158,10 @@ func FuzzParseCompute(f *testing.F) {
 }
 
 func FuzzParseTokenAndKey(f *testing.F) {
-	for _, seed := range []string{"", "{}", `{"access_token": "t", "expires_in": 1}`, `{"error": "e", "error_description": "d"}`, `{"type": "service_account", "client_email": "e", "token_uri": "https://x", "private_key": "-----BEGIN PRIVATE KEY-----\n\n-----END PRIVATE KEY-----"}`} {
+	for _, seed := range []string{"", "{}", `{"access_token": "t", "expires_in": 1}`,
+		`{"error": "e", "error_description": "d"}`,
+		`{"type": "service_account", "client_email": "e", "token_uri": "https://x", "private_key": "-----BEGIN ` +
+			`PRIVATE KEY-----\n\n-----END PRIVATE KEY-----"}`} {
 		f.Add(200, []byte(seed))
 		f.Add(400, []byte(seed))
 	}

@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// gce finds persistent disks by Compute Engine's API, https://cloud.google.com/compute/docs/reference/rest/v1/disks. As a disk's name is unique in its
-// zone or, if it is a regional one, in its region, the volume's labels say which is meant; else it is looked for in all zones of the configured region.
+// gce finds persistent disks by Compute Engine's API,
+// https://cloud.google.com/compute/docs/reference/rest/v1/disks. As a disk's name is unique in its
+// zone or, if it is a regional one, in its region, the volume's labels say which is meant; else it
+// is looked for in all zones of the configured region.
 type gce struct {
 	client          *http.Client
 	backoff         wait.Backoff
@@ -48,9 +50,11 @@ func (g *gce) locate(ctx context.Context, name, zoneLabel string) (location, err
 			return location{}, fmt.Errorf("the volume's zone label names %q, which is no zone of GCE", zone)
 		}
 	}
-	scope, missing := "zones/"+zones[0], fmt.Errorf("GCE persistent disk not found: diskName=%q zone=%q", name, zones[0])
+	scope, missing := "zones/"+zones[0],
+		fmt.Errorf("GCE persistent disk not found: diskName=%q zone=%q", name, zones[0])
 	if len(zones) > 1 {
-		scope, missing = "regions/"+regionOf(zones[0]), fmt.Errorf("GCE regional persistent disk not found: diskName=%q", name)
+		scope, missing = "regions/"+regionOf(zones[0]),
+			fmt.Errorf("GCE regional persistent disk not found: diskName=%q", name)
 	}
 	var found disk
 	if exists, err := g.get(ctx, scope+"/disks/"+name, nil, &found); err != nil {
@@ -75,8 +79,8 @@ type aggregated struct {
 	Unreachables []string `json:"unreachables"`
 }
 
-// search looks for a disk of this name in the region. A regional disk comes before one of the same name in a zone, as in GetDiskByNameUnknownZone of
-// k8s.io/legacy-cloud-providers/gce/gce_disks.go.
+// search looks for a disk of this name in the region. A regional disk comes before one of the same
+// name in a zone, as in GetDiskByNameUnknownZone of k8s.io/legacy-cloud-providers/gce/gce_disks.go.
 func (g *gce) search(ctx context.Context, name string) (location, error) {
 	query := url.Values{"filter": {"name = " + name}, "returnPartialSuccess": {"true"}}
 	var regional, zonal []disk
@@ -119,11 +123,14 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 	case len(regional) > 0:
 		return regional[0].location()
 	case len(unreachable) > 0:
-		return location{}, fmt.Errorf("GCE can't say which disks there are in %s", printable(strings.Join(unreachable, ", ")))
+		return location{},
+			fmt.Errorf("GCE can't say which disks there are in %s", printable(strings.Join(unreachable, ", ")))
 	case len(zonal) == 0:
 		return location{}, fmt.Errorf("GCE persistent disk not found: diskName=%q region=%q", name, g.region)
 	case len(zonal) > 1:
-		return location{}, fmt.Errorf("GCE PD name was found in multiple zones: %q: say in the label topology.kubernetes.io/zone which is meant", name)
+		return location{},
+			fmt.Errorf("GCE PD name was found in multiple zones: %q: say in the label topology.kubernetes.io/zone "+
+				"which is meant", name)
 	default:
 		return zonal[0].location()
 	}
@@ -159,7 +166,8 @@ func (d disk) location() (location, error) {
 	for _, url := range urls {
 		zone := path.Base(url)
 		if !computeZone.MatchString(zone) || l.region != "" && regionOf(zone) != l.region {
-			return location{}, fmt.Errorf("PD did not have zone/region information: %q has zone %q", d.Name, printable(url))
+			return location{},
+				fmt.Errorf("PD did not have zone/region information: %q has zone %q", d.Name, printable(url))
 		}
 		l.region = regionOf(zone)
 		l.zones = append(l.zones, zone)
@@ -190,7 +198,8 @@ func (g *gce) get(ctx context.Context, path string, query url.Values, into any) 
 	})
 }
 
-// parseCompute reads an answer. What it says of failures is at https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-disks and
+// parseCompute reads an answer. What it says of failures is at
+// https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-disks and
 // https://google.aip.dev/193.
 func parseCompute(a answer, into any) (exists bool, err error) {
 	if a.status == http.StatusOK {
@@ -223,7 +232,8 @@ func parseCompute(a answer, into any) (exists bool, err error) {
 		message += ", " + reason
 	}
 	err = fmt.Errorf("googleapi: Error %d: %s", a.status, printable(message))
-	if passing(a.status) || a.status == http.StatusForbidden && (reason == "rateLimitExceeded" || reason == "userRateLimitExceeded") {
+	if passing(a.status) || a.status == http.StatusForbidden &&
+		(reason == "rateLimitExceeded" || reason == "userRateLimitExceeded") {
 		err = temporary{err}
 	}
 	return false, err

@@ -20,7 +20,8 @@ import (
 
 // gceConfig is the configuration for a cloud, with credentials as the last of its fields say.
 func gceConfig(c *cloudtest.Cloud, more, credentials string) string {
-	return fmt.Sprintf("%s%s\ngce: {project: %s, region: us-central1, endpoint: %s/compute/v1, certificateAuthorityFile: %s, %s}", head, more, cloudtest.Project, c.URL, c.AuthorityFile, credentials)
+	return fmt.Sprintf("%s%s\ngce: {project: %s, region: us-central1, endpoint: %s/compute/v1, "+
+		"certificateAuthorityFile: %s, %s}", head, more, cloudtest.Project, c.URL, c.AuthorityFile, credentials)
 }
 
 var disks = []cloudtest.Disk{
@@ -35,8 +36,9 @@ var disks = []cloudtest.Disk{
 	{Name: "one", Replicas: []string{"us-central1-f"}},
 }
 
-// See getDiskByNameAndOptionalLabelZones and GetDiskByNameUnknownZone in k8s.io/kubernetes 1.30's staging/src/k8s.io/legacy-cloud-providers/gce/gce_disks.go. What is
-// other here: one aggregated list stands for a request in each zone.
+// See getDiskByNameAndOptionalLabelZones and GetDiskByNameUnknownZone in k8s.io/kubernetes 1.30's
+// staging/src/k8s.io/legacy-cloud-providers/gce/gce_disks.go. What is other here: one aggregated
+// list stands for a request in each zone.
 func TestPD(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
 	for credentials, field := range map[string]string{
@@ -51,25 +53,43 @@ func TestPD(t *testing.T) {
 				region, zones string
 				refusal       string
 			}{
-				"somewhere":                  {disk: "zonal", region: "us-central1", zones: "us-central1-b"},
-				"in a zone":                  {disk: "twice", labels: zone + "=us-central1-b", region: "us-central1", zones: "us-central1-b"},
-				"in a zone, by beta label":   {disk: "twice", labels: betaZone + "=us-central1-a", region: "us-central1", zones: "us-central1-a"},
-				"in a zone of another":       {disk: "far", labels: zone + "=europe-west1-b", region: "europe-west1", zones: "europe-west1-b"},
-				"regional, somewhere":        {disk: "regional", region: "us-central1", zones: "us-central1-a,us-central1-c"},
-				"regional, with its zones":   {disk: "regional", labels: zone + "=us-central1-c__us-central1-a", region: "us-central1", zones: "us-central1-a,us-central1-c"},
-				"regional, with others":      {disk: "far", labels: zone + "=europe-west1-b__europe-west1-c", region: "europe-west1", zones: "europe-west1-b,europe-west1-c"},
-				"regional in one zone":       {disk: "one", region: "us-central1", zones: "us-central1-f"},
-				"regional comes before zone": {disk: "both", region: "us-central1", zones: "us-central1-a,us-central1-b"},
+				"somewhere": {disk: "zonal", region: "us-central1", zones: "us-central1-b"},
+				"in a zone": {disk: "twice", labels: zone + "=us-central1-b", region: "us-central1",
+					zones: "us-central1-b"},
+				"in a zone, by beta label": {disk: "twice", labels: betaZone + "=us-central1-a",
+					region: "us-central1", zones: "us-central1-a"},
+				"in a zone of another": {disk: "far", labels: zone + "=europe-west1-b", region: "europe-west1",
+					zones: "europe-west1-b"},
+				"regional, somewhere": {disk: "regional", region: "us-central1",
+					zones: "us-central1-a,us-central1-c"},
+				"regional, with its zones": {disk: "regional", labels: zone + "=us-central1-c__us-central1-a",
+					region: "us-central1", zones: "us-central1-a,us-central1-c"},
+				"regional, with others": {disk: "far", labels: zone + "=europe-west1-b__europe-west1-c",
+					region: "europe-west1", zones: "europe-west1-b,europe-west1-c"},
+				"regional in one zone": {disk: "one", region: "us-central1", zones: "us-central1-f"},
+				"regional comes before zone": {disk: "both", region: "us-central1",
+					zones: "us-central1-a,us-central1-b"},
 
-				"nowhere":                 {disk: "none", refusal: query + `none: GCE persistent disk not found: diskName="none" region="us-central1"`},
-				"in another region":       {disk: "far", refusal: query + `far: GCE persistent disk not found: diskName="far" region="us-central1"`},
-				"in two zones":            {disk: "twice", refusal: query + `twice: GCE PD name was found in multiple zones: "twice": say in the label topology.kubernetes.io/zone which is meant`},
-				"not in its zone":         {disk: "zonal", labels: zone + "=us-central1-f", refusal: query + `zonal: GCE persistent disk not found: diskName="zonal" zone="us-central1-f"`},
-				"not in its zones":        {disk: "zonal", labels: zone + "=us-central1-b__us-central1-a", refusal: query + `zonal: GCE regional persistent disk not found: diskName="zonal"`},
-				"a zone that is none":     {disk: "zonal", labels: zone + "=..", refusal: query + `zonal: the volume's zone label names "..", which is no zone of GCE`},
-				"zones that are none":     {disk: "zonal", labels: zone + "=us-central1-a____b", refusal: query + `zonal: "__" separated list ("us-central1-a____b") must not contain an empty string`},
-				"a name that is none":     {disk: "a/../b", refusal: query + "a/../b: \"a/../b\" is no name of a disk: must match ^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
-				"a name with a condition": {disk: "a OR name = b", refusal: query + "a OR name = b: \"a OR name = b\" is no name of a disk: must match ^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
+				"nowhere": {disk: "none", refusal: query +
+					`none: GCE persistent disk not found: diskName="none" region="us-central1"`},
+				"in another region": {disk: "far", refusal: query +
+					`far: GCE persistent disk not found: diskName="far" region="us-central1"`},
+				"in two zones": {disk: "twice", refusal: query +
+					`twice: GCE PD name was found in multiple zones: "twice": say in the label ` +
+					`topology.kubernetes.io/zone which is meant`},
+				"not in its zone": {disk: "zonal", labels: zone + "=us-central1-f", refusal: query +
+					`zonal: GCE persistent disk not found: diskName="zonal" zone="us-central1-f"`},
+				"not in its zones": {disk: "zonal", labels: zone + "=us-central1-b__us-central1-a",
+					refusal: query + `zonal: GCE regional persistent disk not found: diskName="zonal"`},
+				"a zone that is none": {disk: "zonal", labels: zone + "=..", refusal: query +
+					`zonal: the volume's zone label names "..", which is no zone of GCE`},
+				"zones that are none": {disk: "zonal", labels: zone + "=us-central1-a____b", refusal: query +
+					`zonal: "__" separated list ("us-central1-a____b") must not contain an empty string`},
+				"a name that is none": {disk: "a/../b", refusal: query +
+					"a/../b: \"a/../b\" is no name of a disk: must match ^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
+				"a name with a condition": {disk: "a OR name = b", refusal: query +
+					"a OR name = b: \"a OR name = b\" is no name of a disk: must match " +
+					"^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
 			} {
 				t.Run(name, func(t *testing.T) {
 					result := p.Admit(t, chaintest.Create(onPD(test.disk, test.labels)))
@@ -93,7 +113,8 @@ func TestPD(t *testing.T) {
 
 func TestWhatComputeAnswers(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
-	p := chaintest.New(t, Descriptor, gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*plugin)
+	p := chaintest.New(t, Descriptor,
+		gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*plugin)
 	p.gce.(*gce).backoff.Duration = time.Millisecond
 	if _, err := p.gce.locate(t.Context(), "zonal", ""); err != nil { // and there is a token
 		t.Fatal(err)
@@ -104,27 +125,49 @@ func TestWhatComputeAnswers(t *testing.T) {
 		answers []http.HandlerFunc
 		want    string // the zones, or why there are none
 	}{
-		"throttled twice":          {cloudtest.Repeat(2, limit), "us-central1-b"},
-		"throttled for the user":   {[]http.HandlerFunc{cloudtest.GCEError(403, "userRateLimitExceeded", "User Rate Limit Exceeded")}, "us-central1-b"},
-		"throttled with a 429":     {[]http.HandlerFunc{cloudtest.GCEError(429, "rateLimitExceeded", "Slow down")}, "us-central1-b"},
-		"a server error":           {[]http.HandlerFunc{cloudtest.GCEError(503, "backendError", "Backend Error")}, "us-central1-b"},
-		"a proxy's error":          {[]http.HandlerFunc{status(504)}, "us-central1-b"},
-		"a broken answer":          {[]http.HandlerFunc{cloudtest.Reset}, "us-central1-b"},
-		"regional first, broken":   {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", "region": "x/us-central1"}]}}}`), `PD is regional but does not have any replicaZones specified: "zonal"`},
-		"a zone that is none":      {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": "https://x/zones/"}]}}}`), `PD did not have zone/region information: "zonal" has zone "https://x/zones/"`},
-		"replicas in two regions":  {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", "replicaZones": ["us-central1-a", "us-east1-b"]}]}}}`), `PD did not have zone/region information: "zonal" has zone "us-east1-b"`},
-		"another disk":             {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "other", "zone": "us-central1-a"}]}}}`), `GCE persistent disk not found: diskName="zonal" region="us-central1"`},
-		"an unreachable zone":      {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": "us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-central1-f"]}`), `GCE can't say which disks there are in zones/us-central1-f`},
-		"one that is regional":     {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", "replicaZones": ["us-central1-a"]}]}}, "unreachables": ["projects/p/zones/us-central1-f"]}`), `us-central1-a`},
-		"unreachable elsewhere":    {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": "us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-east1-b", "?"]}`), "us-central1-a"},
-		"endless pages":            {cloudtest.Repeat(100, body(`{"nextPageToken": "again"}`)), "GCE answers with more than 100 pages"},
-		"no such project":          {[]http.HandlerFunc{cloudtest.GCEError(404, "notFound", "The resource was not found")}, "GCE has no project example-project"},
-		"no right":                 {[]http.HandlerFunc{cloudtest.GCEError(403, "forbidden", "Required 'compute.disks.list' permission\nfor 'projects/x'")}, "googleapi: Error 403: Required 'compute.disks.list' permission for 'projects/x', forbidden"},
-		"a token that has expired": {[]http.HandlerFunc{cloudtest.GCEError(401, "authError", "Invalid Credentials")}, "googleapi: Error 401: Invalid Credentials, authError"},
-		"an error without reason":  {[]http.HandlerFunc{cloudtest.JSON(400, map[string]any{"error": map[string]string{"message": "Bad."}})}, "googleapi: Error 400: Bad."},
-		"not JSON":                 {list("fine"), "answers not as Compute Engine does: invalid character 'i' in literal false (expecting 'a')"},
-		"a proxy's refusal":        {[]http.HandlerFunc{status(404)}, "answers with status 404 and not as Compute Engine does"},
-		"a redirection":            {[]http.HandlerFunc{http.RedirectHandler("https://elsewhere.example/", 302).ServeHTTP}, "answers with status 302 and not as Compute Engine does"},
+		"throttled twice": {cloudtest.Repeat(2, limit), "us-central1-b"},
+		"throttled for the user": {[]http.HandlerFunc{cloudtest.GCEError(403, "userRateLimitExceeded",
+			"User Rate Limit Exceeded")}, "us-central1-b"},
+		"throttled with a 429": {[]http.HandlerFunc{cloudtest.GCEError(429, "rateLimitExceeded", "Slow down")},
+			"us-central1-b"},
+		"a server error": {[]http.HandlerFunc{cloudtest.GCEError(503, "backendError", "Backend Error")},
+			"us-central1-b"},
+		"a proxy's error": {[]http.HandlerFunc{status(504)}, "us-central1-b"},
+		"a broken answer": {[]http.HandlerFunc{cloudtest.Reset}, "us-central1-b"},
+		"regional first, broken": {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", "region": ` +
+			`"x/us-central1"}]}}}`), `PD is regional but does not have any replicaZones specified: "zonal"`},
+		"a zone that is none": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
+			`"https://x/zones/"}]}}}`), `PD did not have zone/region information: "zonal" has zone "https://x/zones/"`},
+		"replicas in two regions": {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", ` +
+			`"replicaZones": ["us-central1-a", "us-east1-b"]}]}}}`),
+			`PD did not have zone/region information: "zonal" has zone "us-east1-b"`},
+		"another disk": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "other", "zone": ` +
+			`"us-central1-a"}]}}}`), `GCE persistent disk not found: diskName="zonal" region="us-central1"`},
+		"an unreachable zone": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
+			`"us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-central1-f"]}`),
+			`GCE can't say which disks there are in zones/us-central1-f`},
+		"one that is regional": {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", ` +
+			`"replicaZones": ["us-central1-a"]}]}}, "unreachables": ["projects/p/zones/us-central1-f"]}`),
+			`us-central1-a`},
+		"unreachable elsewhere": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
+			`"us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-east1-b", "?"]}`), "us-central1-a"},
+		"endless pages": {cloudtest.Repeat(100, body(`{"nextPageToken": "again"}`)),
+			"GCE answers with more than 100 pages"},
+		"no such project": {[]http.HandlerFunc{cloudtest.GCEError(404, "notFound",
+			"The resource was not found")}, "GCE has no project example-project"},
+		"no right": {[]http.HandlerFunc{cloudtest.GCEError(403, "forbidden",
+			"Required 'compute.disks.list' permission\nfor 'projects/x'")},
+			"googleapi: Error 403: Required 'compute.disks.list' permission for 'projects/x', forbidden"},
+		"a token that has expired": {[]http.HandlerFunc{cloudtest.GCEError(401, "authError", "Invalid Credentials")},
+			"googleapi: Error 401: Invalid Credentials, authError"},
+		"an error without reason": {[]http.HandlerFunc{cloudtest.JSON(400,
+			map[string]any{"error": map[string]string{"message": "Bad."}})}, "googleapi: Error 400: Bad."},
+		"not JSON": {list("fine"),
+			"answers not as Compute Engine does: invalid character 'i' in literal false (expecting 'a')"},
+		"a proxy's refusal": {[]http.HandlerFunc{status(404)},
+			"answers with status 404 and not as Compute Engine does"},
+		"a redirection": {[]http.HandlerFunc{http.RedirectHandler("https://elsewhere.example/",
+			302).ServeHTTP}, "answers with status 302 and not as Compute Engine does"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(cloud.Requests())
@@ -153,14 +196,19 @@ func TestTokens(t *testing.T) {
 		answers []http.HandlerFunc
 		want    string
 	}{
-		"throttled":        {cloudtest.Repeat(2, cloudtest.JSON(429, map[string]string{"error": "rate_limit_exceeded"})), ""},
-		"a server error":   {cloudtest.Repeat(1, status(500)), ""},
-		"refused":          {cloudtest.Repeat(1, cloudtest.JSON(400, map[string]string{"error": "invalid_grant", "error_description": "Account not found"})), got + "status 400: invalid_grant: Account not found"},
-		"a proxy's":        {cloudtest.Repeat(1, status(403)), got + "status 403"},
-		"no token":         {cloudtest.Repeat(1, body("{}")), got + "the answer has none"},
-		"no JSON":          {cloudtest.Repeat(1, body("fine")), got + "the answer has none"},
-		"an expired token": {cloudtest.Repeat(1, cloudtest.JSON(200, map[string]any{"access_token": "t", "expires_in": 0})), got + "the answer has none"},
-		"a token of lines": {cloudtest.Repeat(1, cloudtest.JSON(200, map[string]any{"access_token": "t\nHost: x", "expires_in": 60})), got + "the answer has none"},
+		"throttled": {cloudtest.Repeat(2,
+			cloudtest.JSON(429, map[string]string{"error": "rate_limit_exceeded"})), ""},
+		"a server error": {cloudtest.Repeat(1, status(500)), ""},
+		"refused": {cloudtest.Repeat(1, cloudtest.JSON(400,
+			map[string]string{"error": "invalid_grant", "error_description": "Account not found"})), got +
+			"status 400: invalid_grant: Account not found"},
+		"a proxy's": {cloudtest.Repeat(1, status(403)), got + "status 403"},
+		"no token":  {cloudtest.Repeat(1, body("{}")), got + "the answer has none"},
+		"no JSON":   {cloudtest.Repeat(1, body("fine")), got + "the answer has none"},
+		"an expired token": {cloudtest.Repeat(1,
+			cloudtest.JSON(200, map[string]any{"access_token": "t", "expires_in": 0})), got + "the answer has none"},
+		"a token of lines": {cloudtest.Repeat(1, cloudtest.JSON(200,
+			map[string]any{"access_token": "t\nHost: x", "expires_in": 60})), got + "the answer has none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud.Next(test.answers...)
@@ -177,7 +225,8 @@ func TestTokens(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if all := strings.Join(cloud.Requests()[before:], "\n"); strings.Count(all, "/token") != 1 || strings.Count(all, "/zones/us-central1-b/disks/zonal") != 3 {
+		if all := strings.Join(cloud.Requests()[before:], "\n"); strings.Count(all, "/token") != 1 ||
+			strings.Count(all, "/zones/us-central1-b/disks/zonal") != 3 {
 			t.Errorf("asked\n%s", all)
 		}
 	})
@@ -187,16 +236,19 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(cloud.CredentialsFile, []byte(strings.ReplaceAll(string(content), `"token_uri":"https://127.0.0.1`, `"token_uri":"`+cloud.URL+`/token","x":"`)), 0o600); err != nil {
+		if err := os.WriteFile(cloud.CredentialsFile, []byte(strings.ReplaceAll(string(content),
+			`"token_uri":"https://127.0.0.1`, `"token_uri":"`+cloud.URL+`/token","x":"`)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.locate(t.Context(), "zonal", "us-central1-b"); err == nil || err.Error() != got+"status 400: invalid_grant: Invalid JWT Signature." {
+		if _, err := p.locate(t.Context(), "zonal", "us-central1-b"); err == nil ||
+			err.Error() != got+"status 400: invalid_grant: Invalid JWT Signature." {
 			t.Errorf("got %v", err)
 		}
 		if err := os.WriteFile(cloud.CredentialsFile, []byte("{}"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.locate(t.Context(), "zonal", "us-central1-b"); err == nil || err.Error() != got+cloud.CredentialsFile+`: type is "", must be service_account` {
+		if _, err := p.locate(t.Context(), "zonal", "us-central1-b"); err == nil ||
+			err.Error() != got+cloud.CredentialsFile+`: type is "", must be service_account` {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -205,7 +257,8 @@ func TestTokens(t *testing.T) {
 // Two requests that need a token: the one that gives up leaves the other its chance.
 func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
-	p := chaintest.New(t, Descriptor, gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*plugin)
+	p := chaintest.New(t, Descriptor,
+		gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*plugin)
 	impatient, giveUp := context.WithCancel(t.Context())
 	var waited sync.WaitGroup
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
@@ -217,7 +270,8 @@ func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 		giveUp()
 		cloudtest.Hang(w, r)
 	})
-	if _, err := p.find(impatient, onPD("zonal", "")); err == nil || err.Error() != `error querying GCE PD volume zonal: getting a token for GCE: Post "`+cloud.URL+`/token": context canceled` {
+	if _, err := p.find(impatient, onPD("zonal", "")); err == nil ||
+		err.Error() != `error querying GCE PD volume zonal: getting a token for GCE: Post "`+cloud.URL+`/token": context canceled` {
 		t.Errorf("got %v", err)
 	}
 	waited.Wait()
@@ -237,10 +291,13 @@ func TestServiceAccountKeys(t *testing.T) {
 	for name, test := range map[string]struct{ content, want string }{
 		"as Google makes them": {string(valid), ""},
 		"not JSON":             {"-----BEGIN PRIVATE KEY-----", "is not the JSON of a service account key"},
-		"a user's":             {`{"type": "authorized_user", "refresh_token": "s3cr3t"}`, `type is "authorized_user", must be service_account`},
-		"nobody's":             {`{"type": "service_account"}`, "has no client_email"},
-		"in the open":          {strings.ReplaceAll(string(valid), `"token_uri":"https`, `"token_uri":"http`), "token_uri must be an https URL"},
-		"no key":               {strings.ReplaceAll(string(valid), "-----BEGIN", "-----BEGINS"), "private_key must be an RSA key in PEM"},
+		"a user's": {`{"type": "authorized_user", "refresh_token": "s3cr3t"}`,
+			`type is "authorized_user", must be service_account`},
+		"nobody's": {`{"type": "service_account"}`, "has no client_email"},
+		"in the open": {strings.ReplaceAll(string(valid), `"token_uri":"https`, `"token_uri":"http`),
+			"token_uri must be an https URL"},
+		"no key": {strings.ReplaceAll(string(valid), "-----BEGIN", "-----BEGINS"),
+			"private_key must be an RSA key in PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "key.json")
@@ -261,8 +318,9 @@ func TestMetadataServer(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"no account":      {status(404), "getting a token for GCE: status 404"},
-		"another machine": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "getting a token for GCE: the answer has none"},
+		"no account": {status(404), "getting a token for GCE: status 404"},
+		"another machine": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+			"getting a token for GCE: the answer has none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud.Next(test.answer)

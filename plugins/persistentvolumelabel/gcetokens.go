@@ -59,7 +59,8 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	return t.current, nil
 }
 
-// parseToken reads the answer of a token endpoint, https://www.rfc-editor.org/rfc/rfc6749#section-5, which is the metadata server's, too.
+// parseToken reads the answer of a token endpoint,
+// https://www.rfc-editor.org/rfc/rfc6749#section-5, which is the metadata server's, too.
 func parseToken(a answer) (token, error) {
 	if a.status == http.StatusOK {
 		var got token
@@ -83,10 +84,12 @@ func parseToken(a answer) (token, error) {
 }
 
 // metadataServer gets tokens from the server at address that every machine in Google Cloud has,
-// https://cloud.google.com/compute/docs/metadata/overview. They are for the service account that the machine runs as.
+// https://cloud.google.com/compute/docs/metadata/overview. They are for the service account that
+// the machine runs as.
 func metadataServer(client *http.Client, address string) func(context.Context) (token, error) {
 	return func(ctx context.Context) (token, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/computeMetadata/v1/instance/service-accounts/default/token", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			address+"/computeMetadata/v1/instance/service-accounts/default/token", nil)
 		if err != nil {
 			return token{}, err
 		}
@@ -100,7 +103,8 @@ func metadataServer(client *http.Client, address string) func(context.Context) (
 }
 
 // serviceAccount gets tokens for the service account key in a file, by
-// https://developers.google.com/identity/protocols/oauth2/service-account. The file is read each time: it may have been replaced.
+// https://developers.google.com/identity/protocols/oauth2/service-account. The file is read each
+// time: it may have been replaced.
 func serviceAccount(client *http.Client, file string) func(context.Context) (token, error) {
 	return func(ctx context.Context) (token, error) {
 		key, err := loadServiceAccountKey(file)
@@ -175,7 +179,8 @@ func (k *serviceAccountKey) assertion(now time.Time) (string, error) {
 	}
 	issued := now.Add(-clockSkew)
 	unsigned := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
-		"iss": k.ClientEmail, "scope": computeScope, "aud": k.TokenURI, "iat": issued.Unix(), "exp": issued.Add(assertionLifetime).Unix(),
+		"iss": k.ClientEmail, "scope": computeScope, "aud": k.TokenURI, "iat": issued.Unix(),
+		"exp": issued.Add(assertionLifetime).Unix(),
 	})
 	unsigned.Header["kid"] = k.PrivateKeyID
 	return unsigned.SignedString(key)

@@ -1,29 +1,35 @@
-// Package persistentvolumelabel is the plugin PersistentVolumeLabel: a PersistentVolume on an AWS EBS volume or a GCE persistent disk
-// is created with the labels and the node affinity that say in which region and zones that is, so that pods which use it are
-// scheduled where it can be attached. Kubernetes had it for volumes that an administrator creates; since 1.31 it is gone, with the cloud
-// providers that were compiled in.
+// Package persistentvolumelabel is the plugin PersistentVolumeLabel: a PersistentVolume on an AWS
+// EBS volume or a GCE persistent disk is created with the labels and the node affinity that say in
+// which region and zones that is, so that pods which use it are scheduled where it can be attached.
+// Kubernetes had it for volumes that an administrator creates; since 1.31 it is gone, with the
+// cloud providers that were compiled in.
 //
-// Where a volume is, its cloud says: EC2's DescribeVolumes, or Compute Engine's disks. The provider interface is all that the plugin
-// knows of a cloud. What was answered is remembered for a while; where a volume is doesn't change. Two clouds can be configured, and one that is not
-// refuses its volumes, as nobody could say where they are.
+// Where a volume is, its cloud says: EC2's DescribeVolumes, or Compute Engine's disks. The provider
+// interface is all that the plugin knows of a cloud. What was answered is remembered for a while;
+// where a volume is doesn't change. Two clouds can be configured, and one that is not refuses its
+// volumes, as nobody could say where they are.
 //
 // # What is set
 //
-// The labels topology.kubernetes.io/region and topology.kubernetes.io/zone, the latter with the zones of a regional disk in
-// order and joined by two underscores; and for each a requirement in every term of the required node affinity, which gets a term where it has none. Where any
-// term has a requirement for one of these keys already, the affinity is somebody's own and stays as it is.
+// The labels topology.kubernetes.io/region and topology.kubernetes.io/zone, the latter with the
+// zones of a regional disk in order and joined by two underscores; and for each a requirement in
+// every term of the required node affinity, which gets a term where it has none. Where any term has
+// a requirement for one of these keys already, the affinity is somebody's own and stays as it is.
 //
-// Labels that are set are kept, and so are the beta ones of before 1.17. A label that contradicts the cloud leaves a volume that no pod can use, as its node affinity is
-// what the cloud says; a warning tells. A volume that a provisioner made (it carries the annotation pv.kubernetes.io/provisioned-by) with
-// both labels is believed, in this generation of labels or the beta one: its node affinity is made from them and the cloud isn't asked.
+// Labels that are set are kept, and so are the beta ones of before 1.17. A label that contradicts
+// the cloud leaves a volume that no pod can use, as its node affinity is what the cloud says; a
+// warning tells. A volume that a provisioner made (it carries the annotation
+// pv.kubernetes.io/provisioned-by) with both labels is believed, in this generation of labels or
+// the beta one: its node affinity is made from them and the cloud isn't asked.
 //
 // # Failures
 //
-// A cloud that throttles, fails or can't be reached is asked again, after a time that doubles. What can't be answered within the timeout is a
-// refusal, as a volume without labels would be attached nowhere or to the wrong nodes.
+// A cloud that throttles, fails or can't be reached is asked again, after a time that doubles. What
+// can't be answered within the timeout is a refusal, as a volume without labels would be attached
+// nowhere or to the wrong nodes.
 //
-// Secrets are in files that only their owner may read. They are read again whenever they are needed, so they can be replaced; and they
-// appear in no message.
+// Secrets are in files that only their owner may read. They are read again whenever they are
+// needed, so they can be replaced; and they appear in no message.
 package persistentvolumelabel
 
 import (
@@ -41,13 +47,14 @@ import (
 
 const name = "PersistentVolumeLabel"
 
-// beingProvisioned is what stands for a volume's name while a provisioner has yet to make the volume: ProvisionedVolumeName of
-// k8s.io/cloud-provider/volume.
+// beingProvisioned is what stands for a volume's name while a provisioner has yet to make the
+// volume: ProvisionedVolumeName of k8s.io/cloud-provider/volume.
 const beingProvisioned = "placeholder-for-provisioning"
 
 var persistentVolumes = corev1.Resource("persistentvolumes")
 
-// Descriptor is PersistentVolumeLabel, not yet built. It needs nothing; its configuration is of kind PersistentVolumeLabelConfiguration.
+// Descriptor is PersistentVolumeLabel, not yet built. It needs nothing; its configuration is of
+// kind PersistentVolumeLabelConfiguration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Labels volumes of AWS and GCE with their region and zone",
@@ -83,7 +90,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	volume, ok := a.GetObject().(*corev1.PersistentVolume)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumes is a %T", name, a.GetObject()))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumes is a %T", name,
+			a.GetObject()))
 	}
 	found, err := p.find(ctx, volume)
 	if err != nil {

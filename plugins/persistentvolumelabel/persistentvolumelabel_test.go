@@ -73,14 +73,17 @@ func provisionedBy(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return v
 }
 
-// requiring gives a volume a term of required node affinity for each of terms, written "key=value,value key=value".
+// requiring gives a volume a term of required node affinity for each of terms, written
+// "key=value,value key=value".
 func requiring(v *corev1.PersistentVolume, terms ...string) *corev1.PersistentVolume {
 	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
 	for _, term := range terms {
 		var parsed corev1.NodeSelectorTerm
 		for one := range strings.FieldsSeq(term) {
 			key, values, _ := strings.Cut(one, "=")
-			parsed.MatchExpressions = append(parsed.MatchExpressions, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: strings.Split(values, ",")})
+			parsed.MatchExpressions = append(parsed.MatchExpressions,
+				corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn,
+					Values: strings.Split(values, ",")})
 		}
 		v.Spec.NodeAffinity.Required.NodeSelectorTerms = append(v.Spec.NodeAffinity.Required.NodeSelectorTerms, parsed)
 	}
@@ -95,8 +98,9 @@ const (
 	reqAB    = inRegion + " topology.kubernetes.io/zone=a,b"
 )
 
-// The cases of Test_PVLAdmission in k8s.io/kubernetes 1.30's plugin/pkg/admission/storage/persistentvolume/label/admission_test.go, where they
-// aren't about other clouds, and more. Labels that somebody set are kept here.
+// The cases of Test_PVLAdmission in k8s.io/kubernetes 1.30's
+// plugin/pkg/admission/storage/persistentvolume/label/admission_test.go, where they aren't about
+// other clouds, and more. Labels that somebody set are kept here.
 func TestAdmit(t *testing.T) {
 	a, ab := located{"r", []string{"a"}}, located{"r", []string{"a", "b"}}
 	nobody := failing("nobody should be asked")
@@ -108,31 +112,57 @@ func TestAdmit(t *testing.T) {
 		given, want *corev1.PersistentVolume
 		warning     string
 	}{
-		"AWS":                          {a, nobody, onEBS("vol-1", ""), requiring(onEBS("vol-1", inA), reqA), ""},
-		"GCE, one zone":                {nobody, a, onPD("disk", ""), requiring(onPD("disk", inA), reqA), ""},
-		"GCE, regional":                {nobody, ab, onPD("disk", ""), requiring(onPD("disk", inAB), reqAB), ""},
-		"other labels are kept":        {a, nobody, onEBS("vol-1", "app=db"), requiring(onEBS("vol-1", "app=db "+inA), reqA), ""},
-		"beta labels are kept":         {a, nobody, onEBS("vol-1", betaRegion+"=r "+betaZone+"=a"), requiring(onEBS("vol-1", betaRegion+"=r "+betaZone+"=a "+inA), reqA), ""},
-		"the same labels are kept":     {nobody, ab, onPD("disk", inRegion+" "+zone+"=b__a"), requiring(onPD("disk", inRegion+" "+zone+"=b__a"), reqAB), ""},
-		"another zone's label is kept": {a, nobody, onEBS("vol-1", zone+"=b"), requiring(onEBS("vol-1", inRegion+" "+zone+"=b"), reqA), `metadata.labels[topology.kubernetes.io/zone]: is "b", but the volume is in "a": no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it`},
-		"an empty label is kept":       {a, nobody, onEBS("vol-1", region+"="), requiring(onEBS("vol-1", region+"= "+zone+"=a"), reqA), `metadata.labels[topology.kubernetes.io/region]: is "", but the volume is in "r": no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it`},
+		"AWS":           {a, nobody, onEBS("vol-1", ""), requiring(onEBS("vol-1", inA), reqA), ""},
+		"GCE, one zone": {nobody, a, onPD("disk", ""), requiring(onPD("disk", inA), reqA), ""},
+		"GCE, regional": {nobody, ab, onPD("disk", ""), requiring(onPD("disk", inAB), reqAB), ""},
+		"other labels are kept": {a, nobody, onEBS("vol-1", "app=db"),
+			requiring(onEBS("vol-1", "app=db "+inA), reqA), ""},
+		"beta labels are kept": {a, nobody, onEBS("vol-1", betaRegion+"=r "+betaZone+"=a"),
+			requiring(onEBS("vol-1", betaRegion+"=r "+betaZone+"=a "+inA), reqA), ""},
+		"the same labels are kept": {nobody, ab, onPD("disk", inRegion+" "+zone+"=b__a"),
+			requiring(onPD("disk", inRegion+" "+zone+"=b__a"), reqAB), ""},
+		"another zone's label is kept": {a, nobody, onEBS("vol-1", zone+"=b"),
+			requiring(onEBS("vol-1", inRegion+" "+zone+"=b"), reqA),
+			`metadata.labels[topology.kubernetes.io/zone]: is "b", but the volume is in "a": no node has both, so ` +
+				`pods with this volume will not be scheduled; leave the label out, or correct it`},
+		"an empty label is kept": {a, nobody, onEBS("vol-1", region+"="),
+			requiring(onEBS("vol-1", region+"= "+zone+"=a"), reqA),
+			`metadata.labels[topology.kubernetes.io/region]: is "", but the volume is in "r": no node has both, so ` +
+				`pods with this volume will not be scheduled; leave the label out, or correct it`},
 
-		"terms get more":                  {a, nobody, requiring(onEBS("vol-1", ""), "disk=ssd", "disk=hdd"), requiring(onEBS("vol-1", inA), "disk=ssd "+reqA, "disk=hdd "+reqA), ""},
-		"an empty term":                   {a, nobody, emptyTerm(onEBS("vol-1", "")), requiring(onEBS("vol-1", inA), reqA), ""},
-		"an own zone's affinity is kept":  {a, nobody, requiring(onEBS("vol-1", ""), "disk=ssd", zone+"=z"), requiring(onEBS("vol-1", inA), "disk=ssd", zone+"=z"), ""},
-		"a beta affinity is something":    {a, nobody, requiring(onEBS("vol-1", ""), betaZone+"=a"), requiring(onEBS("vol-1", inA), betaZone+"=a "+reqA), ""},
-		"provisioned, with labels":        {nobody, nobody, provisionedBy(onEBS("vol-1", inA)), requiring(provisionedBy(onEBS("vol-1", inA)), reqA), ""},
-		"provisioned, in several zones":   {nobody, nobody, provisionedBy(onPD("disk", inRegion+" "+zone+"=b__a")), requiring(provisionedBy(onPD("disk", inRegion+" "+zone+"=b__a")), reqAB), ""},
-		"provisioned, with beta labels":   {nobody, nobody, provisionedBy(onEBS("vol-1", betaRegion+"=r "+betaZone+"=a")), requiring(provisionedBy(onEBS("vol-1", betaRegion+"=r "+betaZone+"=a")), betaRegion+"=r "+betaZone+"=a"), ""},
-		"provisioned, with one label":     {a, nobody, provisionedBy(onEBS("vol-1", zone+"=a")), requiring(provisionedBy(onEBS("vol-1", inA)), reqA), ""},
-		"provisioned, with one of each":   {a, nobody, provisionedBy(onEBS("vol-1", zone+"=a "+betaRegion+"=r")), requiring(provisionedBy(onEBS("vol-1", betaRegion+"=r "+inA)), reqA), ""},
-		"provisioned and affine":          {nobody, nobody, requiring(provisionedBy(onEBS("vol-1", inA)), region+"=r"), requiring(provisionedBy(onEBS("vol-1", inA)), region+"=r"), ""},
-		"EBS, yet to be made":             {nobody, nobody, onEBS("placeholder-for-provisioning", ""), onEBS("placeholder-for-provisioning", ""), ""},
-		"PD, yet to be made":              {nobody, nobody, onPD("placeholder-for-provisioning", ""), onPD("placeholder-for-provisioning", ""), ""},
-		"another kind of volume":          {nobody, nobody, withLabels("app=db"), withLabels("app=db"), ""},
-		"another kind, by a provisioner":  {nobody, nobody, provisionedBy(csi.DeepCopy()), provisionedBy(csi.DeepCopy()), ""},
-		"only preferences to be affine":   {a, nobody, withAffinity(onEBS("vol-1", ""), &corev1.VolumeNodeAffinity{}), requiring(onEBS("vol-1", inA), reqA), ""},
-		"affine to nodes by their fields": {a, nobody, withFields(requiring(onEBS("vol-1", ""), "")), withFields(requiring(onEBS("vol-1", inA), reqA)), ""},
+		"terms get more": {a, nobody, requiring(onEBS("vol-1", ""), "disk=ssd", "disk=hdd"),
+			requiring(onEBS("vol-1", inA), "disk=ssd "+reqA, "disk=hdd "+reqA), ""},
+		"an empty term": {a, nobody, emptyTerm(onEBS("vol-1", "")),
+			requiring(onEBS("vol-1", inA), reqA), ""},
+		"an own zone's affinity is kept": {a, nobody, requiring(onEBS("vol-1", ""), "disk=ssd", zone+"=z"),
+			requiring(onEBS("vol-1", inA), "disk=ssd", zone+"=z"), ""},
+		"a beta affinity is something": {a, nobody, requiring(onEBS("vol-1", ""), betaZone+"=a"),
+			requiring(onEBS("vol-1", inA), betaZone+"=a "+reqA), ""},
+		"provisioned, with labels": {nobody, nobody, provisionedBy(onEBS("vol-1", inA)),
+			requiring(provisionedBy(onEBS("vol-1", inA)), reqA), ""},
+		"provisioned, in several zones": {nobody, nobody, provisionedBy(onPD("disk", inRegion+" "+zone+"=b__a")),
+			requiring(provisionedBy(onPD("disk", inRegion+" "+zone+"=b__a")), reqAB), ""},
+		"provisioned, with beta labels": {nobody, nobody,
+			provisionedBy(onEBS("vol-1", betaRegion+"=r "+betaZone+"=a")),
+			requiring(provisionedBy(onEBS("vol-1", betaRegion+"=r "+betaZone+"=a")), betaRegion+"=r "+betaZone+"=a"),
+			""},
+		"provisioned, with one label": {a, nobody, provisionedBy(onEBS("vol-1", zone+"=a")),
+			requiring(provisionedBy(onEBS("vol-1", inA)), reqA), ""},
+		"provisioned, with one of each": {a, nobody, provisionedBy(onEBS("vol-1", zone+"=a "+betaRegion+"=r")),
+			requiring(provisionedBy(onEBS("vol-1", betaRegion+"=r "+inA)), reqA), ""},
+		"provisioned and affine": {nobody, nobody, requiring(provisionedBy(onEBS("vol-1", inA)), region+"=r"),
+			requiring(provisionedBy(onEBS("vol-1", inA)), region+"=r"), ""},
+		"EBS, yet to be made": {nobody, nobody, onEBS("placeholder-for-provisioning", ""),
+			onEBS("placeholder-for-provisioning", ""), ""},
+		"PD, yet to be made": {nobody, nobody, onPD("placeholder-for-provisioning", ""),
+			onPD("placeholder-for-provisioning", ""), ""},
+		"another kind of volume": {nobody, nobody, withLabels("app=db"), withLabels("app=db"), ""},
+		"another kind, by a provisioner": {nobody, nobody, provisionedBy(csi.DeepCopy()),
+			provisionedBy(csi.DeepCopy()), ""},
+		"only preferences to be affine": {a, nobody, withAffinity(onEBS("vol-1", ""), &corev1.VolumeNodeAffinity{}),
+			requiring(onEBS("vol-1", inA), reqA), ""},
+		"affine to nodes by their fields": {a, nobody, withFields(requiring(onEBS("vol-1", ""), "")),
+			withFields(requiring(onEBS("vol-1", inA), reqA)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := chaintest.New(t, over(test.aws, test.gce), "").Admit(t, chaintest.Create(test.given)).Admitted(t)
@@ -164,15 +194,18 @@ func TestRefusals(t *testing.T) {
 		given *corev1.PersistentVolume
 		want  string
 	}{
-		"AWS": {onEBS("123", ""), `persistentvolumes "pv" is forbidden: error querying AWS EBS volume 123: invalid volume`},
-		"GCE": {onPD("123", ""), `persistentvolumes "pv" is forbidden: error querying GCE PD volume 123: invalid volume`},
+		"AWS": {onEBS("123", ""),
+			`persistentvolumes "pv" is forbidden: error querying AWS EBS volume 123: invalid volume`},
+		"GCE": {onPD("123", ""),
+			`persistentvolumes "pv" is forbidden: error querying GCE PD volume 123: invalid volume`},
 		"a provisioner's label that names no zone": {provisionedBy(onEBS("123", inRegion+" "+zone+"=a____b")),
 			`persistentvolumes "pv" is forbidden: failed to convert label string for Zone: a____b to a Set`},
 		"one that is empty": {provisionedBy(onEBS("123", inRegion+" "+zone+"=")),
 			`persistentvolumes "pv" is forbidden: failed to convert label string for Zone:  to a Set`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := chaintest.New(t, over(invalid, invalid), "").Admit(t, chaintest.Create(test.given)).Refused(t, 403, test.want)
+			result := chaintest.New(t, over(invalid, invalid), "").Admit(t, chaintest.Create(test.given)).Refused(t,
+				403, test.want)
 			if result.Changed {
 				t.Errorf("is changed to %v", result.Object)
 			}
@@ -180,12 +213,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The recommended plugins of Kubernetes 1.5 had this one, with no configuration. There a cluster that was in no cloud refused too.
+// The recommended plugins of Kubernetes 1.5 had this one, with no configuration. There a cluster
+// that was in no cloud refused too.
 func TestWithoutConfiguration(t *testing.T) {
 	p := chaintest.New(t, Descriptor, "")
 	p.Admit(t, chaintest.Create(withLabels(""))).Admitted(t)
-	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Refused(t, 403, `persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: unable to build AWS cloud provider for EBS: the configuration of PersistentVolumeLabel has no field aws`)
-	p.Admit(t, chaintest.Create(onPD("disk", ""))).Refused(t, 403, `persistentvolumes "pv" is forbidden: error querying GCE PD volume disk: unable to build GCE cloud provider for PD: the configuration of PersistentVolumeLabel has no field gce`)
+	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Refused(t, 403,
+		`persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: unable to build AWS cloud `+
+			`provider for EBS: the configuration of PersistentVolumeLabel has no field aws`)
+	p.Admit(t, chaintest.Create(onPD("disk", ""))).Refused(t, 403,
+		`persistentvolumes "pv" is forbidden: error querying GCE PD volume disk: unable to build GCE cloud provider `+
+			`for PD: the configuration of PersistentVolumeLabel has no field gce`)
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
@@ -193,9 +231,15 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	p := chaintest.New(t, over(nobody, nobody), "")
 	v := onEBS("vol-1", "")
 	for name, request := range map[string]chaintest.Request{
-		"another resource": chaintest.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}}),
-		"another group":    func() chaintest.Request { r := chaintest.Create(v); r.Resource.Group = "example.com"; return r }(),
-		"a subresource":    chaintest.Create(v).On("persistentvolumes", "status"),
+		"another resource": chaintest.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c",
+			Namespace: "ns"}}),
+		"another group": func() chaintest.Request {
+			r := chaintest.Create(
+				v)
+			r.Resource.Group = "example.com"
+			return r
+		}(),
+		"a subresource": chaintest.Create(v).On("persistentvolumes", "status"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if result := p.Admit(t, request).Admitted(t); result.Changed {
@@ -208,7 +252,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 			t.Errorf("handles %s", request.Operation)
 		}
 	}
-	p.Admit(t, chaintest.Create(&corev1.Pod{}).On("persistentvolumes", "")).Refused(t, 400, "PersistentVolumeLabel: the object of a request for persistentvolumes is a *v1.Pod")
+	p.Admit(t, chaintest.Create(&corev1.Pod{}).On("persistentvolumes", "")).Refused(t, 400,
+		"PersistentVolumeLabel: the object of a request for persistentvolumes is a *v1.Pod")
 }
 
 func TestItIsOff(t *testing.T) {
@@ -228,10 +273,12 @@ func (waiting) locate(ctx context.Context, _, _ string) (location, error) {
 func TestTimeout(t *testing.T) {
 	d := over(waiting{}, waiting{})
 	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &plugin{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond}}, nil
+		return &plugin{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond}},
+			nil
 	}
 	chaintest.New(t, d, "").Admit(t, chaintest.Create(onEBS("vol-1", ""))).
-		Refused(t, 403, `persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: context deadline exceeded`)
+		Refused(t, 403,
+			`persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: context deadline exceeded`)
 }
 
 // What isn't handled costs nothing.

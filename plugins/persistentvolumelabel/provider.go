@@ -15,8 +15,9 @@ const remembered = 1024
 
 // A provider knows the volumes of a cloud. It is called concurrently.
 type provider interface {
-	// locate tells where the volume is that a PersistentVolume names so. zoneLabel is what its labels say of that, empty where they
-	// say nothing: it is for clouds where a name is unique in its zone only. An error is the refusal's reason and holds no secrets.
+	// locate tells where the volume is that a PersistentVolume names so. zoneLabel is what its
+	// labels say of that, empty where they say nothing: it is for clouds where a name is unique in
+	// its zone only. An error is the refusal's reason and holds no secrets.
 	locate(ctx context.Context, volume, zoneLabel string) (location, error)
 }
 

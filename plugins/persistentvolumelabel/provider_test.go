@@ -31,7 +31,8 @@ func TestRemember(t *testing.T) {
 			t.Helper()
 			got, _ := p.locate(t.Context(), volume, zoneLabel)
 			if got.zoneLabel() != zone || cloud.asked != asked {
-				t.Errorf("%s with %q is in %q, asked %d times; want %q, %d", volume, zoneLabel, got.zoneLabel(), cloud.asked, zone, asked)
+				t.Errorf("%s with %q is in %q, asked %d times; want %q, %d", volume, zoneLabel, got.zoneLabel(),
+					cloud.asked, zone, asked)
 			}
 		}
 		want("v", "", "a", 1)

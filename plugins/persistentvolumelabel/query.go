@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes: many times a page of any that are asked for.
+	// maxAnswer bounds what is read of an answer, in bytes: many times a page of any that are asked
+	// for.
 	maxAnswer = 8 << 20
 	// maxMessage bounds what is repeated of a cloud's message, in characters.
 	maxMessage = 400
@@ -23,7 +24,8 @@ const (
 	maxPages = 100
 )
 
-// retryBackoff is how long to wait before asking again: 3 to 4.5 seconds in all, as far as the timeout lets.
+// retryBackoff is how long to wait before asking again: 3 to 4.5 seconds in all, as far as the
+// timeout lets.
 var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4}
 
 // temporary marks an error that may be over when it is tried again.
@@ -31,7 +33,8 @@ type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
-// retry calls until there is no temporary error any more, or no time or patience. The error is the last call's.
+// retry calls until there is no temporary error any more, or no time or patience. The error is the
+// last call's.
 func retry[T any](ctx context.Context, backoff wait.Backoff, call func() (T, error)) (T, error) {
 	for {
 		result, err := call()
@@ -75,7 +78,8 @@ func send(client *http.Client, request *http.Request) (answer, error) {
 // passing tells whether a status is one of those that pass.
 func passing(status int) bool {
 	switch status {
-	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false

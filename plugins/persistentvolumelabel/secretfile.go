@@ -23,7 +23,9 @@ func readSecret(path string) ([]byte, error) {
 	if mode := info.Mode(); !mode.IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	} else if mode.Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o: it holds secrets, so nobody but its owner may have access (chmod 600)", path, mode.Perm())
+		return nil,
+			fmt.Errorf("%s has mode %04o: it holds secrets, so nobody but its owner may have access (chmod 600)", path,
+				mode.Perm())
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {

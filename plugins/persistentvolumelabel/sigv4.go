@@ -17,9 +17,10 @@ const (
 	sigv4Date      = "20060102"
 )
 
-// sign signs a request by AWS' Signature Version 4, https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html, with all the
-// headers that it has. The request's path must be / and its query empty, as they are with AWS' Query protocol when it is posted; so
-// none of what the specification says of encoding these is needed.
+// sign signs a request by AWS' Signature Version 4,
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html, with all the headers that
+// it has. The request's path must be / and its query empty, as they are with AWS' Query protocol
+// when it is posted; so none of what the specification says of encoding these is needed.
 func sign(request *http.Request, body []byte, c awsCredentials, region, service string, now time.Time) {
 	now = now.UTC()
 	request.Header.Set("X-Amz-Date", now.Format(sigv4Time))
@@ -46,7 +47,8 @@ func sign(request *http.Request, body []byte, c awsCredentials, region, service 
 	for _, part := range []string{now.Format(sigv4Date), region, service, "aws4_request", toSign} {
 		key = hmacSHA256(key, part)
 	}
-	request.Header.Set("Authorization", sigv4Algorithm+" Credential="+c.accessKeyID+"/"+scope+", SignedHeaders="+signed+", Signature="+hex.EncodeToString(key))
+	request.Header.Set("Authorization",
+		sigv4Algorithm+" Credential="+c.accessKeyID+"/"+scope+", SignedHeaders="+signed+", Signature="+hex.EncodeToString(key))
 }
 
 func hash(data []byte) string {

@@ -12,7 +12,8 @@ import (
 	storagevolume "k8s.io/component-helpers/storage/volume"
 )
 
-// zoneDelimiter is between the zones of one label: LabelMultiZoneDelimiter of k8s.io/cloud-provider/volume.
+// zoneDelimiter is between the zones of one label: LabelMultiZoneDelimiter of
+// k8s.io/cloud-provider/volume.
 const zoneDelimiter = "__"
 
 // A domain is where a volume is, by one label: a region, or its zones.
@@ -32,8 +33,9 @@ func (l location) topology() topology {
 	}
 }
 
-// provisioned is what the labels say of a volume that a provisioner made and labelled in full; it is nil for any other. The rules
-// are those of findVolumeLabels in k8s.io/kubernetes 1.30's plugin/pkg/admission/storage/persistentvolume/label/admission.go.
+// provisioned is what the labels say of a volume that a provisioner made and labelled in full; it
+// is nil for any other. The rules are those of findVolumeLabels in k8s.io/kubernetes 1.30's
+// plugin/pkg/admission/storage/persistentvolume/label/admission.go.
 func provisioned(volume *corev1.PersistentVolume) (topology, error) {
 	if !metav1.HasAnnotation(volume.ObjectMeta, storagevolume.AnnDynamicallyProvisioned) {
 		return nil, nil
@@ -83,8 +85,10 @@ func (t topology) warn(ctx context.Context, volume *corev1.PersistentVolume) {
 		if values, err := parseZones(value); !ok || err == nil && slices.Equal(values, d.values) {
 			continue
 		}
-		warning.AddWarning(ctx, "", fmt.Sprintf("metadata.labels[%s]: is %q, but the volume is in %q: no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it",
-			d.label, value, d.value))
+		warning.AddWarning(ctx, "",
+			fmt.Sprintf("metadata.labels[%s]: is %q, but the volume is in %q: no node has both, so pods with this "+
+				"volume will not be scheduled; leave the label out, or correct it",
+				d.label, value, d.value))
 	}
 }
 
@@ -101,12 +105,14 @@ func (t topology) label(volume *corev1.PersistentVolume) {
 	}
 }
 
-// require adds to the required node affinity, unless that has something to say of these labels already.
+// require adds to the required node affinity, unless that has something to say of these labels
+// already.
 func (t topology) require(volume *corev1.PersistentVolume) {
 	if len(t) == 0 {
 		return
 	}
-	if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil && slices.ContainsFunc(affinity.Required.NodeSelectorTerms, t.mentioned) {
+	if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil &&
+		slices.ContainsFunc(affinity.Required.NodeSelectorTerms, t.mentioned) {
 		return
 	}
 	if volume.Spec.NodeAffinity == nil {

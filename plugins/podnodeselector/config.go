@@ -14,7 +14,8 @@ import (
 	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
-// clusterDefault is the one key of the configuration that is not a namespace. No namespace can be named so.
+// clusterDefault is the one key of the configuration that is not a namespace. No namespace can be
+// named so.
 const clusterDefault = "clusterDefaultNodeSelector"
 
 // selectors is what the configuration says.
@@ -25,7 +26,8 @@ type selectors struct {
 	whitelists map[string]labels.Set
 }
 
-// load reads the configuration, whose format has neither kind nor version. None is the same as an empty one.
+// load reads the configuration, whose format has neither kind nor version. None is the same as an
+// empty one.
 func load(config io.Reader) (*selectors, error) {
 	var content struct {
 		// Not strings, so that what is none can be named.
@@ -39,7 +41,8 @@ func load(config io.Reader) (*selectors, error) {
 	for _, key := range slices.Sorted(maps.Keys(content.Selectors)) {
 		path := field.NewPath("podNodeSelectorPluginConfig").Key(key)
 		if wrong := apivalidation.ValidateNamespaceName(key, false); key != clusterDefault && len(wrong) > 0 {
-			errs = append(errs, field.Invalid(path, key, fmt.Sprintf("must be %s or the name of a namespace: %s", clusterDefault, strings.Join(wrong, "; "))))
+			errs = append(errs, field.Invalid(path, key,
+				fmt.Sprintf("must be %s or the name of a namespace: %s", clusterDefault, strings.Join(wrong, "; "))))
 			continue
 		}
 		text, ok := content.Selectors[key].(string)

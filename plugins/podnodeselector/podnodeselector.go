@@ -1,21 +1,25 @@
-// Package podnodeselector is the plugin PodNodeSelector: it ties the pods of a namespace to nodes with certain labels.
+// Package podnodeselector is the plugin PodNodeSelector: it ties the pods of a namespace to nodes
+// with certain labels.
 //
-// A namespace has a node selector: labels, written "env=test,zone=b" in one of its annotations or, where it has none of them, the
-// cluster's default in the plugin's configuration. An annotation that is there but empty is a node selector without
-// labels, which the default doesn't replace.
+// A namespace has a node selector: labels, written "env=test,zone=b" in one of its annotations or,
+// where it has none of them, the cluster's default in the plugin's configuration. An annotation
+// that is there but empty is a node selector without labels, which the default doesn't replace.
 //
-//   - The mutating phase merges it into the node selector of a new pod. A pod that wants another value of a label is refused: it would
-//     be scheduled nowhere, or outside of where the namespace's pods belong.
-//   - The validating phase refuses that once more, as others may have changed the pod meanwhile. And where the
-//     configuration has a whitelist for the namespace, it refuses a pod whose node selector, the merged one, has
-//     labels that are not on it. A whitelist without labels allows all.
+//   - The mutating phase merges it into the node selector of a new pod. A pod that wants another
+//     value of a label is refused: it would be scheduled nowhere, or outside of where the
+//     namespace's pods belong.
+//   - The validating phase refuses that once more, as others may have changed the pod meanwhile.
+//     And where the configuration has a whitelist for the namespace, it refuses a pod whose node
+//     selector, the merged one, has labels that are not on it. A whitelist without labels allows
+//     all.
 //
-// Only a pod that waits at a scheduling gate can be given more labels by an update, so an update is checked if it changes the node
-// selector. Any other passes, whatever has become of the namespace since the pod was created: nothing here must keep a pod
-// from ending.
+// Only a pod that waits at a scheduling gate can be given more labels by an update, so an update is
+// checked if it changes the node selector. Any other passes, whatever has become of the namespace
+// since the pod was created: nothing here must keep a pod from ending.
 //
-// A node selector that can't be read admits nothing that it would be about, rather than everything. The configuration is read at the start,
-// and ends it where it is wrong. What is in a namespace's annotations is only seen when it is needed.
+// A node selector that can't be read admits nothing that it would be about, rather than everything.
+// The configuration is read at the start, and ends it where it is wrong. What is in a namespace's
+// annotations is only seen when it is needed.
 package podnodeselector
 
 import (
@@ -39,15 +43,16 @@ const name = "PodNodeSelector"
 
 var pods = corev1.Resource("pods")
 
-// annotations are where a namespace has its node selector. Kubernetes reads the first; its documentation has named all three.
+// annotations are where a namespace has its node selector. Kubernetes reads the first; its
+// documentation has named all three.
 var annotations = []string{
 	"scheduler.alpha.kubernetes.io/node-selector",
 	"scheduler.kubernetes.io/node-selector",
 	"scheduler.kubernetes.io/nodeSelector",
 }
 
-// Descriptor is PodNodeSelector, not yet built. It needs a client and informers; its configuration has the one field
-// podNodeSelectorPluginConfig.
+// Descriptor is PodNodeSelector, not yet built. It needs a client and informers; its configuration
+// has the one field podNodeSelectorPluginConfig.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",
@@ -61,7 +66,8 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, namespaces.Derive(annotated), selectors}, nil
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, namespaces.Derive(annotated),
+			selectors}, nil
 	},
 }
 
@@ -134,13 +140,15 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return conflict(a)
 	}
 	if !allowed(pod.Spec.NodeSelector, whitelist) {
-		return admission.NewForbidden(a, errors.New("pod node label selector labels conflict with its namespace whitelist"))
+		return admission.NewForbidden(a,
+			errors.New("pod node label selector labels conflict with its namespace whitelist"))
 	}
 	return nil
 }
 
 func conflict(a admission.Attributes) error {
-	return admission.NewForbidden(a, errors.New("pod node label selector conflicts with its namespace node label selector"))
+	return admission.NewForbidden(a,
+		errors.New("pod node label selector conflicts with its namespace node label selector"))
 }
 
 // unchanged tells whether an update leaves the pod's node selector as it is.

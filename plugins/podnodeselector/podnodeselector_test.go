@@ -26,7 +26,8 @@ const (
 	notWhitelisted = `pods "p" is forbidden: pod node label selector labels conflict with its namespace whitelist`
 )
 
-// namespace is the namespace ns, with the node selector in the usual annotation unless that is none.
+// namespace is the namespace ns, with the node selector in the usual annotation unless that is
+// none.
 func namespace(selector string) *corev1.Namespace {
 	if selector == none {
 		return annotatedWith(nil)
@@ -41,15 +42,18 @@ func annotatedWith(annotations map[string]string) *corev1.Namespace {
 }
 
 func pod(selector map[string]string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{NodeSelector: selector}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec: corev1.PodSpec{NodeSelector: selector}}
 }
 
 // configured is a configuration with the cluster's default and a whitelist of the namespace ns.
 func configured(clusterDefault, whitelist string) string {
-	return "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: \"" + clusterDefault + "\"\n  ns: \"" + whitelist + "\"\n"
+	return "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: \"" + clusterDefault + "\"\n  ns: \"" +
+		whitelist + "\"\n"
 }
 
-// The cases of TestPodAdmission in k8s.io/kubernetes/plugin/pkg/admission/podnodeselector/admission_test.go, and some more.
+// The cases of TestPodAdmission in
+// k8s.io/kubernetes/plugin/pkg/admission/podnodeselector/admission_test.go, and some more.
 func TestCreate(t *testing.T) {
 	type set = map[string]string
 	for name, test := range map[string]struct {
@@ -59,28 +63,35 @@ func TestCreate(t *testing.T) {
 		pod, want      set
 		refused        string
 	}{
-		"no node selectors":                     {"", none, "", set{}, set{}, ""},
-		"none, not even an empty one":           {"", none, "", nil, nil, ""},
-		"the default":                           {"infra = false", none, "", set{}, set{"infra": "false"}, ""},
-		"the default, for a pod without any":    {"infra = false", none, "", nil, set{"infra": "false"}, ""},
-		"the namespace's, with spaces":          {"", " infra = false ", "", set{}, set{"infra": "false"}, ""},
-		"the namespace's replaces the default":  {"infra = false", "infra=true", "", set{}, set{"infra": "true"}, ""},
-		"an empty one does, too":                {"infra = false", "", "", set{}, set{}, ""},
-		"merged":                                {"infra = false", "infra=true", "", set{"env": "test"}, set{"infra": "true", "env": "test"}, ""},
-		"the same":                              {"", "infra=true", "", set{"infra": "true"}, set{"infra": "true"}, ""},
-		"a label without value":                 {"", "infra=", "", nil, set{"infra": ""}, ""},
-		"conflict of one label":                 {"env = test", "infra=true", "", set{"infra": "false"}, nil, conflicts},
-		"conflict of one label of several":      {"env=dev", "infra=false, env = test", "", set{"env": "dev", "color": "blue"}, nil, conflicts},
-		"conflict with the default":             {"env=test", none, "", set{"env": "dev"}, nil, conflicts},
-		"on the whitelist":                      {"env=dev", "infra=false, env = dev", "env=dev, infra=false, color=blue", set{"env": "dev", "color": "blue"}, set{"infra": "false", "env": "dev", "color": "blue"}, ""},
-		"another value than on the whitelist":   {"env=dev", "infra=false, env = dev", "env=dev, infra=true, color=blue", set{"env": "dev", "color": "blue"}, nil, notWhitelisted},
+		"no node selectors":                    {"", none, "", set{}, set{}, ""},
+		"none, not even an empty one":          {"", none, "", nil, nil, ""},
+		"the default":                          {"infra = false", none, "", set{}, set{"infra": "false"}, ""},
+		"the default, for a pod without any":   {"infra = false", none, "", nil, set{"infra": "false"}, ""},
+		"the namespace's, with spaces":         {"", " infra = false ", "", set{}, set{"infra": "false"}, ""},
+		"the namespace's replaces the default": {"infra = false", "infra=true", "", set{}, set{"infra": "true"}, ""},
+		"an empty one does, too":               {"infra = false", "", "", set{}, set{}, ""},
+		"merged": {"infra = false", "infra=true", "", set{"env": "test"},
+			set{"infra": "true", "env": "test"}, ""},
+		"the same":              {"", "infra=true", "", set{"infra": "true"}, set{"infra": "true"}, ""},
+		"a label without value": {"", "infra=", "", nil, set{"infra": ""}, ""},
+		"conflict of one label": {"env = test", "infra=true", "", set{"infra": "false"}, nil,
+			conflicts},
+		"conflict of one label of several": {"env=dev", "infra=false, env = test", "",
+			set{"env": "dev", "color": "blue"}, nil, conflicts},
+		"conflict with the default": {"env=test", none, "", set{"env": "dev"}, nil, conflicts},
+		"on the whitelist": {"env=dev", "infra=false, env = dev",
+			"env=dev, infra=false, color=blue", set{"env": "dev", "color": "blue"},
+			set{"infra": "false", "env": "dev", "color": "blue"}, ""},
+		"another value than on the whitelist": {"env=dev", "infra=false, env = dev",
+			"env=dev, infra=true, color=blue", set{"env": "dev", "color": "blue"}, nil, notWhitelisted},
 		"the default isn't on the whitelist":    {"env=dev", none, "env=prd", set{}, nil, notWhitelisted},
 		"a label that isn't on the whitelist":   {"", none, "env=dev", set{"zone": "b"}, nil, notWhitelisted},
 		"nothing to be on the whitelist":        {"", none, "env=dev", nil, nil, ""},
 		"a whitelist without labels allows all": {"", none, "", set{"zone": "b"}, set{"zone": "b"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, configured(test.clusterDefault, test.whitelist), namespace(test.namespace))
+			plugin := chaintest.New(t, Descriptor, configured(test.clusterDefault, test.whitelist),
+				namespace(test.namespace))
 			result := plugin.Admit(t, chaintest.Create(pod(test.pod)))
 			if result.Err == nil {
 				merged := result.Object.(*corev1.Pod)
@@ -108,25 +119,40 @@ func TestAnnotations(t *testing.T) {
 		want        map[string]string
 		refused     string
 	}{
-		"the second":       {map[string]string{second: "a=1"}, map[string]string{"a": "1"}, ""},
-		"the third":        {map[string]string{third: "a=1"}, map[string]string{"a": "1"}, ""},
-		"all":              {map[string]string{annotation: "a=1", second: "b=2,a=1", third: "c=3"}, map[string]string{"a": "1", "b": "2", "c": "3"}, ""},
-		"one is empty":     {map[string]string{annotation: "", third: "a=1"}, map[string]string{"a": "1"}, ""},
-		"they conflict":    {map[string]string{annotation: "a=1", third: "a=2"}, nil, `ns annotations' node label selectors conflict`},
-		"another":          {map[string]string{"scheduler.kubernetes.io/selector": "a=1"}, map[string]string{"by": "default"}, ""},
-		"no value":         {map[string]string{annotation: "a"}, nil, unreadable(annotation) + `"a": invalid selector: [a]`},
-		"a trailing comma": {map[string]string{annotation: "a=1,"}, nil, unreadable(annotation) + `"a=1,": invalid selector: []`},
-		"two signs":        {map[string]string{second: "a==1"}, nil, unreadable(second) + `"a==1": invalid selector: [a  1]`},
-		"set-based":        {map[string]string{annotation: "a in (1)"}, nil, unreadable(annotation) + `"a in (1)": invalid selector: [a in (1)]`},
-		"no label": {map[string]string{third: "-=1"}, nil, unreadable(third) + `"-": name part must consist of alphanumeric characters, '-', '_' or '.', ` +
-			`and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
-		"no label value": {map[string]string{annotation: "a=/"}, nil, `the node selector of namespace ns can't be read: metadata.annotations[` + annotation + `][a]: Invalid value: "/": ` +
-			`a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character ` +
-			`(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
+		"the second": {map[string]string{second: "a=1"}, map[string]string{"a": "1"}, ""},
+		"the third":  {map[string]string{third: "a=1"}, map[string]string{"a": "1"}, ""},
+		"all": {map[string]string{annotation: "a=1", second: "b=2,a=1", third: "c=3"},
+			map[string]string{"a": "1", "b": "2", "c": "3"}, ""},
+		"one is empty": {map[string]string{annotation: "", third: "a=1"}, map[string]string{"a": "1"}, ""},
+		"they conflict": {map[string]string{annotation: "a=1", third: "a=2"}, nil,
+			`ns annotations' node label selectors conflict`},
+		"another": {map[string]string{"scheduler.kubernetes.io/selector": "a=1"},
+			map[string]string{"by": "default"}, ""},
+		"no value": {map[string]string{annotation: "a"}, nil, unreadable(annotation) +
+			`"a": invalid selector: [a]`},
+		"a trailing comma": {map[string]string{annotation: "a=1,"}, nil, unreadable(annotation) +
+			`"a=1,": invalid selector: []`},
+		"two signs": {map[string]string{second: "a==1"}, nil, unreadable(second) +
+			`"a==1": invalid selector: [a  1]`},
+		"set-based": {map[string]string{annotation: "a in (1)"}, nil, unreadable(annotation) +
+			`"a in (1)": invalid selector: [a in (1)]`},
+		"no label": {map[string]string{third: "-=1"}, nil, unreadable(third) +
+			`"-": name part must consist of alphanumeric characters, '-', '_' or '.', ` +
+			`and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', ` +
+			`regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
+		"no label value": {map[string]string{annotation: "a=/"}, nil,
+			`the node selector of namespace ns can't be read: metadata.annotations[` + annotation +
+				`][a]: Invalid value: "/": ` +
+				`a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and ` +
+				`must ` +
+				`start and end with an alphanumeric character ` +
+				`(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is ` +
+				`'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, configured("by=default", ""), annotatedWith(test.annotations))
-			admit, validate := plugin.Admit(t, chaintest.Create(pod(nil))), plugin.Validate(t, chaintest.Create(pod(nil)))
+			admit, validate := plugin.Admit(t, chaintest.Create(pod(nil))),
+				plugin.Validate(t, chaintest.Create(pod(nil)))
 			if test.refused != "" {
 				// What can't be read opens no door, in neither phase.
 				admit.Refused(t, 403, `pods "p" is forbidden: `+test.refused)
@@ -149,24 +175,28 @@ func unreadable(annotation string) string {
 func TestValidateSeesTheFinalPod(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, configured("", "infra=true, env=test"), namespace("infra=true"))
 	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "false"}))).Refused(t, 403, conflicts)
-	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "true", "zone": "b"}))).Refused(t, 403, notWhitelisted)
+	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "true", "zone": "b"}))).Refused(t, 403,
+		notWhitelisted)
 }
 
-// A pod that waits at a scheduling gate can be given more labels: validateNodeSelectorMutation in k8s.io/kubernetes/pkg/apis/core/validation.
+// A pod that waits at a scheduling gate can be given more labels: validateNodeSelectorMutation in
+// k8s.io/kubernetes/pkg/apis/core/validation.
 func TestUpdate(t *testing.T) {
 	type set = map[string]string
 	for name, test := range map[string]struct {
 		pod, old set
 		refused  string
 	}{
-		"nothing changes":                       {set{"infra": "true"}, set{"infra": "true"}, ""},
-		"from before the namespace's":           {nil, nil, ""},
-		"from before, an empty one":             {nil, set{}, ""},
-		"in conflict from before":               {set{"infra": "false"}, set{"infra": "false"}, ""},
-		"a label is added":                      {set{"infra": "true", "env": "test"}, set{"infra": "true"}, ""},
-		"a label in conflict is added":          {set{"infra": "false"}, nil, conflicts},
-		"one that isn't on the whitelist is":    {set{"infra": "true", "zone": "b"}, set{"infra": "true"}, notWhitelisted},
-		"as is one, with another value, before": {set{"env": "dev", "infra": "true"}, set{"env": "dev"}, notWhitelisted},
+		"nothing changes":              {set{"infra": "true"}, set{"infra": "true"}, ""},
+		"from before the namespace's":  {nil, nil, ""},
+		"from before, an empty one":    {nil, set{}, ""},
+		"in conflict from before":      {set{"infra": "false"}, set{"infra": "false"}, ""},
+		"a label is added":             {set{"infra": "true", "env": "test"}, set{"infra": "true"}, ""},
+		"a label in conflict is added": {set{"infra": "false"}, nil, conflicts},
+		"one that isn't on the whitelist is": {set{"infra": "true", "zone": "b"}, set{"infra": "true"},
+			notWhitelisted},
+		"as is one, with another value, before": {set{"env": "dev", "infra": "true"}, set{"env": "dev"},
+			notWhitelisted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, configured("", "infra=true, env=test"), namespace("infra=true"))
@@ -233,7 +263,8 @@ func TestAnotherObjectIsABadRequest(t *testing.T) {
 func TestNamespaceIsReadLive(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	live := func(object *corev1.Namespace, err error) {
-		plugin.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err })
+		plugin.Client.PrependReactor("get", "namespaces",
+			func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err })
 	}
 	plugin.Admit(t, chaintest.Create(pod(nil))).Refused(t, 404, `namespaces "ns" not found`)
 	plugin.Client.ClearActions()
@@ -250,12 +281,14 @@ func TestNamespaceIsReadLive(t *testing.T) {
 func TestTheDefaultIsNotShared(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, configured("infra=true", ""), namespace(none))
 	plugin.Admit(t, chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"] = "false"
-	if got := plugin.Admit(t, chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"]; got != "true" {
+	if got := plugin.Admit(t,
+		chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"]; got != "true" {
 		t.Errorf("the default has become %q", got)
 	}
 }
 
-// A namespace without a selector and a whitelist: nobody looks at the pod, which could mean converting it.
+// A namespace without a selector and a whitelist: nobody looks at the pod, which could mean
+// converting it.
 func TestAPodIsNotLookedAtForNothing(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "", namespace(none)).Interface.(*plugin)
 	a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
@@ -284,10 +317,12 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-// Whatever an annotation says: it is an error that names it, or labels that can be written and read again.
+// Whatever an annotation says: it is an error that names it, or labels that can be written and read
+// again.
 func FuzzAnnotation(f *testing.F) {
 	for _, seed := range []string{
-		"", "a=b", " a = b ", "a=b,c=d", "a=b,a=c", "a", "=", "a=", "=b", ",", "a=b,", "a==b", "a!=b", "a in (b)", "example.com/a=b", "a/b/c=d", "\x00=\xff",
+		"", "a=b", " a = b ", "a=b,c=d", "a=b,a=c", "a", "=", "a=", "=b", ",", "a=b,", "a==b", "a!=b", "a in (b)",
+		"example.com/a=b", "a/b/c=d", "\x00=\xff",
 		"a=" + strings.Repeat("b", 64), strings.Repeat("a=b,", 1000),
 	} {
 		f.Add(seed, seed)
@@ -295,7 +330,8 @@ func FuzzAnnotation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, other string) {
 		said := annotated(annotatedWith(map[string]string{annotations[0]: one, annotations[2]: other}))
 		if said.err != nil {
-			if message := said.err.Error(); !strings.Contains(message, "metadata.annotations[") && !strings.HasSuffix(message, "selectors conflict") {
+			if message := said.err.Error(); !strings.Contains(message, "metadata.annotations[") &&
+				!strings.HasSuffix(message, "selectors conflict") {
 				t.Errorf("the error says not where: %s", message)
 			}
 			return

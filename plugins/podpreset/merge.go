@@ -9,7 +9,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// merge is spec with what presets have, or the conflicts that there are. spec itself stays as it is.
+// merge is spec with what presets have, or the conflicts that there are. spec itself stays as it
+// is.
 func merge(spec *corev1.PodSpec, presets []preset) (*corev1.PodSpec, []string) {
 	var conflicts []string
 	merged := *spec
@@ -39,7 +40,8 @@ func mergeVolumes(volumes []corev1.Volume, presets []preset, conflicts *[]string
 			case i < 0:
 				merged = append(merged, *volume.DeepCopy())
 			case !apiequality.Semantic.DeepEqual(merged[i], volume):
-				*conflicts = append(*conflicts, conflict("volumes", p, "on "+volume.Name, volume, merged[i], "in the pod"))
+				*conflicts = append(*conflicts,
+					conflict("volumes", p, "on "+volume.Name, volume, merged[i], "in the pod"))
 			}
 		}
 	}
@@ -56,14 +58,16 @@ func mergeEnv(container string, env []corev1.EnvVar, presets []preset, conflicts
 			case i < 0:
 				merged = append(merged, *variable.DeepCopy())
 			case !apiequality.Semantic.DeepEqual(merged[i], variable):
-				*conflicts = append(*conflicts, conflict("env", p, "on "+variable.Name, variable, merged[i], "in container "+container))
+				*conflicts = append(*conflicts,
+					conflict("env", p, "on "+variable.Name, variable, merged[i], "in container "+container))
 			}
 		}
 	}
 	return merged
 }
 
-// sourceKey is what makes two sources of variables the same. What may differ is whether they must be there.
+// sourceKey is what makes two sources of variables the same. What may differ is whether they must
+// be there.
 type sourceKey struct{ prefix, configMap, secret string }
 
 func keyOf(source corev1.EnvFromSource) sourceKey {
@@ -77,7 +81,8 @@ func keyOf(source corev1.EnvFromSource) sourceKey {
 	return key
 }
 
-func mergeEnvFrom(container string, sources []corev1.EnvFromSource, presets []preset, conflicts *[]string) []corev1.EnvFromSource {
+func mergeEnvFrom(container string, sources []corev1.EnvFromSource, presets []preset,
+	conflicts *[]string) []corev1.EnvFromSource {
 	merged := slices.Clone(sources)
 	for _, p := range presets {
 		for _, source := range p.Spec.EnvFrom {
@@ -86,14 +91,16 @@ func mergeEnvFrom(container string, sources []corev1.EnvFromSource, presets []pr
 			case i < 0:
 				merged = append(merged, *source.DeepCopy())
 			case !apiequality.Semantic.DeepEqual(merged[i], source):
-				*conflicts = append(*conflicts, conflict("envFrom", p, "", source, merged[i], "in container "+container))
+				*conflicts = append(*conflicts,
+					conflict("envFrom", p, "", source, merged[i], "in container "+container))
 			}
 		}
 	}
 	return merged
 }
 
-func mergeMounts(container string, mounts []corev1.VolumeMount, presets []preset, conflicts *[]string) []corev1.VolumeMount {
+func mergeMounts(container string, mounts []corev1.VolumeMount, presets []preset,
+	conflicts *[]string) []corev1.VolumeMount {
 	merged := slices.Clone(mounts)
 	for _, p := range presets {
 		before := len(merged) // a preset may mount a volume at several paths
@@ -102,13 +109,17 @@ func mergeMounts(container string, mounts []corev1.VolumeMount, presets []preset
 			if slices.ContainsFunc(merged, same) {
 				continue
 			}
-			at := slices.IndexFunc(merged, func(other corev1.VolumeMount) bool { return other.MountPath == mount.MountPath })
-			of := slices.IndexFunc(merged[:before], func(other corev1.VolumeMount) bool { return other.Name == mount.Name })
+			at := slices.IndexFunc(merged,
+				func(other corev1.VolumeMount) bool { return other.MountPath == mount.MountPath })
+			of := slices.IndexFunc(merged[:before],
+				func(other corev1.VolumeMount) bool { return other.Name == mount.Name })
 			switch {
 			case of >= 0:
-				*conflicts = append(*conflicts, conflict("volume mounts", p, "on "+mount.Name, mount, merged[of], "in container "+container))
+				*conflicts = append(*conflicts,
+					conflict("volume mounts", p, "on "+mount.Name, mount, merged[of], "in container "+container))
 			case at >= 0:
-				*conflicts = append(*conflicts, conflict("volume mounts", p, "on mount path "+mount.MountPath, mount, merged[at], "in container "+container))
+				*conflicts = append(*conflicts, conflict("volume mounts", p, "on mount path "+mount.MountPath, mount,
+					merged[at], "in container "+container))
 			default:
 				merged = append(merged, *mount.DeepCopy())
 			}
@@ -126,12 +137,14 @@ func lastIndex[T any](all []T, is func(T) bool) int {
 	return -1
 }
 
-// conflict says, beginning with the words of Kubernetes, that what a preset has is there with another content.
+// conflict says, beginning with the words of Kubernetes, that what a preset has is there with
+// another content.
 func conflict(field string, p preset, on string, wanted, found any, where string) string {
 	if on != "" {
 		on = " " + on
 	}
-	return fmt.Sprintf("merging %s for %s has a conflict%s: %s does not match %s %s", field, p.Name, on, asJSON(wanted), asJSON(found), where)
+	return fmt.Sprintf("merging %s for %s has a conflict%s: %s does not match %s %s", field, p.Name, on, asJSON(wanted),
+		asJSON(found), where)
 }
 
 func asJSON(value any) string {

@@ -1,21 +1,23 @@
-// Package podpreset is the plugin PodPreset: new pods get environment variables and volumes that their authors needn't know of. Kubernetes had it
-// until 1.19.
+// Package podpreset is the plugin PodPreset: new pods get environment variables and volumes that
+// their authors needn't know of. Kubernetes had it until 1.19.
 //
-// A PodPreset (see package apis/settings/v1alpha1) is an object of a namespace. It selects pods by their labels, and says what they are
-// given: volumes to the pod, and environment variables, sources of such and mounts to each container and init container. Annotations of the pod,
+// A PodPreset (see package apis/settings/v1alpha1) is an object of a namespace. It selects pods by
+// their labels, and says what they are given: volumes to the pod, and environment variables,
+// sources of such and mounts to each container and init container. Annotations of the pod,
 // podpreset.admission.kubernetes.io/podpreset-<name>, name the presets and their resource versions.
 //
 // # Conflicts
 //
-// All presets that select a pod are merged, in the order of their names, and all or nothing. What is there already, in the pod or by another preset, is left as
-// it is. It is a conflict where the same variable, source or volume is there with another content, where something else is mounted at the same
-// path, or the same volume at another path. Then nothing of any preset is given to the pod. The pod is admitted nevertheless, and
-// an event in its namespace says why it has got nothing.
+// All presets that select a pod are merged, in the order of their names, and all or nothing. What
+// is there already, in the pod or by another preset, is left as it is. It is a conflict where the
+// same variable, source or volume is there with another content, where something else is mounted at
+// the same path, or the same volume at another path. Then nothing of any preset is given to the
+// pod. The pod is admitted nevertheless, and an event in its namespace says why it has got nothing.
 //
 // # What is left alone
 //
-// Mirror pods, pods with the annotation podpreset.admission.kubernetes.io/exclude: "true", and pods that exist already, whatever
-// becomes of the presets.
+// Mirror pods, pods with the annotation podpreset.admission.kubernetes.io/exclude: "true", and pods
+// that exist already, whatever becomes of the presets.
 package podpreset
 
 import (
@@ -73,7 +75,8 @@ var Descriptor = chain.Descriptor{
 		if env.Client == nil {
 			return nil, errors.New(name + " needs a client")
 		}
-		informer, err := typed.Informer(name, env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
+		informer, err := typed.Informer(name, env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
+			&settingsv1alpha1.PodPresetList{})
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +146,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return err
 	}
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror || pod.Annotations[excludeAnnotation] == "true" {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror ||
+		pod.Annotations[excludeAnnotation] == "true" {
 		return nil
 	}
 	var selected []preset
@@ -172,8 +176,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// annotationOf is the annotation that names a preset. Of a key only so much may come after the slash; a longer name, which no new preset can have,
-// is cut and told apart by its hash, as the pods it selects would be invalid otherwise.
+// annotationOf is the annotation that names a preset. Of a key only so much may come after the
+// slash; a longer name, which no new preset can have, is cut and told apart by its hash, as the
+// pods it selects would be invalid otherwise.
 func annotationOf(preset string) string {
 	if most := 63 - len("podpreset-"); len(preset) > most {
 		hash := fmt.Sprintf("-%.4x", sha256.Sum256([]byte(preset)))
@@ -182,7 +187,8 @@ func annotationOf(preset string) string {
 	return presetAnnotationPrefix + preset
 }
 
-// given tells whether the plugin ran on the pod before, in this request, and gave it something: webhooks have changed it since.
+// given tells whether the plugin ran on the pod before, in this request, and gave it something:
+// webhooks have changed it since.
 func given(a admission.Attributes, pod *corev1.Pod) bool {
 	again := a.GetReinvocationContext()
 	if again == nil || !again.IsReinvoke() {
@@ -196,7 +202,8 @@ func given(a admission.Attributes, pod *corev1.Pod) bool {
 	return false
 }
 
-// report says in an event why a pod has got nothing, or nothing more. The pod doesn't exist yet, so its name is all that tells which it is.
+// report says in an event why a pod has got nothing, or nothing more. The pod doesn't exist yet, so
+// its name is all that tells which it is.
 func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []preset, conflicts []string) {
 	var names []string
 	for _, one := range selected {
@@ -210,17 +217,20 @@ func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []pres
 	if given(a, pod) {
 		which = "keeps what it has got already, without anything more of"
 	}
-	message := "Conflict on pod " + of + ", which " + which + " the pod presets " + strings.Join(names, ", ") + ": " + strings.Join(conflicts, "; ")
-	klog.V(2).InfoS("Conflict of pod presets", "plugin", name, "pod", klog.KRef(a.GetNamespace(), of), "conflict", message)
+	message := "Conflict on pod " + of + ", which " + which + " the pod presets " + strings.Join(names, ", ") + ": " +
+		strings.Join(conflicts, "; ")
+	klog.V(2).InfoS("Conflict of pod presets", "plugin", name, "pod", klog.KRef(a.GetNamespace(), of), "conflict",
+		message)
 	if a.IsDryRun() {
 		return
 	}
-	p.recorder().Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: a.GetNamespace(), Name: pod.Name},
+	p.recorder().Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: a.GetNamespace(),
+		Name: pod.Name},
 		corev1.EventTypeWarning, conflictReason, shortened(message, messageLimit))
 }
 
-// newRecorder makes what writes events, in the background: a pod doesn't wait for its event, and of events that are the same only the first is
-// written, and counted from then on.
+// newRecorder makes what writes events, in the background: a pod doesn't wait for its event, and of
+// events that are the same only the first is written, and counted from then on.
 func newRecorder(env *chain.Env) record.EventRecorder {
 	events := record.NewBroadcaster()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: env.Client.CoreV1().Events("")})

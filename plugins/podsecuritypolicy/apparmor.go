@@ -52,8 +52,9 @@ func (a *appArmorProfiles) check(pod *corev1.Pod, c *corev1.Container, at place,
 	}
 }
 
-// appArmorOf is the profile that a container has in the end, "" for none. The API server makes a field of the annotation when it stores
-// the pod, so a container's annotation counts before the pod's field.
+// appArmorOf is the profile that a container has in the end, "" for none. The API server makes a
+// field of the annotation when it stores the pod, so a container's annotation counts before the
+// pod's field.
 func appArmorOf(pod *corev1.Pod, c *corev1.Container) string {
 	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 		return appArmorName(c.SecurityContext.AppArmorProfile)

@@ -9,8 +9,8 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// setCapabilities adds the default capabilities, except those that the container drops, and drops those that must be. Where there are
-// any, both lists are sorted; otherwise they stay as they are.
+// setCapabilities adds the default capabilities, except those that the container drops, and drops
+// those that must be. Where there are any, both lists are sorted; otherwise they stay as they are.
 func (p *policy) setCapabilities(d *draft, at place) {
 	var own corev1.Capabilities
 	if context := d.container(at).SecurityContext; context != nil && context.Capabilities != nil {
@@ -19,7 +19,8 @@ func (p *policy) setCapabilities(d *draft, at place) {
 	missing := func(wanted []corev1.Capability, listed ...[]corev1.Capability) []corev1.Capability {
 		var missing []corev1.Capability
 		for _, capability := range wanted {
-			if !slices.ContainsFunc(listed, func(list []corev1.Capability) bool { return slices.Contains(list, capability) }) {
+			if !slices.ContainsFunc(listed,
+				func(list []corev1.Capability) bool { return slices.Contains(list, capability) }) {
 				missing = append(missing, capability)
 			}
 		}
@@ -30,7 +31,8 @@ func (p *policy) setCapabilities(d *draft, at place) {
 	if len(add) == 0 && len(drop) == 0 {
 		return
 	}
-	d.ofContainer(at, "capabilities").Capabilities = &corev1.Capabilities{Add: union(own.Add, add), Drop: union(own.Drop, drop)}
+	d.ofContainer(at, "capabilities").Capabilities = &corev1.Capabilities{Add: union(own.Add, add),
+		Drop: union(own.Drop, drop)}
 }
 
 func union(a, b []corev1.Capability) []corev1.Capability {
@@ -39,11 +41,13 @@ func union(a, b []corev1.Capability) []corev1.Capability {
 	return slices.Compact(all)
 }
 
-// checkCapabilities wants nothing to be added but what is allowed or a default, and everything to be dropped that must be.
+// checkCapabilities wants nothing to be added but what is allowed or a default, and everything to
+// be dropped that must be.
 func (p *policy) checkCapabilities(capabilities *corev1.Capabilities, at place, found *reasons) {
 	if capabilities == nil {
 		if len(p.spec.DefaultAddCapabilities) > 0 || len(p.spec.RequiredDropCapabilities) > 0 {
-			found.add(field.Invalid(at.path().Child("capabilities"), nil, "required capabilities are not set on the securityContext"))
+			found.add(field.Invalid(at.path().Child("capabilities"), nil,
+				"required capabilities are not set on the securityContext"))
 		}
 		return
 	}
@@ -51,8 +55,10 @@ func (p *policy) checkCapabilities(capabilities *corev1.Capabilities, at place, 
 		return
 	}
 	for _, capability := range capabilities.Add {
-		if !slices.Contains(p.spec.DefaultAddCapabilities, capability) && !slices.Contains(p.spec.AllowedCapabilities, capability) {
-			found.add(field.Invalid(at.path().Child("capabilities", "add"), string(capability), "capability may not be added"))
+		if !slices.Contains(p.spec.DefaultAddCapabilities, capability) &&
+			!slices.Contains(p.spec.AllowedCapabilities, capability) {
+			found.add(field.Invalid(at.path().Child("capabilities", "add"), string(capability),
+				"capability may not be added"))
 		}
 	}
 	for _, capability := range p.spec.RequiredDropCapabilities {

@@ -16,7 +16,8 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// groups are the API groups in which the right to use a policy may have been granted: policies were first served in the group extensions.
+// groups are the API groups in which the right to use a policy may have been granted: policies were
+// first served in the group extensions.
 var groups = []string{policyv1beta1.SchemeGroupVersion.Group, "extensions"}
 
 // objection is what a policy has against a pod.
@@ -25,12 +26,15 @@ type objection struct {
 	reasons []error
 }
 
-// decide finds the policy by which the pod is admitted, and is the pod, or a copy of it with the defaults that the policy sets. Only with mayChange do policies count that
-// have any to set. hint is the policy that is tried before the others. The error is the request's refusal.
-func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool, hint string) (*corev1.Pod, string, error) {
+// decide finds the policy by which the pod is admitted, and is the pod, or a copy of it with the
+// defaults that the policy sets. Only with mayChange do policies count that have any to set. hint
+// is the policy that is tried before the others. The error is the request's refusal.
+func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool,
+	hint string) (*corev1.Pod, string, error) {
 	all := p.policies.Get()
 	if len(all) == 0 {
-		return nil, "", forbidden(a, errors.New("no providers available to validate pod request: the cluster has no PodSecurityPolicy"))
+		return nil, "", forbidden(a,
+			errors.New("no providers available to validate pod request: the cluster has no PodSecurityPolicy"))
 	}
 	users := usersOf(a, pod)
 	var (
@@ -50,7 +54,8 @@ func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1
 			continue
 		}
 		if d.set != nil && !mayChange {
-			objections = append(objections, objection{policy.name, []error{fmt.Errorf("%s: must be set, and is set only when a pod is created", d.set)}})
+			objections = append(objections, objection{policy.name,
+				[]error{fmt.Errorf("%s: must be set, and is set only when a pod is created", d.set)}})
 			continue
 		}
 		if d.set != nil && changed != nil || !p.mayUse(ctx, users, a.GetNamespace(), policy.name) {
@@ -82,7 +87,8 @@ func forbidden(a admission.Attributes, err error) error {
 	return admission.NewForbidden(a, fmt.Errorf("%s: %w", name, err))
 }
 
-// explain says why the pod is refused: what the only policy has against it, or each of several by its name.
+// explain says why the pod is refused: what the only policy has against it, or each of several by
+// its name.
 func explain(objections []objection, users []user.Info) string {
 	var all []string
 	for _, o := range objections {
@@ -99,10 +105,12 @@ func explain(objections []objection, users []user.Info) string {
 	for _, u := range users {
 		names = append(names, u.GetName())
 	}
-	return fmt.Sprintf("[]: there is no PodSecurityPolicy that may be used (RBAC verb use) by %s", strings.Join(names, " or "))
+	return fmt.Sprintf("[]: there is no PodSecurityPolicy that may be used (RBAC verb use) by %s",
+		strings.Join(names, " or "))
 }
 
-// usersOf are those whose right to use a policy is good for the pod: its service account, which mostly has it, and who makes the request.
+// usersOf are those whose right to use a policy is good for the pod: its service account, which
+// mostly has it, and who makes the request.
 func usersOf(a admission.Attributes, pod *corev1.Pod) []user.Info {
 	var users []user.Info
 	if account := pod.Spec.ServiceAccountName; account != "" {
@@ -132,7 +140,8 @@ func (p *plugin) mayUse(ctx context.Context, users []user.Info, namespace, polic
 				return true
 			}
 			if err != nil {
-				klog.V(4).InfoS("Whether a policy may be used can't be told", "plugin", name, "policy", policy, "user", u.GetName(), "err", err)
+				klog.V(4).InfoS("Whether a policy may be used can't be told", "plugin", name, "policy", policy, "user",
+					u.GetName(), "err", err)
 			}
 		}
 	}

@@ -10,17 +10,19 @@ import (
 	"gatehouse.dev/plugins/internal/podspec"
 )
 
-// draft is a pod in which a policy sets its defaults. Most policies have none to set, so it is the pod itself until something is set,
-// and then a copy that shares with the pod whatever isn't set.
+// draft is a pod in which a policy sets its defaults. Most policies have none to set, so it is the
+// pod itself until something is set, and then a copy that shares with the pod whatever isn't set.
 type draft struct {
 	pod *corev1.Pod
-	// creating says that the pod is about to be created, and what it asks for in the words of former days may be put into today's.
+	// creating says that the pod is about to be created, and what it asks for in the words of
+	// former days may be put into today's.
 	creating bool
 	// set is the first field that was set, nil where none was.
 	set *field.Path
 }
 
-// spec is the draft's own, in which the field at path is about to be set. Containers that were looked at before are those of the pod.
+// spec is the draft's own, in which the field at path is about to be set. Containers that were
+// looked at before are those of the pod.
 func (d *draft) spec(path *field.Path) *corev1.PodSpec {
 	if d.set == nil {
 		d.set = path
@@ -62,7 +64,8 @@ func (d *draft) ofContainer(at place, name string) *corev1.SecurityContext {
 
 var podPath = field.NewPath("spec", "securityContext")
 
-// effective is what holds for a container: its own security context and, for what that doesn't say, the pod's.
+// effective is what holds for a container: its own security context and, for what that doesn't say,
+// the pod's.
 type effective struct {
 	pod       *corev1.PodSecurityContext
 	container *corev1.SecurityContext
@@ -73,7 +76,8 @@ var (
 	noContainerContext corev1.SecurityContext
 )
 
-// podContext is the pod's security context, an empty one where it has none. It is not to be changed.
+// podContext is the pod's security context, an empty one where it has none. It is not to be
+// changed.
 func podContext(pod *corev1.Pod) *corev1.PodSecurityContext {
 	if pod.Spec.SecurityContext == nil {
 		return &noPodContext

@@ -131,7 +131,8 @@ func runSpecTests(t *testing.T, tests map[string]specTest) {
 type rights []string
 
 func (r rights) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.GetVerb() != "use" || a.GetResource() != "podsecuritypolicies" || !a.IsResourceRequest() || a.GetAPIGroup() != "policy" {
+	if a.GetVerb() != "use" || a.GetResource() != "podsecuritypolicies" || !a.IsResourceRequest() ||
+		a.GetAPIGroup() != "policy" {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	right := a.GetUser().GetName() + " " + a.GetName()
@@ -158,7 +159,8 @@ func newCluster(t testing.TB, authorizer authorizer.Authorizer, policies ...*pol
 		objects = append(objects, p)
 	}
 	c := chaintest.NewCluster(t)
-	client := c.Serve(scheme, map[schema.GroupVersionResource]string{policyv1beta1.PodSecurityPolicies: "PodSecurityPolicyList"}, objects...)
+	client := c.Serve(scheme,
+		map[schema.GroupVersionResource]string{policyv1beta1.PodSecurityPolicies: "PodSecurityPolicyList"}, objects...)
 	c.Env.Authorizer = authorizer
 	return cluster{c.Build(t, Descriptor, ""), client}
 }

@@ -11,7 +11,8 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// checkHost is about the node's namespaces. The paths are Kubernetes', which once had these fields in the security context.
+// checkHost is about the node's namespaces. The paths are Kubernetes', which once had these fields
+// in the security context.
 func (p *policy) checkHost(pod *corev1.Pod, found *reasons) {
 	if pod.Spec.HostNetwork && !p.spec.HostNetwork {
 		found.add(field.Invalid(podPath.Child("hostNetwork"), true, "Host network is not allowed to be used"))
@@ -31,7 +32,8 @@ func (p *policy) checkHostPorts(c *corev1.Container, at place, found *reasons) {
 			return r.Min <= port.HostPort && port.HostPort <= r.Max
 		}) {
 			found.add(field.Invalid(at.container().Child("hostPort"), port.HostPort,
-				fmt.Sprintf("Host port %d is not allowed to be used. Allowed ports: [%s]", port.HostPort, portRanges(p.spec.HostPorts))))
+				fmt.Sprintf("Host port %d is not allowed to be used. Allowed ports: [%s]", port.HostPort,
+					portRanges(p.spec.HostPorts))))
 		}
 	}
 }
@@ -48,7 +50,8 @@ func portRanges(ranges []policyv1beta1.HostPortRange) string {
 	return strings.Join(all, ",")
 }
 
-// checkProcMount is about /proc, of which the runtime shows containers only what is harmless unless they ask for more.
+// checkProcMount is about /proc, of which the runtime shows containers only what is harmless unless
+// they ask for more.
 func (p *policy) checkProcMount(e effective, at place, found *reasons) {
 	mount := corev1.DefaultProcMount
 	if e.container.ProcMount != nil {
@@ -71,5 +74,6 @@ func (p *policy) checkRuntimeClass(pod *corev1.Pod, found *reasons) {
 		slices.Contains(rule.AllowedRuntimeClassNames, policyv1beta1.AllowAllRuntimeClassNames) {
 		return
 	}
-	found.add(field.Invalid(runtimeClassPath, *class, "must be one of the runtime classes that are allowed: ["+strings.Join(rule.AllowedRuntimeClassNames, ",")+"]"))
+	found.add(field.Invalid(runtimeClassPath, *class,
+		"must be one of the runtime classes that are allowed: ["+strings.Join(rule.AllowedRuntimeClassNames, ",")+"]"))
 }

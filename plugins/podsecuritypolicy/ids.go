@@ -19,7 +19,8 @@ const (
 
 // setPodIDs sets the groups that a pod must have.
 func (p *policy) setPodIDs(d *draft) {
-	if rule := p.spec.SupplementalGroups; string(rule.Rule) == mustRunAs && podContext(d.pod).SupplementalGroups == nil {
+	if rule := p.spec.SupplementalGroups; string(rule.Rule) == mustRunAs &&
+		podContext(d.pod).SupplementalGroups == nil {
 		d.ofPod("supplementalGroups").SupplementalGroups = []int64{rule.Ranges[0].Min}
 	}
 	if rule := p.spec.FSGroup; string(rule.Rule) == mustRunAs && podContext(d.pod).FSGroup == nil {
@@ -27,8 +28,8 @@ func (p *policy) setPodIDs(d *draft) {
 	}
 }
 
-// setContainerIDs sets the user and the group that a container must have, or at least that it must not be root. That last is the node's
-// to check, which knows the user of the image.
+// setContainerIDs sets the user and the group that a container must have, or at least that it must
+// not be root. That last is the node's to check, which knows the user of the image.
 func (p *policy) setContainerIDs(d *draft, at place) {
 	e := effectiveFor(d.pod, d.container(at))
 	if rule := p.spec.RunAsUser; e.runAsUser() == nil {
@@ -59,7 +60,8 @@ func (p *policy) checkPodIDs(pod *corev1.Pod, found *reasons) {
 		fsGroup = []int64{*context.FSGroup}
 	}
 	checkGroups(string(p.spec.FSGroup.Rule), p.spec.FSGroup.Ranges, fsGroup, podPath, "fsGroup", found)
-	checkGroups(string(p.spec.SupplementalGroups.Rule), p.spec.SupplementalGroups.Ranges, context.SupplementalGroups, podPath, "supplementalGroups", found)
+	checkGroups(string(p.spec.SupplementalGroups.Rule), p.spec.SupplementalGroups.Ranges, context.SupplementalGroups,
+		podPath, "supplementalGroups", found)
 }
 
 func (p *policy) checkContainerIDs(e effective, at place, found *reasons) {
@@ -97,7 +99,8 @@ func (p *policy) checkUser(e effective, at place, found *reasons) {
 	}
 }
 
-func checkGroups(rule string, ranges []policyv1beta1.IDRange, groups []int64, path *field.Path, name string, found *reasons) {
+func checkGroups(rule string, ranges []policyv1beta1.IDRange, groups []int64, path *field.Path, name string,
+	found *reasons) {
 	if rule == runAsAny {
 		return
 	}
@@ -106,7 +109,8 @@ func checkGroups(rule string, ranges []policyv1beta1.IDRange, groups []int64, pa
 	}
 	for _, group := range groups {
 		if !inRanges(group, ranges) {
-			found.add(field.Invalid(path.Child(name), groups, fmt.Sprintf("group %d must be in the ranges: %v", group, ranges)))
+			found.add(field.Invalid(path.Child(name), groups,
+				fmt.Sprintf("group %d must be in the ranges: %v", group, ranges)))
 		}
 	}
 }

@@ -1,34 +1,40 @@
-// Package podsecuritypolicy is the plugin PodSecurityPolicy: pods may ask for no more than a policy allows that somebody who
-// stands behind the pod may use. Kubernetes had it until 1.24; Pod Security Admission, which took its place, has three fixed levels
-// and sets no defaults.
+// Package podsecuritypolicy is the plugin PodSecurityPolicy: pods may ask for no more than a policy
+// allows that somebody who stands behind the pod may use. Kubernetes had it until 1.24; Pod
+// Security Admission, which took its place, has three fixed levels and sets no defaults.
 //
-// A PodSecurityPolicy (see package apis/policy/v1beta1) is an object of the cluster. It says what pods may ask for, and what they get that
-// don't ask. It does nothing by itself: it applies to a pod if the user who creates the pod, or the pod's service account, has the
-// verb use on it, in the pod's namespace or everywhere.
+// A PodSecurityPolicy (see package apis/policy/v1beta1) is an object of the cluster. It says what
+// pods may ask for, and what they get that don't ask. It does nothing by itself: it applies to a
+// pod if the user who creates the pod, or the pod's service account, has the verb use on it, in the
+// pod's namespace or everywhere.
 //
 // # Which policy
 //
-// The mutating phase tries the policies in the order of their names, each on the pod as it came: the policy sets its defaults in a copy,
-// and then holds the copy to what it allows. Of the policies that allow it and may be used, one that had to set nothing
-// wins over one that had to, and otherwise the first. The pod becomes that copy, and the annotation kubernetes.io/psp names the policy.
+// The mutating phase tries the policies in the order of their names, each on the pod as it came:
+// the policy sets its defaults in a copy, and then holds the copy to what it allows. Of the
+// policies that allow it and may be used, one that had to set nothing wins over one that had to,
+// and otherwise the first. The pod becomes that copy, and the annotation kubernetes.io/psp names
+// the policy.
 //
-// The validating phase does the same with what has become of the pod, changing nothing: a policy that would have to set something doesn't
-// count. The policy of the annotation is tried first, to be done sooner.
+// The validating phase does the same with what has become of the pod, changing nothing: a policy
+// that would have to set something doesn't count. The policy of the annotation is tried first, to
+// be done sooner.
 //
-// Where no policy is left the request is refused with what each policy that may be used has against it. Without any policy no pod can be
-// created.
+// Where no policy is left the request is refused with what each policy that may be used has against
+// it. Without any policy no pod can be created.
 //
 // # Updates
 //
-// Defaults are set only when a pod is created. Updates, ephemeral containers included, are held to what the policies allow: a policy
-// that was made stricter, or may not be used any more, thus also holds up later updates of existing pods. The exception are those that change
-// nothing but owner references and finalizers, which is what garbage collection does.
+// Defaults are set only when a pod is created. Updates, ephemeral containers included, are held to
+// what the policies allow: a policy that was made stricter, or may not be used any more, thus also
+// holds up later updates of existing pods. The exception are those that change nothing but owner
+// references and finalizers, which is what garbage collection does.
 //
 // # What has changed since
 //
-// What a policy says of seccomp and AppArmor is in annotations of the policy, and was to be in annotations of pods. Nodes
-// read the fields now (securityContext.seccompProfile, appArmorProfile), so the fields are what is set and what is checked. Where a pod has
-// only the annotation that it would have had in those days, it is taken for the field.
+// What a policy says of seccomp and AppArmor is in annotations of the policy, and was to be in
+// annotations of pods. Nodes read the fields now (securityContext.seccompProfile, appArmorProfile),
+// so the fields are what is set and what is checked. Where a pod has only the annotation that it
+// would have had in those days, it is taken for the field.
 package podsecuritypolicy
 
 import (
@@ -63,7 +69,8 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is PodSecurityPolicy, not yet built. It needs a dynamic client, informers and an authorizer.
+// Descriptor is PodSecurityPolicy, not yet built. It needs a dynamic client, informers and an
+// authorizer.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
@@ -117,8 +124,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
 	}
-	// Run once more after a webhook, the plugin keeps to the policy whose defaults the pod has. Otherwise the annotation is only what
-	// somebody wrote.
+	// Run once more after a webhook, the plugin keeps to the policy whose defaults the pod has.
+	// Otherwise the annotation is only what somebody wrote.
 	hint := ""
 	if again := a.GetReinvocationContext(); again != nil && again.IsReinvoke() {
 		hint = pod.Annotations[annotation]
@@ -139,7 +146,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 
 // Validate refuses a pod that no policy allows as it is.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && a.GetSubresource() != "ephemeralcontainers" {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" &&
+		a.GetSubresource() != "ephemeralcontainers" {
 		return nil
 	}
 	pod, err := podspec.Pod(name, a.GetObject())
@@ -166,8 +174,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// changesOnlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes. It must pass: who may update and
-// delete the pod gains nothing by it.
+// changesOnlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection
+// makes. It must pass: who may update and delete the pod gains nothing by it.
 func changesOnlyOwnersAndFinalizers(pod, stored *corev1.Pod) bool {
 	compared := *pod
 	compared.OwnerReferences, compared.Finalizers = stored.OwnerReferences, stored.Finalizers

@@ -46,7 +46,8 @@ type policy struct {
 	spec     *policyv1beta1.PodSecurityPolicySpec
 	seccomp  seccompProfiles
 	appArmor appArmorProfiles
-	// unusable says what the API server let pass and no pod can be held to: a rule without what it needs.
+	// unusable says what the API server let pass and no pod can be held to: a rule without what it
+	// needs.
 	unusable error
 }
 
@@ -72,7 +73,8 @@ func unusable(spec *policyv1beta1.PodSecurityPolicySpec) error {
 		}
 	case policyv1beta1.RunAsUserStrategyMustRunAsNonRoot, policyv1beta1.RunAsUserStrategyRunAsAny:
 	default:
-		errs = append(errs, fmt.Errorf("Unrecognized RunAsUser strategy type %s", user.Rule)) //nolint:staticcheck // Kubernetes' words
+		// Kubernetes' words
+		errs = append(errs, fmt.Errorf("Unrecognized RunAsUser strategy type %s", user.Rule)) //nolint:staticcheck
 	}
 	if group := spec.RunAsGroup; group != nil {
 		errs = append(errs, unusableGroups("RunAsGroup", string(group.Rule), group.Ranges))
@@ -84,10 +86,12 @@ func unusable(spec *policyv1beta1.PodSecurityPolicySpec) error {
 		}
 	case policyv1beta1.SELinuxStrategyRunAsAny:
 	default:
-		errs = append(errs, fmt.Errorf("Unrecognized SELinuxContext strategy type %s", labels.Rule)) //nolint:staticcheck // Kubernetes' words
+		// Kubernetes' words
+		errs = append(errs, fmt.Errorf("Unrecognized SELinuxContext strategy type %s", labels.Rule)) //nolint:staticcheck
 	}
 	errs = append(errs, unusableGroups("FSGroup", string(spec.FSGroup.Rule), spec.FSGroup.Ranges))
-	errs = append(errs, unusableGroups("SupplementalGroups", string(spec.SupplementalGroups.Rule), spec.SupplementalGroups.Ranges))
+	errs = append(errs,
+		unusableGroups("SupplementalGroups", string(spec.SupplementalGroups.Rule), spec.SupplementalGroups.Ranges))
 	return utilerrors.NewAggregate(errs)
 }
 
@@ -99,7 +103,8 @@ func unusableGroups(field, rule string, ranges []policyv1beta1.IDRange) error {
 		}
 	case runAsAny:
 	default:
-		return fmt.Errorf("Unrecognized %s strategy type %s", field, rule) //nolint:staticcheck // Kubernetes' words
+		// Kubernetes' words
+		return fmt.Errorf("Unrecognized %s strategy type %s", field, rule) //nolint:staticcheck
 	}
 	return nil
 }

@@ -19,11 +19,13 @@ func (p place) container() *field.Path { return podspec.Position(p).Path() }
 // setDefaults sets what the policy requires or has a default for, and the pod doesn't say.
 func (p *policy) setDefaults(d *draft) {
 	p.setPodIDs(d)
-	if rule := p.spec.SELinux; rule.Rule == policyv1beta1.SELinuxStrategyMustRunAs && podContext(d.pod).SELinuxOptions == nil {
+	if rule := p.spec.SELinux; rule.Rule == policyv1beta1.SELinuxStrategyMustRunAs &&
+		podContext(d.pod).SELinuxOptions == nil {
 		d.ofPod("seLinuxOptions").SELinuxOptions = rule.SELinuxOptions.DeepCopy()
 	}
 	p.seccomp.setDefault(d)
-	if class := p.spec.RuntimeClass; class != nil && class.DefaultRuntimeClassName != nil && d.pod.Spec.RuntimeClassName == nil {
+	if class := p.spec.RuntimeClass; class != nil && class.DefaultRuntimeClassName != nil &&
+		d.pod.Spec.RuntimeClassName == nil {
 		name := *class.DefaultRuntimeClassName
 		d.spec(runtimeClassPath).RuntimeClassName = &name
 	}
@@ -65,7 +67,8 @@ func (p *policy) check(pod *corev1.Pod) []error {
 	p.checkPodIDs(pod, &found)
 	p.seccomp.checkPod(pod, &found)
 	if p.spec.SELinux.Rule == policyv1beta1.SELinuxStrategyMustRunAs {
-		checkSELinux(p.spec.SELinux.SELinuxOptions, podContext(pod).SELinuxOptions, podPath.Child("seLinuxOptions"), &found)
+		checkSELinux(p.spec.SELinux.SELinuxOptions, podContext(pod).SELinuxOptions, podPath.Child("seLinuxOptions"),
+			&found)
 	}
 	p.checkHost(pod, &found)
 	p.checkSysctls(pod, &found)
@@ -77,7 +80,8 @@ func (p *policy) check(pod *corev1.Pod) []error {
 	return found
 }
 
-// checkContainer is about what containers say of themselves, and what holds for them because the pod says it.
+// checkContainer is about what containers say of themselves, and what holds for them because the
+// pod says it.
 func (p *policy) checkContainer(pod *corev1.Pod, c *corev1.Container, at place, found *reasons) {
 	e := effectiveFor(pod, c)
 	p.checkContainerIDs(e, at, found)
@@ -101,7 +105,8 @@ func (p *policy) checkContainer(pod *corev1.Pod, c *corev1.Container, at place, 
 		}
 	}
 	if allow := e.container.AllowPrivilegeEscalation; !p.allowsEscalation() && (allow == nil || *allow) {
-		found.add(field.Invalid(at.path().Child("allowPrivilegeEscalation"), allow, "Allowing privilege escalation for containers is not allowed"))
+		found.add(field.Invalid(at.path().Child("allowPrivilegeEscalation"), allow,
+			"Allowing privilege escalation for containers is not allowed"))
 	}
 }
 

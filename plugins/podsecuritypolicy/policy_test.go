@@ -2,7 +2,8 @@ package podsecuritypolicy
 
 import "testing"
 
-// What the tables of this package state is pkg/security/podsecuritypolicy of Kubernetes 1.24: provider.go, and the strategies below it.
+// What the tables of this package state is pkg/security/podsecuritypolicy of Kubernetes 1.24:
+// provider.go, and the strategies below it.
 
 func TestContainerFlags(t *testing.T) {
 	const plain = `{containers: [{name: c}]}`
@@ -12,27 +13,34 @@ func TestContainerFlags(t *testing.T) {
 			pod: `{containers: [{name: c, securityContext: {privileged: true}}], initContainers: [{name: i, securityContext: {privileged: true}}],
 				ephemeralContainers: [{name: e, securityContext: {privileged: true}}]}`,
 			reasons: []string{
-				"spec.initContainers[0].securityContext.privileged: Invalid value: true: Privileged containers are not allowed",
-				"spec.containers[0].securityContext.privileged: Invalid value: true: Privileged containers are not allowed",
-				"spec.ephemeralContainers[0].securityContext.privileged: Invalid value: true: Privileged containers are not allowed",
+				"spec.initContainers[0].securityContext.privileged: Invalid value: true: Privileged containers are " +
+					"not allowed",
+				"spec.containers[0].securityContext.privileged: Invalid value: true: Privileged containers are not " +
+					"allowed",
+				"spec.ephemeralContainers[0].securityContext.privileged: Invalid value: true: Privileged containers " +
+					"are not allowed",
 			},
 		},
-		"privileged, allowed":  {policy: `privileged: true`, pod: `{containers: [{name: c, securityContext: {privileged: true}}]}`},
-		"said not to be":       {pod: `{containers: [{name: c, securityContext: {privileged: false}}]}`},
-		"read-only by default": {policy: `readOnlyRootFilesystem: true`, pod: plain, becomes: `{containers: [{name: c, securityContext: {readOnlyRootFilesystem: true}}]}`},
+		"privileged, allowed": {policy: `privileged: true`,
+			pod: `{containers: [{name: c, securityContext: {privileged: true}}]}`},
+		"said not to be": {pod: `{containers: [{name: c, securityContext: {privileged: false}}]}`},
+		"read-only by default": {policy: `readOnlyRootFilesystem: true`, pod: plain,
+			becomes: `{containers: [{name: c, securityContext: {readOnlyRootFilesystem: true}}]}`},
 		"read-only, and is not": {
-			policy:  `readOnlyRootFilesystem: true`,
-			pod:     `{containers: [{name: c, securityContext: {readOnlyRootFilesystem: false}}]}`,
-			reasons: []string{"spec.containers[0].securityContext.readOnlyRootFilesystem: Invalid value: false: ReadOnlyRootFilesystem must be set to true"},
+			policy: `readOnlyRootFilesystem: true`,
+			pod:    `{containers: [{name: c, securityContext: {readOnlyRootFilesystem: false}}]}`,
+			reasons: []string{"spec.containers[0].securityContext.readOnlyRootFilesystem: Invalid value: false: " +
+				"ReadOnlyRootFilesystem must be set to true"},
 		},
 		"no escalation": {
 			policy: `allowPrivilegeEscalation: false`, pod: plain,
 			becomes: `{containers: [{name: c, securityContext: {allowPrivilegeEscalation: false}}]}`,
 		},
 		"no escalation, but asked for": {
-			policy:  `allowPrivilegeEscalation: false`,
-			pod:     `{containers: [{name: c, securityContext: {allowPrivilegeEscalation: true}}]}`,
-			reasons: []string{"spec.containers[0].securityContext.allowPrivilegeEscalation: Invalid value: true: Allowing privilege escalation for containers is not allowed"},
+			policy: `allowPrivilegeEscalation: false`,
+			pod:    `{containers: [{name: c, securityContext: {allowPrivilegeEscalation: true}}]}`,
+			reasons: []string{"spec.containers[0].securityContext.allowPrivilegeEscalation: Invalid value: true: " +
+				"Allowing privilege escalation for containers is not allowed"},
 		},
 		"escalation by default": {
 			policy: `{allowPrivilegeEscalation: true, defaultAllowPrivilegeEscalation: true}`, pod: plain,
@@ -51,7 +59,8 @@ func TestContainerFlags(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	const all = `{hostNetwork: true, hostPID: true, hostIPC: true, containers: [{name: c}]}`
-	const ports = `{containers: [{name: c, ports: [{containerPort: 80, hostPort: 8080}, {containerPort: 81, hostPort: 9090}, {containerPort: 82}]}]}`
+	const ports = `{containers: [{name: c, ports: [{containerPort: 80, hostPort: 8080}, {containerPort: 81, ` +
+		`hostPort: 9090}, {containerPort: 82}]}]}`
 	runSpecTests(t, map[string]specTest{
 		"namespaces": {
 			pod: all,
@@ -65,13 +74,16 @@ func TestHost(t *testing.T) {
 		"ports": {
 			pod: ports,
 			reasons: []string{
-				"spec.containers[0].hostPort: Invalid value: 8080: Host port 8080 is not allowed to be used. Allowed ports: []",
-				"spec.containers[0].hostPort: Invalid value: 9090: Host port 9090 is not allowed to be used. Allowed ports: []",
+				"spec.containers[0].hostPort: Invalid value: 8080: Host port 8080 is not allowed to be used. " +
+					"Allowed ports: []",
+				"spec.containers[0].hostPort: Invalid value: 9090: Host port 9090 is not allowed to be used. " +
+					"Allowed ports: []",
 			},
 		},
 		"ports, one of them allowed": {
 			policy: `hostPorts: [{min: 8000, max: 8080}, {min: 1, max: 1}]`, pod: ports,
-			reasons: []string{"spec.containers[0].hostPort: Invalid value: 9090: Host port 9090 is not allowed to be used. Allowed ports: [8000-8080,1]"},
+			reasons: []string{"spec.containers[0].hostPort: Invalid value: 9090: Host port 9090 is not allowed to " +
+				"be used. Allowed ports: [8000-8080,1]"},
 		},
 		"ports, allowed": {policy: `hostPorts: [{min: 8080, max: 8080}, {min: 9090, max: 9999}]`, pod: ports},
 	})
@@ -79,7 +91,8 @@ func TestHost(t *testing.T) {
 
 func TestProcMount(t *testing.T) {
 	const unmasked = `{containers: [{name: c, securityContext: {procMount: Unmasked}}]}`
-	reason := []string{`spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": ProcMountType is not allowed`}
+	reason := []string{`spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": ProcMountType is ` +
+		`not allowed`}
 	runSpecTests(t, map[string]specTest{
 		"unmasked":                   {pod: unmasked, reasons: reason},
 		"unmasked, only the default": {policy: `allowedProcMountTypes: [Default]`, pod: unmasked, reasons: reason},
@@ -87,7 +100,8 @@ func TestProcMount(t *testing.T) {
 		"default":                    {pod: `{containers: [{name: c, securityContext: {procMount: Default}}]}`},
 		"default, not allowed": {
 			policy: `allowedProcMountTypes: [Unmasked]`, pod: `{containers: [{name: c}]}`,
-			reasons: []string{`spec.containers[0].securityContext.procMount: Invalid value: "Default": ProcMountType is not allowed`},
+			reasons: []string{`spec.containers[0].securityContext.procMount: Invalid value: "Default": ` +
+				`ProcMountType is not allowed`},
 		},
 	})
 }
@@ -98,29 +112,37 @@ func TestRuntimeClass(t *testing.T) {
 		"without rule": {pod: kata},
 		"not allowed": {
 			policy: `runtimeClass: {allowedRuntimeClassNames: [gvisor, runc]}`, pod: kata,
-			reasons: []string{`spec.runtimeClassName: Invalid value: "kata": must be one of the runtime classes that are allowed: [gvisor,runc]`},
+			reasons: []string{`spec.runtimeClassName: Invalid value: "kata": must be one of the runtime classes ` +
+				`that are allowed: [gvisor,runc]`},
 		},
 		"none allowed": {
 			policy: `runtimeClass: {allowedRuntimeClassNames: []}`, pod: kata,
-			reasons: []string{`spec.runtimeClassName: Invalid value: "kata": must be one of the runtime classes that are allowed: []`},
+			reasons: []string{`spec.runtimeClassName: Invalid value: "kata": must be one of the runtime classes ` +
+				`that are allowed: []`},
 		},
-		"none asked":         {policy: `runtimeClass: {allowedRuntimeClassNames: []}`, pod: none},
-		"allowed":            {policy: `runtimeClass: {allowedRuntimeClassNames: [gvisor, kata]}`, pod: kata},
-		"any allowed":        {policy: `runtimeClass: {allowedRuntimeClassNames: ["*"]}`, pod: kata},
-		"default":            {policy: `runtimeClass: {allowedRuntimeClassNames: ["*"], defaultRuntimeClassName: kata}`, pod: none, becomes: kata},
-		"default not needed": {policy: `runtimeClass: {allowedRuntimeClassNames: ["*"], defaultRuntimeClassName: gvisor}`, pod: kata},
+		"none asked":  {policy: `runtimeClass: {allowedRuntimeClassNames: []}`, pod: none},
+		"allowed":     {policy: `runtimeClass: {allowedRuntimeClassNames: [gvisor, kata]}`, pod: kata},
+		"any allowed": {policy: `runtimeClass: {allowedRuntimeClassNames: ["*"]}`, pod: kata},
+		"default": {policy: `runtimeClass: {allowedRuntimeClassNames: ["*"], defaultRuntimeClassName: kata}`,
+			pod: none, becomes: kata},
+		"default not needed": {policy: `runtimeClass: {allowedRuntimeClassNames: ["*"], defaultRuntimeClassName: ` +
+			`gvisor}`, pod: kata},
 	})
 }
 
 func TestSysctls(t *testing.T) {
-	const pod = `{securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "1"}, {name: kernel.msgmax, value: "1"}]}, containers: [{name: c}]}`
+	const pod = `{securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "1"}, {name: kernel.msgmax, ` +
+		`value: "1"}]}, containers: [{name: c}]}`
 	runSpecTests(t, map[string]specTest{
-		"unsafe":                    {pod: pod, reasons: []string{`pod.spec.securityContext.sysctls[1]: Forbidden: unsafe sysctl "kernel.msgmax" is not allowed`}},
+		"unsafe": {pod: pod,
+			reasons: []string{`pod.spec.securityContext.sysctls[1]: Forbidden: unsafe sysctl "kernel.msgmax" is not ` +
+				`allowed`}},
 		"unsafe, allowed":           {policy: `allowedUnsafeSysctls: [kernel.msgmax]`, pod: pod},
 		"unsafe, allowed by prefix": {policy: `allowedUnsafeSysctls: [kernel.msg*]`, pod: pod},
 		"unsafe, others allowed": {
 			policy: `allowedUnsafeSysctls: [kernel.msg, kernel.shm*]`, pod: pod,
-			reasons: []string{`pod.spec.securityContext.sysctls[1]: Forbidden: unsafe sysctl "kernel.msgmax" is not allowed`},
+			reasons: []string{`pod.spec.securityContext.sysctls[1]: Forbidden: unsafe sysctl "kernel.msgmax" is not ` +
+				`allowed`},
 		},
 		"all forbidden": {
 			policy: `forbiddenSysctls: ["*"]`, pod: pod,
@@ -130,8 +152,9 @@ func TestSysctls(t *testing.T) {
 			},
 		},
 		"forbidden, written with slashes": {
-			policy:  `{forbiddenSysctls: [kernel.msgmax], allowedUnsafeSysctls: [net.*]}`,
-			pod:     `{securityContext: {sysctls: [{name: kernel/msgmax, value: "1"}, {name: net/core/somaxconn, value: "1"}]}, containers: [{name: c}]}`,
+			policy: `{forbiddenSysctls: [kernel.msgmax], allowedUnsafeSysctls: [net.*]}`,
+			pod: `{securityContext: {sysctls: [{name: kernel/msgmax, value: "1"}, {name: net/core/somaxconn, ` +
+				`value: "1"}]}, containers: [{name: c}]}`,
 			reasons: []string{`pod.spec.securityContext.sysctls[0]: Forbidden: sysctl "kernel/msgmax" is not allowed`},
 		},
 	})
@@ -142,10 +165,13 @@ func TestSELinux(t *testing.T) {
 	runSpecTests(t, map[string]specTest{
 		"default": {
 			policy: rule, pod: `{containers: [{name: c}]}`,
-			becomes: `{containers: [{name: c}], securityContext: {seLinuxOptions: {level: "s0:c6,c0", role: r, type: t, user: u}}}`,
+			becomes: `{containers: [{name: c}], securityContext: {seLinuxOptions: {level: "s0:c6,c0", role: r, ` +
+				`type: t, user: u}}}`,
 		},
 		"the same, categories in another order": {
-			policy: rule, pod: `{containers: [{name: c}], securityContext: {seLinuxOptions: {level: "s0:c0,c6", role: r, type: t, user: u}}}`,
+			policy: rule,
+			pod: `{containers: [{name: c}], securityContext: {seLinuxOptions: {level: "s0:c0,c6", role: r, ` +
+				`type: t, user: u}}}`,
 		},
 		"others": {
 			policy: rule,
@@ -175,11 +201,13 @@ func TestCapabilities(t *testing.T) {
 			becomes: `{containers: [{name: c, securityContext: {capabilities: {add: [A, B]}}}]}`,
 		},
 		"default, one of them dropped": {
-			policy: `{defaultAddCapabilities: [A, B]}`, pod: `{containers: [{name: c, securityContext: {capabilities: {drop: [A]}}}]}`,
+			policy:  `{defaultAddCapabilities: [A, B]}`,
+			pod:     `{containers: [{name: c, securityContext: {capabilities: {drop: [A]}}}]}`,
 			becomes: `{containers: [{name: c, securityContext: {capabilities: {add: [B], drop: [A]}}}]}`,
 		},
 		"required drop": {
-			policy: `{requiredDropCapabilities: [A]}`, pod: `{containers: [{name: c, securityContext: {capabilities: {drop: [B]}}}]}`,
+			policy:  `{requiredDropCapabilities: [A]}`,
+			pod:     `{containers: [{name: c, securityContext: {capabilities: {drop: [B]}}}]}`,
 			becomes: `{containers: [{name: c, securityContext: {capabilities: {drop: [A, B]}}}]}`,
 		},
 		"unsorted, nothing to do": {
@@ -187,26 +215,33 @@ func TestCapabilities(t *testing.T) {
 			pod:    `{containers: [{name: c, securityContext: {capabilities: {drop: [B, A], add: [C]}}}]}`,
 		},
 		"added": {
-			pod:     `{containers: [{name: c, securityContext: {capabilities: {add: [A, B]}}}]}`,
-			policy:  `{allowedCapabilities: [B]}`,
-			reasons: []string{`spec.containers[0].securityContext.capabilities.add: Invalid value: "A": capability may not be added`},
+			pod:    `{containers: [{name: c, securityContext: {capabilities: {add: [A, B]}}}]}`,
+			policy: `{allowedCapabilities: [B]}`,
+			reasons: []string{`spec.containers[0].securityContext.capabilities.add: Invalid value: "A": capability ` +
+				`may not be added`},
 		},
-		"added, any allowed": {policy: `{allowedCapabilities: ["*"]}`, pod: `{containers: [{name: c, securityContext: {capabilities: {add: [A, B]}}}]}`},
+		"added, any allowed": {policy: `{allowedCapabilities: ["*"]}`,
+			pod: `{containers: [{name: c, securityContext: {capabilities: {add: [A, B]}}}]}`},
 		"added though it must be dropped": {
-			policy: `{requiredDropCapabilities: [A]}`, pod: `{containers: [{name: c, securityContext: {capabilities: {add: [A]}}}]}`,
+			policy:  `{requiredDropCapabilities: [A]}`,
+			pod:     `{containers: [{name: c, securityContext: {capabilities: {add: [A]}}}]}`,
 			becomes: `{containers: [{name: c, securityContext: {capabilities: {add: [A], drop: [A]}}}]}`,
-			reasons: []string{`spec.containers[0].securityContext.capabilities.add: Invalid value: "A": capability may not be added`},
+			reasons: []string{`spec.containers[0].securityContext.capabilities.add: Invalid value: "A": capability ` +
+				`may not be added`},
 		},
 	})
 	// Where defaults aren't set, as on updates, what lacks them is refused.
 	for name, test := range map[string]struct{ policy, pod, want string }{
 		"none": {
 			`{requiredDropCapabilities: [A]}`, plain,
-			"spec.containers[0].securityContext.capabilities: Invalid value: null: required capabilities are not set on the securityContext",
+			"spec.containers[0].securityContext.capabilities: Invalid value: null: required capabilities are not " +
+				"set on the securityContext",
 		},
 		"others": {
-			`{requiredDropCapabilities: [A]}`, `{containers: [{name: c, securityContext: {capabilities: {drop: [B]}}}]}`,
-			`spec.containers[0].securityContext.capabilities.drop: Invalid value: ["B"]: A is required to be dropped but was not found`,
+			`{requiredDropCapabilities: [A]}`,
+			`{containers: [{name: c, securityContext: {capabilities: {drop: [B]}}}]}`,
+			`spec.containers[0].securityContext.capabilities.drop: Invalid value: ["B"]: A is required to be ` +
+				`dropped but was not found`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,8 @@ func newSeccompProfiles(annotations map[string]string) seccompProfiles {
 	return s
 }
 
-// setDefault sets the pod's profile: that of the annotation that did it before there was a field, or the policy's. Containers have it from the pod.
+// setDefault sets the pod's profile: that of the annotation that did it before there was a field,
+// or the policy's. Containers have it from the pod.
 func (s *seccompProfiles) setDefault(d *draft) {
 	if podContext(d.pod).SeccompProfile != nil {
 		return

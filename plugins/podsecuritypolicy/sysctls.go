@@ -10,7 +10,8 @@ import (
 	componenthelpers "k8s.io/component-helpers/node/util/sysctl"
 )
 
-// safeSysctls concern nobody but the pod. They are those of the last Kubernetes with PodSecurityPolicies; younger ones must be allowed.
+// safeSysctls concern nobody but the pod. They are those of the last Kubernetes with
+// PodSecurityPolicies; younger ones must be allowed.
 var safeSysctls = []string{
 	"kernel.shm_rmid_forced",
 	"net.ipv4.ip_local_port_range",
@@ -29,7 +30,8 @@ func (p *policy) checkSysctls(pod *corev1.Pod, found *reasons) {
 		case matchesAny(name, p.spec.ForbiddenSysctls):
 			found.add(field.Forbidden(sysctlsPath.Index(i), fmt.Sprintf("sysctl %q is not allowed", sysctl.Name)))
 		case !slices.Contains(safeSysctls, name) && !matchesAny(name, p.spec.AllowedUnsafeSysctls):
-			found.add(field.Forbidden(sysctlsPath.Index(i), fmt.Sprintf("unsafe sysctl %q is not allowed", sysctl.Name)))
+			found.add(field.Forbidden(sysctlsPath.Index(i),
+				fmt.Sprintf("unsafe sysctl %q is not allowed", sysctl.Name)))
 		}
 	}
 }

@@ -33,48 +33,58 @@ func (p *policy) checkVolumes(pod *corev1.Pod, found *reasons) {
 		case policyv1beta1.FlexVolume:
 			if drivers := p.spec.AllowedFlexVolumes; len(drivers) > 0 &&
 				!slices.Contains(drivers, policyv1beta1.AllowedFlexVolume{Driver: volume.FlexVolume.Driver}) {
-				found.add(field.Invalid(path.Child("driver"), volume.FlexVolume.Driver, "Flexvolume driver is not allowed to be used"))
+				found.add(field.Invalid(path.Child("driver"), volume.FlexVolume.Driver,
+					"Flexvolume driver is not allowed to be used"))
 			}
 		case policyv1beta1.CSI:
 			if drivers := p.spec.AllowedCSIDrivers; len(drivers) > 0 &&
 				!slices.Contains(drivers, policyv1beta1.AllowedCSIDriver{Name: volume.CSI.Driver}) {
-				found.add(field.Invalid(path.Child("csi", "driver"), volume.CSI.Driver, "Inline CSI driver is not allowed to be used"))
+				found.add(field.Invalid(path.Child("csi", "driver"), volume.CSI.Driver,
+					"Inline CSI driver is not allowed to be used"))
 			}
 		}
 	}
 }
 
-// allowsVolume tells whether the volume's type is allowed. Where secrets are, so is the volume by which every pod gets the token of its
-// service account: as long as tokens were secrets, nobody allowed anything else for it.
+// allowsVolume tells whether the volume's type is allowed. Where secrets are, so is the volume by
+// which every pod gets the token of its service account: as long as tokens were secrets, nobody
+// allowed anything else for it.
 func (p *policy) allowsVolume(of policyv1beta1.FSType, volume *corev1.Volume) bool {
 	return slices.Contains(p.spec.Volumes, of) || slices.Contains(p.spec.Volumes, policyv1beta1.All) ||
-		of == policyv1beta1.Projected && slices.Contains(p.spec.Volumes, policyv1beta1.Secret) && isAccountToken(volume.Projected)
+		of == policyv1beta1.Projected && slices.Contains(p.spec.Volumes, policyv1beta1.Secret) &&
+			isAccountToken(volume.Projected)
 }
 
-// isAccountToken tells whether a projected volume has nothing but what the plugin ServiceAccount puts into one.
+// isAccountToken tells whether a projected volume has nothing but what the plugin ServiceAccount
+// puts into one.
 func isAccountToken(volume *corev1.ProjectedVolumeSource) bool {
 	for _, source := range volume.Sources {
 		switch {
 		case source.ServiceAccountToken == nil && source.ConfigMap == nil && source.DownwardAPI == nil:
 			return false
-		case source.ServiceAccountToken != nil && (source.ServiceAccountToken.Path != "token" || source.ServiceAccountToken.Audience != ""):
+		case source.ServiceAccountToken != nil &&
+			(source.ServiceAccountToken.Path != "token" || source.ServiceAccountToken.Audience != ""):
 			return false
 		case source.ConfigMap != nil && source.ConfigMap.Name != "kube-root-ca.crt":
 			return false
-		case source.DownwardAPI != nil && slices.ContainsFunc(source.DownwardAPI.Items, func(item corev1.DownwardAPIVolumeFile) bool {
-			return item.Path != "namespace" || item.FieldRef == nil || item.FieldRef.APIVersion != "v1" || item.FieldRef.FieldPath != "metadata.namespace"
-		}):
+		case source.DownwardAPI != nil &&
+			slices.ContainsFunc(source.DownwardAPI.Items, func(item corev1.DownwardAPIVolumeFile) bool {
+				return item.Path != "namespace" || item.FieldRef == nil || item.FieldRef.APIVersion != "v1" ||
+					item.FieldRef.FieldPath != "metadata.namespace"
+			}):
 			return false
 		}
 	}
 	return true
 }
 
-// checkHostPath wants the path to be allowed, and the mounts to be read-only where it is only allowed so.
+// checkHostPath wants the path to be allowed, and the mounts to be read-only where it is only
+// allowed so.
 func (p *policy) checkHostPath(pod *corev1.Pod, volume *corev1.Volume, path *field.Path, found *reasons) {
 	allowed, onlyReading := p.allowsHostPath(volume.HostPath.Path)
 	if !allowed {
-		found.add(field.Invalid(path.Child("hostPath", "pathPrefix"), volume.HostPath.Path, "is not allowed to be used"))
+		found.add(field.Invalid(path.Child("hostPath", "pathPrefix"), volume.HostPath.Path,
+			"is not allowed to be used"))
 		return
 	}
 	if !onlyReading {
@@ -83,7 +93,8 @@ func (p *policy) checkHostPath(pod *corev1.Pod, volume *corev1.Volume, path *fie
 	for position, c := range podspec.All(&pod.Spec) {
 		for i, mount := range c.VolumeMounts {
 			if mount.Name == volume.Name && !mount.ReadOnly {
-				found.add(field.Invalid(place(position).container().Child("volumeMounts").Index(i).Child("readOnly"), false, "must be read-only"))
+				found.add(field.Invalid(place(position).container().Child("volumeMounts").Index(i).Child("readOnly"),
+					false, "must be read-only"))
 			}
 		}
 	}
@@ -104,7 +115,8 @@ func (p *policy) allowsHostPath(path string) (allowed, onlyReading bool) {
 	return allowed, allowed
 }
 
-// isBelow tells whether path is prefix, or a path below it. ("..", with which it might not be, isn't valid in a pod.)
+// isBelow tells whether path is prefix, or a path below it. ("..", with which it might not be,
+// isn't valid in a pod.)
 func isBelow(path, prefix string) bool {
 	path, prefix = strings.TrimSuffix(path, "/"), strings.TrimSuffix(prefix, "/")
 	rest, ok := strings.CutPrefix(path, prefix)

@@ -10,7 +10,8 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// Every type of volume that pods can have is known by the name of its field, as policies are written.
+// Every type of volume that pods can have is known by the name of its field, as policies are
+// written.
 func TestVolumeTypes(t *testing.T) {
 	fields := reflect.TypeFor[corev1.VolumeSource]()
 	for i := range fields.NumField() {
@@ -27,7 +28,8 @@ func TestVolumeTypes(t *testing.T) {
 }
 
 func TestVolumes(t *testing.T) {
-	const pod = `{containers: [{name: c}], volumes: [{name: a, emptyDir: {}}, {name: b, nfs: {server: s, path: /}}, {name: z}]}`
+	const pod = `{containers: [{name: c}], volumes: [{name: a, emptyDir: {}}, {name: b, nfs: {server: s, path: /}}, ` +
+		`{name: z}]}`
 	unknown := `spec.volumes[2]: Invalid value: "z": unknown volume type`
 	runSpecTests(t, map[string]specTest{
 		"none allowed": {
@@ -40,7 +42,8 @@ func TestVolumes(t *testing.T) {
 		},
 		"one allowed": {
 			policy: `volumes: [nfs, secret]`, pod: pod,
-			reasons: []string{`spec.volumes[0]: Invalid value: "emptyDir": emptyDir volumes are not allowed to be used`, unknown},
+			reasons: []string{`spec.volumes[0]: Invalid value: "emptyDir": emptyDir volumes are not allowed to be used`,
+				unknown},
 		},
 		"all allowed": {policy: `volumes: ["*"]`, pod: pod, reasons: []string{unknown}},
 	})
@@ -54,20 +57,25 @@ func TestHostPaths(t *testing.T) {
 	writes := []string{"spec.containers[0].volumeMounts[1].readOnly: Invalid value: false: must be read-only"}
 	const with = `{volumes: [hostPath], allowedHostPaths: `
 	runSpecTests(t, map[string]specTest{
-		"any":                        {policy: `volumes: [hostPath]`, pod: pod},
-		"not the type":               {policy: `allowedHostPaths: [{pathPrefix: /}]`, pod: pod, reasons: []string{`spec.volumes[0]: Invalid value: "hostPath": hostPath volumes are not allowed to be used`}},
-		"root":                       {policy: with + `[{pathPrefix: /}]}`, pod: pod},
-		"above":                      {policy: with + `[{pathPrefix: /etc}, {pathPrefix: /foo/}]}`, pod: pod},
-		"the same":                   {policy: with + `[{pathPrefix: /foo/bar}]}`, pod: pod},
-		"below":                      {policy: with + `[{pathPrefix: /foo/bar/baz}]}`, pod: pod, reasons: notAllowed},
-		"only the beginning":         {policy: with + `[{pathPrefix: /foo/ba}]}`, pod: pod, reasons: notAllowed},
-		"reading":                    {policy: with + `[{pathPrefix: /foo, readOnly: true}]}`, pod: pod, reasons: writes},
-		"reading, and writing below": {policy: with + `[{pathPrefix: /foo, readOnly: true}, {pathPrefix: /foo/bar}]}`, pod: pod},
+		"any": {policy: `volumes: [hostPath]`, pod: pod},
+		"not the type": {policy: `allowedHostPaths: [{pathPrefix: /}]`, pod: pod,
+			reasons: []string{`spec.volumes[0]: Invalid value: "hostPath": hostPath volumes are not allowed to be ` +
+				`used`}},
+		"root":               {policy: with + `[{pathPrefix: /}]}`, pod: pod},
+		"above":              {policy: with + `[{pathPrefix: /etc}, {pathPrefix: /foo/}]}`, pod: pod},
+		"the same":           {policy: with + `[{pathPrefix: /foo/bar}]}`, pod: pod},
+		"below":              {policy: with + `[{pathPrefix: /foo/bar/baz}]}`, pod: pod, reasons: notAllowed},
+		"only the beginning": {policy: with + `[{pathPrefix: /foo/ba}]}`, pod: pod, reasons: notAllowed},
+		"reading": {policy: with + `[{pathPrefix: /foo, readOnly: true}]}`, pod: pod,
+			reasons: writes},
+		"reading, and writing below": {policy: with + `[{pathPrefix: /foo, readOnly: true}, {pathPrefix: /foo/bar}]}`,
+			pod: pod},
 	})
 }
 
 func TestDrivers(t *testing.T) {
-	const pod = `{containers: [{name: c}], volumes: [{name: f, flexVolume: {driver: a/b}}, {name: i, csi: {driver: d}}]}`
+	const pod = `{containers: [{name: c}], volumes: [{name: f, flexVolume: {driver: a/b}}, {name: i, csi: {driver: ` +
+		`d}}]}`
 	runSpecTests(t, map[string]specTest{
 		"any": {policy: `volumes: [flexVolume, csi]`, pod: pod},
 		"others": {
@@ -77,7 +85,8 @@ func TestDrivers(t *testing.T) {
 				`spec.volumes[1].csi.driver: Invalid value: "d": Inline CSI driver is not allowed to be used`,
 			},
 		},
-		"these": {policy: `{volumes: ["*"], allowedFlexVolumes: [{driver: x}, {driver: a/b}], allowedCSIDrivers: [{name: d}]}`, pod: pod},
+		"these": {policy: `{volumes: ["*"], allowedFlexVolumes: [{driver: x}, {driver: a/b}], allowedCSIDrivers: ` +
+			`[{name: d}]}`, pod: pod},
 	})
 }
 
@@ -85,7 +94,8 @@ func TestDrivers(t *testing.T) {
 func TestAccountToken(t *testing.T) {
 	const token = `{serviceAccountToken: {path: token, expirationSeconds: 3607}}`
 	const ca = `{configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}}`
-	const namespace = `{downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]}}`
+	const namespace = `{downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: ` +
+		`metadata.namespace}}]}}`
 	for name, test := range map[string]struct {
 		sources string
 		want    bool
@@ -95,14 +105,17 @@ func TestAccountToken(t *testing.T) {
 		"for an audience": {`{serviceAccountToken: {path: token, audience: vault}}`, false},
 		"another path":    {`{serviceAccountToken: {path: other}}`, false},
 		"other config":    {token + `,{configMap: {name: other}}`, false},
-		"other fields":    {`{downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.uid}}]}}`, false},
-		"no field":        {`{downwardAPI: {items: [{path: namespace, resourceFieldRef: {resource: limits.cpu}}]}}`, false},
-		"a secret":        {token + `,{secret: {name: s}}`, false},
-		"a certificate":   {`{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: x}}`, false},
-		"a trust bundle":  {`{clusterTrustBundle: {name: b, path: x}}`, false},
+		"other fields": {`{downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: ` +
+			`metadata.uid}}]}}`, false},
+		"no field": {`{downwardAPI: {items: [{path: namespace, resourceFieldRef: {resource: limits.cpu}}]}}`,
+			false},
+		"a secret":       {token + `,{secret: {name: s}}`, false},
+		"a certificate":  {`{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: x}}`, false},
+		"a trust bundle": {`{clusterTrustBundle: {name: b, path: x}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := newPod(t, `{containers: [{name: c}], volumes: [{name: v, projected: {sources: [`+test.sources+`]}}]}`)
+			pod := newPod(t,
+				`{containers: [{name: c}], volumes: [{name: v, projected: {sources: [`+test.sources+`]}}]}`)
 			for volumes, want := range map[string]bool{`[secret]`: test.want, `[configMap]`: false, `[projected]`: true} {
 				p := newPolicy(newPSP(t, "policy", `volumes: `+volumes))
 				if got := p.allowsVolume(policyv1beta1.Projected, &pod.Spec.Volumes[0]); got != want {

@@ -1,21 +1,24 @@
-// Package podtolerationrestriction is the plugin PodTolerationRestriction: it gives the pods of a namespace tolerations, and says which
-// ones they may have.
+// Package podtolerationrestriction is the plugin PodTolerationRestriction: it gives the pods of a
+// namespace tolerations, and says which ones they may have.
 //
-// A namespace has default tolerations and a whitelist, each a JSON list in an annotation of its own. Where it lacks one of the two, the
-// cluster's holds, which is in the plugin's configuration. An empty list is not the same as none: it is a namespace's
-// own, and neither gives nor restricts anything.
+// A namespace has default tolerations and a whitelist, each a JSON list in an annotation of its
+// own. Where it lacks one of the two, the cluster's holds, which is in the plugin's configuration.
+// An empty list is not the same as none: it is a namespace's own, and neither gives nor restricts
+// anything.
 //
-//   - The mutating phase merges the default tolerations into those of a new pod. Of two tolerations of which one covers the other, the
-//     wider one stays. A pod that tolerates a taint's key and effect otherwise than the defaults do, neither wider
-//     nor narrower, is in conflict with them and refused.
-//   - Pods that request or limit cpu or memory also get a toleration for nodes under memory pressure, which are tainted so
-//     that best-effort pods keep away. Updates keep it there: a manifest without it can be sent again.
-//   - The validating phase, which sees what everybody has added, refuses a pod with a toleration that no one on the whitelist
-//     covers. Of an update it looks at those that the stored pod doesn't have, so that a whitelist that is made stricter
-//     leaves existing pods alone.
+//   - The mutating phase merges the default tolerations into those of a new pod. Of two tolerations
+//     of which one covers the other, the wider one stays. A pod that tolerates a taint's key and
+//     effect otherwise than the defaults do, neither wider nor narrower, is in conflict with them
+//     and refused.
+//   - Pods that request or limit cpu or memory also get a toleration for nodes under memory
+//     pressure, which are tainted so that best-effort pods keep away. Updates keep it there: a
+//     manifest without it can be sent again.
+//   - The validating phase, which sees what everybody has added, refuses a pod with a toleration
+//     that no one on the whitelist covers. Of an update it looks at those that the stored pod
+//     doesn't have, so that a whitelist that is made stricter leaves existing pods alone.
 //
-// An annotation is read strictly. One that makes no sense refuses the pods it would be about: to ignore a field that is misspelt
-// could turn a whitelist of one taint into one of all.
+// An annotation is read strictly. One that makes no sense refuses the pods it would be about: to
+// ignore a field that is misspelt could turn a whitelist of one taint into one of all.
 package podtolerationrestriction
 
 import (
@@ -51,8 +54,8 @@ var (
 	}
 )
 
-// Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its configuration is of kind Configuration
-// in podtolerationrestriction.admission.k8s.io/v1alpha1.
+// Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its
+// configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
@@ -105,8 +108,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return err
 	}
 	if a.GetOperation() == admission.Update {
-		// Only added to: what a stored pod tolerates can't be taken away, be it redundant. And what is being deleted must not be
-		// kept by a whitelist that doesn't have the addition.
+		// Only added to: what a stored pod tolerates can't be taken away, be it redundant. And what
+		// is being deleted must not be kept by a whitelist that doesn't have the addition.
 		if pod.DeletionTimestamp == nil && !bestEffort(&pod.Spec) && !covered(memoryPressure, pod.Spec.Tolerations) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, memoryPressure)
 		}
@@ -179,7 +182,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 				scope = "namespace"
 			}
 			return admission.NewForbidden(a, fmt.Errorf(
-				"pod tolerations (possibly merged with namespace default tolerations) conflict with its %s whitelist: %w",
+				"pod tolerations (possibly merged with namespace default tolerations) conflict with its %s "+
+					"whitelist: %w",
 				scope, field.Invalid(path(i), t, "no toleration on the whitelist covers it")))
 		}
 	}
@@ -211,8 +215,9 @@ func (l list) or(cluster []corev1.Toleration) list {
 	return l
 }
 
-// bestEffort tells whether nothing is said of the cpu and memory that a pod needs, by the pod or else its containers. It is GetPodQOS of
-// k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, but by the spec alone: what a new pod says of its status isn't stored.
+// bestEffort tells whether nothing is said of the cpu and memory that a pod needs, by the pod or
+// else its containers. It is GetPodQOS of k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, but by the
+// spec alone: what a new pod says of its status isn't stored.
 func bestEffort(spec *corev1.PodSpec) bool {
 	if spec.Resources != nil {
 		return !says(spec.Resources)

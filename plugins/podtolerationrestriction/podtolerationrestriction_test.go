@@ -74,11 +74,15 @@ func asking(p *corev1.Pod, request, limit string) *corev1.Pod {
 	return p
 }
 
-const notAllowed = `pods "p" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its SCOPE whitelist: ` +
-	`spec.tolerations[0]: Invalid value: {"key":"testKey","operator":"Equal","value":"testValue","effect":"NoSchedule"}: no toleration on the whitelist covers it`
+const notAllowed = `pods "p" is forbidden: pod tolerations (possibly merged with namespace default tolerations) ` +
+	`conflict with its SCOPE whitelist: ` +
+	`spec.tolerations[0]: Invalid value: ` +
+	`{"key":"testKey","operator":"Equal","value":"testValue","effect":"NoSchedule"}: no toleration on the ` +
+	`whitelist covers it`
 
-// The cases of TestPodAdmission in k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/admission_test.go, and some more. One
-// differs: upstream documents that a conflict is refused, but has ceased to.
+// The cases of TestPodAdmission in
+// k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/admission_test.go, and some more.
+// One differs: upstream documents that a conflict is refused, but has ceased to.
 func TestCreate(t *testing.T) {
 	const (
 		key  = "testKey=testValue:NoSchedule"
@@ -96,32 +100,42 @@ func TestCreate(t *testing.T) {
 		"the pod has them":                       {key, "", "", none, pod(key), key, ""},
 		"namespace's defaults, the pod has them": {"", key, "", none, pod(key), key, ""},
 		"namespace's defaults":                   {"", key, "", none, pod(""), key, ""},
-		"conflict": {"", key, "", none, pod(key1), "", `pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]: ` +
-			`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: the default tolerations for this key and effect are others`},
-		"conflict with the cluster's": {key, none, "", none, pod("a " + key1), "", `pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[1]: ` +
-			`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: the default tolerations for this key and effect are others`},
-		"the cluster's, overridden by none":       {key2, "", "", none, pod(key1), key1, ""},
-		"merged and on the whitelist":             {"", key, "", key, pod(""), key, ""},
-		"the cluster's defaults, overridden":      {key, "", "", none, pod(""), "", ""},
-		"the cluster's whitelist, overridden":     {"", none, key1, "", pod(key), key, ""},
-		"merged and not on the whitelist":         {"", key, "", key1, pod(""), "", strings.ReplaceAll(notAllowed, "SCOPE", "namespace")},
-		"not on the cluster's whitelist":          {"", none, key1, none, pod(key), "", strings.ReplaceAll(notAllowed, "SCOPE", "cluster")},
+		"conflict": {"", key, "", none, pod(key1), "",
+			`pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]: ` +
+				`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: the ` +
+				`default tolerations for this key and effect are others`},
+		"conflict with the cluster's": {key, none, "", none, pod("a " + key1), "",
+			`pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[1]: ` +
+				`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: the ` +
+				`default tolerations for this key and effect are others`},
+		"the cluster's, overridden by none":   {key2, "", "", none, pod(key1), key1, ""},
+		"merged and on the whitelist":         {"", key, "", key, pod(""), key, ""},
+		"the cluster's defaults, overridden":  {key, "", "", none, pod(""), "", ""},
+		"the cluster's whitelist, overridden": {"", none, key1, "", pod(key), key, ""},
+		"merged and not on the whitelist": {"", key, "", key1, pod(""), "",
+			strings.ReplaceAll(notAllowed, "SCOPE", "namespace")},
+		"not on the cluster's whitelist": {"", none, key1, none, pod(key), "",
+			strings.ReplaceAll(notAllowed, "SCOPE", "cluster")},
 		"nothing that should be on the whitelist": {"", none, key1, none, pod(""), "", ""},
 		"burstable":               {"", key, "", "", asking(pod(""), "500m", "1"), key + " " + pressure, ""},
 		"one key twice":           {"", "", "", "", pod(key + " " + key1), key + " " + key1, ""},
 		"guaranteed":              {"", key, "", "", asking(pod(""), "1", "1"), key + " " + pressure, ""},
 		"burstable, nothing else": {"", none, "", none, asking(pod(""), "500m", ""), pressure, ""},
-		"burstable, and tolerates memory pressure":    {"", none, "", none, asking(pod(corev1.TaintNodeMemoryPressure), "1", ""), corev1.TaintNodeMemoryPressure, ""},
-		"two values of a key":                         {"", "a=1 a=2", "", none, pod("a=2"), "a=2 a=1", ""},
-		"what a default covers":                       {"", "a", "", none, pod("a=2"), "a", ""},
-		"DefaultTolerationSeconds came before, wider": {"", "a:NoExecute@60", "", none, pod("a:NoExecute@300"), "a:NoExecute@300", ""},
+		"burstable, and tolerates memory pressure": {"", none, "", none,
+			asking(pod(corev1.TaintNodeMemoryPressure), "1", ""), corev1.TaintNodeMemoryPressure, ""},
+		"two values of a key":   {"", "a=1 a=2", "", none, pod("a=2"), "a=2 a=1", ""},
+		"what a default covers": {"", "a", "", none, pod("a=2"), "a", ""},
+		"DefaultTolerationSeconds came before, wider": {"", "a:NoExecute@60", "", none, pod("a:NoExecute@300"),
+			"a:NoExecute@300", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, configured(t, test.cluster, test.clusterWhitelist), namespace(t, test.namespace, test.namespaceWhitelist))
+			plugin := chaintest.New(t, Descriptor, configured(t, test.cluster, test.clusterWhitelist),
+				namespace(t, test.namespace, test.namespaceWhitelist))
 			result := plugin.Admit(t, chaintest.Create(test.pod))
 			if result.Err == nil {
 				merged := result.Object.(*corev1.Pod)
-				if want := read(test.want); test.refused == "" && !apiequality.Semantic.DeepEqual(merged.Spec.Tolerations, want) {
+				if want := read(test.want); test.refused == "" &&
+					!apiequality.Semantic.DeepEqual(merged.Spec.Tolerations, want) {
 					t.Errorf("got  %v\nwant %v", merged.Spec.Tolerations, want)
 				}
 				result = plugin.Validate(t, chaintest.Create(merged))
@@ -135,7 +149,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, as far as it tells best effort from the other two.
+// GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, as far as it tells best effort from
+// the other two.
 func TestBestEffort(t *testing.T) {
 	list := func(name corev1.ResourceName, quantity string) corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{Limits: corev1.ResourceList{name: resource.MustParse(quantity)}}
@@ -149,17 +164,20 @@ func TestBestEffort(t *testing.T) {
 		spec corev1.PodSpec
 		want bool
 	}{
-		"no containers":                  {corev1.PodSpec{}, true},
-		"nothing":                        {says(nothingItself), true},
-		"cpu":                            {says(list("cpu", "1m")), false},
-		"memory":                         {says(list("memory", "1")), false},
-		"request":                        {says(corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}), false},
-		"zero":                           {says(list("cpu", "0")), true},
-		"another resource":               {says(list("example.com/gpu", "1")), true},
-		"an init container":              {initially, false},
-		"the pod itself":                 {corev1.PodSpec{Resources: &itself}, false},
-		"the pod itself, nothing":        {corev1.PodSpec{Resources: &nothingItself, Containers: says(list("cpu", "1")).Containers}, true},
-		"the pod itself, not containers": {corev1.PodSpec{Resources: &itself, Containers: says(nothingItself).Containers}, false},
+		"no containers": {corev1.PodSpec{}, true},
+		"nothing":       {says(nothingItself), true},
+		"cpu":           {says(list("cpu", "1m")), false},
+		"memory":        {says(list("memory", "1")), false},
+		"request": {says(
+			corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}), false},
+		"zero":              {says(list("cpu", "0")), true},
+		"another resource":  {says(list("example.com/gpu", "1")), true},
+		"an init container": {initially, false},
+		"the pod itself":    {corev1.PodSpec{Resources: &itself}, false},
+		"the pod itself, nothing": {corev1.PodSpec{Resources: &nothingItself,
+			Containers: says(list("cpu", "1")).Containers}, true},
+		"the pod itself, not containers": {corev1.PodSpec{Resources: &itself,
+			Containers: says(nothingItself).Containers}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := bestEffort(&test.spec); got != test.want {
@@ -175,17 +193,24 @@ func TestUpdate(t *testing.T) {
 		want     string
 		refused  string
 	}{
-		// TestIgnoreUpdatingInitializedPod in upstream's admission_test.go: no defaults, no conflicts.
-		"defaults are for new pods":                  {pod("d=other"), pod("d=other"), "d=other", ""},
-		"the whitelist is for additions":             {pod("x"), pod("x"), "x", ""},
-		"an addition":                                {pod("x ok"), pod("x"), "x ok", ""},
-		"an addition that isn't on the whitelist":    {pod("x y"), pod("x"), "x y", "spec.tolerations[1]"},
-		"another time":                               {pod("x:NoExecute@2"), pod("x:NoExecute@1"), "x:NoExecute@2", "spec.tolerations[0]"},
-		"memory pressure is kept":                    {asking(pod("x"), "1", ""), asking(pod("x "+pressure), "1", ""), "x " + pressure, ""},
-		"memory pressure, from before the plugin":    {asking(pod("x"), "1", ""), asking(pod("x"), "1", ""), "x " + pressure, "spec.tolerations[1]"},
-		"nothing is taken away, be it redundant":     {asking(pod("x x=1"), "1", ""), asking(pod("x x=1 "+pressure), "1", ""), "x x=1 " + pressure, ""},
-		"what is being deleted is left alone":        {ending(asking(pod("x"), "1", "")), ending(asking(pod("x"), "1", "")), "x", ""},
-		"what is being deleted gets no more, either": {ending(pod("x y")), ending(pod("x")), "x y", "spec.tolerations[1]"},
+		// TestIgnoreUpdatingInitializedPod in upstream's admission_test.go: no defaults, no
+		// conflicts.
+		"defaults are for new pods":               {pod("d=other"), pod("d=other"), "d=other", ""},
+		"the whitelist is for additions":          {pod("x"), pod("x"), "x", ""},
+		"an addition":                             {pod("x ok"), pod("x"), "x ok", ""},
+		"an addition that isn't on the whitelist": {pod("x y"), pod("x"), "x y", "spec.tolerations[1]"},
+		"another time": {pod("x:NoExecute@2"), pod("x:NoExecute@1"), "x:NoExecute@2",
+			"spec.tolerations[0]"},
+		"memory pressure is kept": {asking(pod("x"), "1", ""), asking(pod("x "+pressure), "1", ""),
+			"x " + pressure, ""},
+		"memory pressure, from before the plugin": {asking(pod("x"), "1", ""), asking(pod("x"), "1", ""), "x " +
+			pressure, "spec.tolerations[1]"},
+		"nothing is taken away, be it redundant": {asking(pod("x x=1"), "1", ""),
+			asking(pod("x x=1 "+pressure), "1", ""), "x x=1 " + pressure, ""},
+		"what is being deleted is left alone": {ending(asking(pod("x"), "1", "")),
+			ending(asking(pod("x"), "1", "")), "x", ""},
+		"what is being deleted gets no more, either": {ending(pod("x y")), ending(pod("x")), "x y",
+			"spec.tolerations[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, "", namespace(t, "d=1", "ok"))
@@ -208,14 +233,18 @@ func ending(p *corev1.Pod) *corev1.Pod {
 }
 
 func TestWhatCannotBeReadOpensNoDoor(t *testing.T) {
-	for name, annotation := range map[string]string{"not JSON": "{", "a misspelt field": `[{"keys": "foo", "operator": "Exists"}]`, "a wrong one": "[{}]"} {
+	for name, annotation := range map[string]string{"not JSON": "{",
+		"a misspelt field": `[{"keys": "foo", "operator": "Exists"}]`, "a wrong one": "[{}]"} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", annotated(map[string]string{defaultAnnotation: annotation, whitelistAnnotation: annotation}))
+			plugin := chaintest.New(t, Descriptor, "",
+				annotated(map[string]string{defaultAnnotation: annotation, whitelistAnnotation: annotation}))
 			for annotation, result := range map[string]chaintest.Result{
 				defaultAnnotation:   plugin.Admit(t, chaintest.Create(pod(""))),
 				whitelistAnnotation: plugin.Validate(t, chaintest.Create(pod("foo"))),
 			} {
-				if want := `pods "p" is forbidden: the tolerations of namespace ns can't be read: metadata.annotations[` + annotation + "]"; result.Code() != 403 || !strings.HasPrefix(result.Message(), want) {
+				if want := `pods "p" is forbidden: the tolerations of namespace ns can't be read: ` +
+					`metadata.annotations[` + annotation + "]"; result.Code() != 403 ||
+					!strings.HasPrefix(result.Message(), want) {
 					t.Errorf("got %d: %s\nwant 403: %s", result.Code(), result.Message(), want)
 				}
 			}
@@ -223,9 +252,11 @@ func TestWhatCannotBeReadOpensNoDoor(t *testing.T) {
 	}
 }
 
-// An annotation with nothing in it is an empty list: extractNSTolerations in upstream's admission.go.
+// An annotation with nothing in it is an empty list: extractNSTolerations in upstream's
+// admission.go.
 func TestABlankAnnotationIsAnEmptyList(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured(t, "a", "b"), annotated(map[string]string{defaultAnnotation: "", whitelistAnnotation: ""}))
+	plugin := chaintest.New(t, Descriptor, configured(t, "a", "b"),
+		annotated(map[string]string{defaultAnnotation: "", whitelistAnnotation: ""}))
 	if plugin.Admit(t, chaintest.Create(pod("c"))).Admitted(t).Changed {
 		t.Error("the cluster's defaults are added")
 	}
@@ -245,7 +276,8 @@ func TestTheClustersDefaultsAreNotShared(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", annotated(map[string]string{defaultAnnotation: "{", whitelistAnnotation: "{"}))
+	plugin := chaintest.New(t, Descriptor, "",
+		annotated(map[string]string{defaultAnnotation: "{", whitelistAnnotation: "{"}))
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	for name, request := range map[string]chaintest.Request{
 		"status":    chaintest.Update(asking(pod("a"), "1", ""), pod("")).On("pods", "status"),
@@ -280,8 +312,10 @@ func TestNamespaceIsReadLive(t *testing.T) {
 	plugin.Admit(t, chaintest.Create(pod(""))).Refused(t, 404, `namespaces "ns" not found`)
 	plugin.Validate(t, chaintest.Create(pod("a"))).Refused(t, 404, `namespaces "ns" not found`)
 	fresh := namespace(t, "a", "b")
-	plugin.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, fresh, nil })
-	if got := plugin.Admit(t, chaintest.Create(pod(""))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations; len(got) != 1 {
+	plugin.Client.PrependReactor("get", "namespaces",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, fresh, nil })
+	if got := plugin.Admit(t,
+		chaintest.Create(pod(""))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations; len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
 	if code := plugin.Validate(t, chaintest.Create(pod("a"))).Code(); code != 403 {
@@ -296,18 +330,21 @@ func TestItIsOff(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil || err.Error() != "PodTolerationRestriction needs a client" {
+	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil ||
+		err.Error() != "PodTolerationRestriction needs a client" {
 		t.Errorf("got %v", err)
 	}
 }
 
 // A request with as many tolerations as one can carry takes no longer than reading it.
 func TestAnyNumberOfTolerations(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured(t, "a:NoExecute@60", "a b "+pressure), annotated(nil)).Interface.(*plugin)
+	plugin := chaintest.New(t, Descriptor, configured(t, "a:NoExecute@60", "a b "+pressure),
+		annotated(nil)).Interface.(*plugin)
 	huge := asking(pod(""), "1", "")
 	for i := range 100_000 {
 		seconds := int64(i)
-		huge.Spec.Tolerations = append(huge.Spec.Tolerations, corev1.Toleration{Key: "b", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: &seconds})
+		huge.Spec.Tolerations = append(huge.Spec.Tolerations,
+			corev1.Toleration{Key: "b", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: &seconds})
 	}
 	attributes := func(operation admission.Operation, old runtime.Object) admission.Attributes {
 		return admission.NewAttributesRecord(huge, old, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
@@ -325,13 +362,15 @@ func TestAnyNumberOfTolerations(t *testing.T) {
 }
 
 func BenchmarkPlugin(b *testing.B) {
-	for name, in := range map[string]*corev1.Namespace{"unannotated": annotated(nil), "annotated": namespace(b, "a=1:NoSchedule", "a b:NoExecute@300")} {
+	for name, in := range map[string]*corev1.Namespace{"unannotated": annotated(nil),
+		"annotated": namespace(b, "a=1:NoSchedule", "a b:NoExecute@300")} {
 		b.Run(name, func(b *testing.B) {
 			plugin := chaintest.New(b, Descriptor, "", in).Interface.(*plugin)
 			given := pod("b:NoExecute@300")
 			b.ReportAllocs()
 			for b.Loop() {
-				a := admission.NewAttributesRecord(given.DeepCopy(), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
+				a := admission.NewAttributesRecord(given.DeepCopy(), nil, corev1.SchemeGroupVersion.WithKind("Pod"),
+					"ns", "p",
 					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 				if err := plugin.Admit(b.Context(), a, nil); err != nil {
 					b.Fatal(err)

@@ -25,7 +25,8 @@ type configuration struct {
 
 func load(config io.Reader) (configuration, error) {
 	var c configuration
-	if _, err := pluginconfig.Object(name, config, "podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration", &c); err != nil {
+	if _, err := pluginconfig.Object(name, config, "podtolerationrestriction.admission.k8s.io/v1alpha1",
+		"Configuration", &c); err != nil {
 		return configuration{}, err
 	}
 	errs := append(validate(c.Default, field.NewPath("default")), validate(c.Whitelist, field.NewPath("whitelist"))...)
@@ -35,7 +36,8 @@ func load(config io.Reader) (configuration, error) {
 	return c, nil
 }
 
-// parse reads a list of tolerations as the annotations have it, in JSON. Nothing at all is an empty list.
+// parse reads a list of tolerations as the annotations have it, in JSON. Nothing at all is an empty
+// list.
 func parse(text string, path *field.Path) ([]corev1.Toleration, error) {
 	if text == "" {
 		return nil, nil
@@ -54,8 +56,8 @@ func parse(text string, path *field.Path) ([]corev1.Toleration, error) {
 	return tolerations, nil
 }
 
-// validate says what is wrong with tolerations, as the API does for those of a pod: ValidateTolerations in
-// k8s.io/kubernetes/pkg/apis/core/validation.
+// validate says what is wrong with tolerations, as the API does for those of a pod:
+// ValidateTolerations in k8s.io/kubernetes/pkg/apis/core/validation.
 func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, t := range tolerations {
@@ -67,7 +69,8 @@ func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList
 				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			errs = append(errs, field.Invalid(path.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+			errs = append(errs, field.Invalid(path.Child("effect"), t.Effect,
+				"effect must be 'NoExecute' when `tolerationSeconds` is set"))
 		}
 		switch t.Operator {
 		case corev1.TolerationOpEqual, "":
@@ -76,7 +79,8 @@ func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList
 			}
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				errs = append(errs, field.Invalid(path.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
+				errs = append(errs,
+					field.Invalid(path.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
 		case corev1.TolerationOpLt, corev1.TolerationOpGt:
 			if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
@@ -98,8 +102,9 @@ func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList
 	return errs
 }
 
-// merge is what a pod tolerates together with additions. Of two tolerations of which one covers the other the wider stays, of equal ones
-// the pod's. What the pod has is compared with the additions only: there may be any number. Nothing of the additions is shared.
+// merge is what a pod tolerates together with additions. Of two tolerations of which one covers the
+// other the wider stays, of equal ones the pod's. What the pod has is compared with the additions
+// only: there may be any number. Nothing of the additions is shared.
 func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 	merged := make([]corev1.Toleration, 0, len(pod)+len(additions))
 	for _, t := range pod {
@@ -117,10 +122,12 @@ func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 
 // widened tells whether one of the list covers the toleration and more.
 func widened(t corev1.Toleration, list []corev1.Toleration) bool {
-	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return identityOf(other) != identityOf(t) && covers(other, t) })
+	return slices.ContainsFunc(list,
+		func(other corev1.Toleration) bool { return identityOf(other) != identityOf(t) && covers(other, t) })
 }
 
-// conflicts tells whether the toleration is for a key and effect for which there are defaults, but neither covers one of them nor is covered.
+// conflicts tells whether the toleration is for a key and effect for which there are defaults, but
+// neither covers one of them nor is covered.
 func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 	same := false
 	for _, d := range defaults {
@@ -172,7 +179,8 @@ type identity struct {
 }
 
 func identityOf(t corev1.Toleration) identity {
-	id := identity{key: t.Key, value: t.Value, operator: operator(t), effect: t.Effect, forever: t.TolerationSeconds == nil}
+	id := identity{key: t.Key, value: t.Value, operator: operator(t), effect: t.Effect,
+		forever: t.TolerationSeconds == nil}
 	if t.TolerationSeconds != nil {
 		id.seconds = *t.TolerationSeconds
 	}

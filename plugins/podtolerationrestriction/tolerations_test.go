@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// read makes tolerations of "foo=bar:NoSchedule foo:NoExecute@10 *": key=value of operator Equal, key alone of Exists, * for all keys; then,
-// where there are, the effect, and seconds.
+// read makes tolerations of "foo=bar:NoSchedule foo:NoExecute@10 *": key=value of operator Equal,
+// key alone of Exists, * for all keys; then, where there are, the effect, and seconds.
 func read(text string) []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, one := range strings.Fields(text) {
@@ -44,11 +44,14 @@ func one(text string) corev1.Toleration { return read(text)[0] }
 // k8s.io/kubernetes/pkg/util/tolerations/tolerations_test.go.
 func TestCovers(t *testing.T) {
 	covered := map[string]string{
-		"*": "*:NoSchedule *:NoExecute foo foo=bar foo:NoSchedule foo=bar:NoSchedule foo=baz:NoSchedule faz:NoSchedule faz=baz:NoSchedule " +
-			"foo:PreferNoSchedule foo:NoExecute foo=bar:NoExecute foo:NoExecute@10 foo:NoExecute@0 foo=bar:NoExecute@10",
+		"*": "*:NoSchedule *:NoExecute foo foo=bar foo:NoSchedule foo=bar:NoSchedule foo=baz:NoSchedule " +
+			"faz:NoSchedule faz=baz:NoSchedule " +
+			"foo:PreferNoSchedule foo:NoExecute foo=bar:NoExecute foo:NoExecute@10 foo:NoExecute@0 " +
+			"foo=bar:NoExecute@10",
 		"*:NoSchedule": "foo:NoSchedule foo=bar:NoSchedule foo=baz:NoSchedule faz:NoSchedule faz=baz:NoSchedule",
 		"*:NoExecute":  "foo:NoExecute foo=bar:NoExecute foo:NoExecute@10 foo:NoExecute@0 foo=bar:NoExecute@10",
-		"foo": "foo=bar foo:NoSchedule foo=bar:NoSchedule foo=baz:NoSchedule foo:PreferNoSchedule foo:NoExecute foo=bar:NoExecute " +
+		"foo": "foo=bar foo:NoSchedule foo=bar:NoSchedule foo=baz:NoSchedule foo:PreferNoSchedule foo:NoExecute " +
+			"foo=bar:NoExecute " +
 			"foo:NoExecute@10 foo:NoExecute@0 foo=bar:NoExecute@10",
 		"foo=bar":              "foo=bar:NoSchedule foo=bar:NoExecute foo=bar:NoExecute@10",
 		"foo:NoSchedule":       "foo=bar:NoSchedule foo=baz:NoSchedule",
@@ -104,12 +107,18 @@ func TestCoversByOperator(t *testing.T) {
 	}
 }
 
-// The first five cases are those of TestMergeTolerations in k8s.io/kubernetes/pkg/util/tolerations/tolerations_test.go.
+// The first five cases are those of TestMergeTolerations in
+// k8s.io/kubernetes/pkg/util/tolerations/tolerations_test.go.
 func TestMerge(t *testing.T) {
 	for name, test := range map[string]struct{ pod, additions, want string }{
-		"disjoint":                  {"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10", "foo:PreferNoSchedule foo=baz:NoSchedule", "foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10 foo:PreferNoSchedule foo=baz:NoSchedule"},
-		"duplicate":                 {"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10", "foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10", "foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10"},
-		"merge redundant":           {"foo=bar:NoSchedule foo=baz:NoSchedule", "foo:NoSchedule faz=baz:NoSchedule", "foo:NoSchedule faz=baz:NoSchedule"},
+		"disjoint": {"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10",
+			"foo:PreferNoSchedule foo=baz:NoSchedule",
+			"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10 foo:PreferNoSchedule foo=baz:NoSchedule"},
+		"duplicate": {"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10",
+			"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10",
+			"foo=bar:NoSchedule faz=baz:NoSchedule foo:NoExecute@10"},
+		"merge redundant": {"foo=bar:NoSchedule foo=baz:NoSchedule", "foo:NoSchedule faz=baz:NoSchedule",
+			"foo:NoSchedule faz=baz:NoSchedule"},
 		"merge all":                 {"foo=bar:NoSchedule foo=baz:NoSchedule foo:NoExecute@10", "*", "*"},
 		"merge into all":            {"*", "foo=bar:NoSchedule foo=baz:NoSchedule foo:NoExecute@10", "*"},
 		"nothing to":                {"", "a b", "a b"},
@@ -127,7 +136,8 @@ func TestMerge(t *testing.T) {
 			if want := read(test.want); !apiequality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
-			if !apiequality.Semantic.DeepEqual(pod, read(test.pod)) || !apiequality.Semantic.DeepEqual(additions, read(test.additions)) {
+			if !apiequality.Semantic.DeepEqual(pod, read(test.pod)) ||
+				!apiequality.Semantic.DeepEqual(additions, read(test.additions)) {
 				t.Error("an argument is changed")
 			}
 		})
@@ -144,7 +154,8 @@ func TestMergeLosesNothing(t *testing.T) {
 			if key != "*" && random.IntN(2) == 0 {
 				key += []string{"=x", "=y"}[random.IntN(2)]
 			}
-			list = append(list, key+[]string{"", ":NoSchedule", ":NoExecute", ":NoExecute@5", ":NoExecute@7"}[random.IntN(5)])
+			list = append(list,
+				key+[]string{"", ":NoSchedule", ":NoExecute", ":NoExecute@5", ":NoExecute@7"}[random.IntN(5)])
 		}
 		return strings.Join(list, " ")
 	}
@@ -200,14 +211,17 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// The cases of TestVerifyAgainstWhitelist in k8s.io/kubernetes/pkg/util/tolerations/tolerations_test.go that have a whitelist.
+// The cases of TestVerifyAgainstWhitelist in
+// k8s.io/kubernetes/pkg/util/tolerations/tolerations_test.go that have a whitelist.
 func TestCovered(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod, whitelist string
 		want           bool
 	}{
-		"the same":                  {"foo=bar:NoSchedule foo=baz:NoSchedule", "foo=bar:NoSchedule foo=baz:NoSchedule", true},
-		"duplicates":                {"foo=bar:NoSchedule foo=bar:NoSchedule", "foo=bar:NoSchedule foo=baz:NoSchedule", true},
+		"the same": {"foo=bar:NoSchedule foo=baz:NoSchedule", "foo=bar:NoSchedule foo=baz:NoSchedule",
+			true},
+		"duplicates": {"foo=bar:NoSchedule foo=bar:NoSchedule", "foo=bar:NoSchedule foo=baz:NoSchedule",
+			true},
 		"all":                       {"foo=bar:NoSchedule foo=bar:NoSchedule", "*", true},
 		"duplicates of another":     {"foo=bar:NoSchedule foo=bar:NoSchedule", "foo=baz:NoSchedule", false},
 		"one of two":                {"foo=bar:NoSchedule foo=baz:NoSchedule", "foo=baz:NoSchedule", false},
@@ -217,7 +231,8 @@ func TestCovered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			whitelist := read(test.whitelist)
-			got := !slices.ContainsFunc(read(test.pod), func(t corev1.Toleration) bool { return !covered(t, whitelist) })
+			got := !slices.ContainsFunc(read(test.pod),
+				func(t corev1.Toleration) bool { return !covered(t, whitelist) })
 			if got != test.want {
 				t.Errorf("got %t", got)
 			}
@@ -232,32 +247,47 @@ func TestParse(t *testing.T) {
 		at      = `metadata.annotations[scheduler.alpha.kubernetes.io/tolerationsWhitelist]`
 		no      = "\x00"
 		noList  = ": must be a list of tolerations in JSON: "
-		needKey = `[0].operator: Invalid value: "": operator must be Exists when ` + "`key`" + ` is empty, which means "match all values and all keys"`
+		needKey = `[0].operator: Invalid value: "": operator must be Exists when ` + "`key`" +
+			` is empty, which means "match all values and all keys"`
 	)
 	for name, test := range map[string]struct {
 		text string
 		want string // tolerations
 		err  string
 	}{
-		"nothing":            {"", "", no},
-		"null":               {"null", "", no},
-		"empty":              {" [] ", "", no},
-		"some":               {`[{"key": "foo", "operator": "Equal", "value": "bar", "effect": "NoSchedule"}, {"operator": "Exists"}]`, "foo=bar:NoSchedule *", no},
-		"seconds":            {`[{"key": "foo", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]`, "foo:NoExecute@60", no},
-		"not JSON":           {`foo`, "", `: Invalid value: "foo"` + noList + `invalid character 'o' in literal false (expecting 'a')`},
-		"cut off":            {`[{"key": "foo"`, "", `: Invalid value: "[{\"key\": \"foo\""` + noList + `unexpected end of JSON input`},
-		"more than a list":   {`[] []`, "", `: Invalid value: "[] []"` + noList + `invalid character '[' after top-level value`},
-		"one, not a list":    {`{"key": "foo"}`, "", `: Invalid value: "{\"key\": \"foo\"}"` + noList + `json: cannot unmarshal object into Go value of type []v1.Toleration`},
-		"misspelt":           {`[{"keys": "foo", "operator": "Exists"}]`, "", `: Invalid value: "[{\"keys\": \"foo\", \"operator\": \"Exists\"}]"` + noList + `unknown field "[0].keys"`},
-		"in another case":    {`[{"Key": "foo", "operator": "Exists"}]`, "", `: Invalid value: "[{\"Key\": \"foo\", \"operator\": \"Exists\"}]"` + noList + `unknown field "[0].Key"`},
-		"twice":              {`[{"key": "foo", "key": "bar"}]`, "", `: Invalid value: "[{\"key\": \"foo\", \"key\": \"bar\"}]"` + noList + `duplicate field "[0].key"`},
-		"nothing in it":      {`[{}]`, "", needKey},
-		"null in it":         {`[null]`, "", needKey},
-		"unknown operator":   {`[{"key": "foo", "operator": "exists"}]`, "", `[0].operator: Unsupported value: "exists": supported values: "Equal", "Exists", "Lt", "Gt"`},
-		"unknown effect":     {`[{"key": "foo", "effect": "Never"}]`, "", `[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`},
-		"seconds of nothing": {`[{"key": "foo", "tolerationSeconds": 1}]`, "", `[0].effect: Invalid value: "": effect must be 'NoExecute' when ` + "`tolerationSeconds` is set"},
-		"value of Exists":    {`[{"key": "foo", "operator": "Exists", "value": "bar"}]`, "", `[0].operator: Invalid value: "bar": value must be empty when ` + "`operator` is 'Exists'"},
-		"no number":          {`[{"key": "foo", "operator": "Lt", "value": "bar"}]`, "", `[0].value: Invalid value: "bar": strconv.ParseInt: parsing "bar": invalid syntax`},
+		"nothing": {"", "", no},
+		"null":    {"null", "", no},
+		"empty":   {" [] ", "", no},
+		"some": {`[{"key": "foo", "operator": "Equal", "value": "bar", "effect": "NoSchedule"}, ` +
+			`{"operator": "Exists"}]`, "foo=bar:NoSchedule *", no},
+		"seconds": {`[{"key": "foo", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]`,
+			"foo:NoExecute@60", no},
+		"not JSON": {`foo`, "", `: Invalid value: "foo"` + noList +
+			`invalid character 'o' in literal false (expecting 'a')`},
+		"cut off": {`[{"key": "foo"`, "", `: Invalid value: "[{\"key\": \"foo\""` + noList +
+			`unexpected end of JSON input`},
+		"more than a list": {`[] []`, "", `: Invalid value: "[] []"` + noList +
+			`invalid character '[' after top-level value`},
+		"one, not a list": {`{"key": "foo"}`, "", `: Invalid value: "{\"key\": \"foo\"}"` + noList +
+			`json: cannot unmarshal object into Go value of type []v1.Toleration`},
+		"misspelt": {`[{"keys": "foo", "operator": "Exists"}]`, "",
+			`: Invalid value: "[{\"keys\": \"foo\", \"operator\": \"Exists\"}]"` + noList + `unknown field "[0].keys"`},
+		"in another case": {`[{"Key": "foo", "operator": "Exists"}]`, "",
+			`: Invalid value: "[{\"Key\": \"foo\", \"operator\": \"Exists\"}]"` + noList + `unknown field "[0].Key"`},
+		"twice": {`[{"key": "foo", "key": "bar"}]`, "",
+			`: Invalid value: "[{\"key\": \"foo\", \"key\": \"bar\"}]"` + noList + `duplicate field "[0].key"`},
+		"nothing in it": {`[{}]`, "", needKey},
+		"null in it":    {`[null]`, "", needKey},
+		"unknown operator": {`[{"key": "foo", "operator": "exists"}]`, "",
+			`[0].operator: Unsupported value: "exists": supported values: "Equal", "Exists", "Lt", "Gt"`},
+		"unknown effect": {`[{"key": "foo", "effect": "Never"}]`, "",
+			`[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`},
+		"seconds of nothing": {`[{"key": "foo", "tolerationSeconds": 1}]`, "",
+			`[0].effect: Invalid value: "": effect must be 'NoExecute' when ` + "`tolerationSeconds` is set"},
+		"value of Exists": {`[{"key": "foo", "operator": "Exists", "value": "bar"}]`, "",
+			`[0].operator: Invalid value: "bar": value must be empty when ` + "`operator` is 'Exists'"},
+		"no number": {`[{"key": "foo", "operator": "Lt", "value": "bar"}]`, "",
+			`[0].value: Invalid value: "bar": strconv.ParseInt: parsing "bar": invalid syntax`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(test.text, annotationPath)
@@ -275,18 +305,22 @@ func TestParse(t *testing.T) {
 	for name, wrong := range map[string]string{
 		"key": `[{"key": "-", "operator": "Exists"}]`, "value": `[{"key": "foo", "value": "/"}]`,
 	} {
-		if _, err := parse(wrong, annotationPath); err == nil || !strings.Contains(err.Error(), "must consist of alphanumeric characters") &&
-			!strings.Contains(err.Error(), "or consist of alphanumeric characters") {
+		if _, err := parse(wrong, annotationPath); err == nil ||
+			!strings.Contains(err.Error(), "must consist of alphanumeric characters") &&
+				!strings.Contains(err.Error(), "or consist of alphanumeric characters") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-// Whatever an annotation says: it is an error that names it, or tolerations that can be written and read again, merged and compared.
+// Whatever an annotation says: it is an error that names it, or tolerations that can be written and
+// read again, merged and compared.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "null", "[]", "[null]", "[{}]", "{}", "[", `[{"operator": "Exists"}]`, `[{"key": "a", "value": "b"}]`, `[{"key": "a", "operator": "Lt", "value": "-9223372036854775808"}]`,
-		`[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 9223372036854775807}]`, `[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 1e400}]`,
+		"", "null", "[]", "[null]", "[{}]", "{}", "[", `[{"operator": "Exists"}]`, `[{"key": "a", "value": "b"}]`,
+		`[{"key": "a", "operator": "Lt", "value": "-9223372036854775808"}]`,
+		`[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 9223372036854775807}]`,
+		`[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 1e400}]`,
 		strings.Repeat("[", 20000), "\xff\xfe", `[{"key": "\ud800"}]`,
 	} {
 		f.Add(seed)
@@ -323,7 +357,8 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	// The valid cases of TestValidateConfiguration in k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/apis/podtolerationrestriction/validation.
+	// The valid cases of TestValidateConfiguration in
+	// k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/apis/podtolerationrestriction/validation.
 	got, err := load(strings.NewReader(head + `
 default:
 - {key: foo, operator: Exists, value: "", effect: NoExecute, tolerationSeconds: 60}
@@ -337,23 +372,33 @@ whitelist:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := read("foo:NoExecute@60 foo=bar:NoExecute@60 foo=bar:NoSchedule *:NoSchedule"); !apiequality.Semantic.DeepEqual(got.Default, want) {
+	if want := read(
+		"foo:NoExecute@60 foo=bar:NoExecute@60 foo=bar:NoSchedule *:NoSchedule"); !apiequality.Semantic.DeepEqual(
+		got.Default, want) {
 		t.Errorf("default: got %v", got.Default)
 	}
-	if want := read("foo=bar:NoSchedule foo=bar"); len(got.Whitelist) != 2 || !covers(got.Whitelist[0], want[0]) || !covers(got.Whitelist[1], want[1]) {
+	if want := read("foo=bar:NoSchedule foo=bar"); len(got.Whitelist) != 2 || !covers(got.Whitelist[0], want[0]) ||
+		!covers(got.Whitelist[1], want[1]) {
 		t.Errorf("whitelist: got %v", got.Whitelist)
 	}
 
 	for name, test := range map[string]struct{ config, want string }{
-		"another kind":       {"kind: PodTolerationRestrictionConfiguration", `is kind "PodTolerationRestrictionConfiguration" in apiVersion "", must be kind Configuration in apiVersion podtolerationrestriction.admission.k8s.io/v1alpha1`},
-		"unknown field":      {head + "defaults: []", `unknown field "defaults"`},
-		"of a toleration":    {head + "whitelist: [{keys: foo, operator: Exists}]", `unknown field "whitelist[0].keys"`},
-		"value of Exists":    {head + "whitelist: [{key: foo, operator: Exists, value: bar, effect: NoSchedule}]", `whitelist[0].operator: Invalid value: "bar": value must be empty when ` + "`operator` is 'Exists'"},
-		"no key and a value": {head + "default: [{operator: Equal, value: bar, effect: NoSchedule}]", `default[0].operator: Invalid value: "Equal": operator must be Exists when ` + "`key`" + ` is empty, which means "match all values and all keys"`},
+		"another kind": {"kind: PodTolerationRestrictionConfiguration",
+			`is kind "PodTolerationRestrictionConfiguration" in apiVersion "", must be kind Configuration in ` +
+				`apiVersion podtolerationrestriction.admission.k8s.io/v1alpha1`},
+		"unknown field": {head + "defaults: []", `unknown field "defaults"`},
+		"of a toleration": {head + "whitelist: [{keys: foo, operator: Exists}]",
+			`unknown field "whitelist[0].keys"`},
+		"value of Exists": {head + "whitelist: [{key: foo, operator: Exists, value: bar, effect: NoSchedule}]",
+			`whitelist[0].operator: Invalid value: "bar": value must be empty when ` + "`operator` is 'Exists'"},
+		"no key and a value": {head + "default: [{operator: Equal, value: bar, effect: NoSchedule}]",
+			`default[0].operator: Invalid value: "Equal": operator must be Exists when ` + "`key`" +
+				` is empty, which means "match all values and all keys"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(strings.NewReader(test.config))
-			if want := "the configuration of PodTolerationRestriction: " + test.want; err == nil || err.Error() != want {
+			if want := "the configuration of PodTolerationRestriction: " + test.want; err == nil ||
+				err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})

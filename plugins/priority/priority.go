@@ -1,20 +1,23 @@
-// Package priority is the plugin Priority: it turns the name of a pod's PriorityClass into the number that the scheduler compares.
+// Package priority is the plugin Priority: it turns the name of a pod's PriorityClass into the
+// number that the scheduler compares.
 //
-// A new pod names a class or none. The class says the pod's priority, and whether the pod may preempt others. A pod that names none
-// has the class marked globalDefault and, where there is none, priority 0. Users name classes, not numbers: a pod that says
-// another priority or preemption policy than its class is refused. So a quota on a class is one on its priority.
+// A new pod names a class or none. The class says the pod's priority, and whether the pod may
+// preempt others. A pod that names none has the class marked globalDefault and, where there is
+// none, priority 0. Users name classes, not numbers: a pod that says another priority or preemption
+// policy than its class is refused. So a quota on a class is one on its priority.
 //
-// Neither can be changed once a pod is stored. An update that leaves them out, as a manifest does that is sent again, gets those of
-// the stored pod.
+// Neither can be changed once a pod is stored. An update that leaves them out, as a manifest does
+// that is sent again, gets those of the stored pod.
 //
-// There is to be one default class. A PriorityClass that would be another is refused. Two that are created at the same moment, by two
-// servers say, can both pass; then the one with the lower value holds and, of the same value, the first by name.
+// There is to be one default class. A PriorityClass that would be another is refused. Two that are
+// created at the same moment, by two servers say, can both pass; then the one with the lower value
+// holds and, of the same value, the first by name.
 //
 // # The cache, and when it isn't believed
 //
-// Classes are looked up in a cache that a watch keeps current, a moment late. One that is missing there is read live before a pod is
-// refused for it, so a class can be used as soon as it is created. To find another default class, the classes are listed
-// live.
+// Classes are looked up in a cache that a watch keeps current, a moment late. One that is missing
+// there is read live before a pod is refused for it, so a class can be used as soon as it is
+// created. To find another default class, the classes are listed live.
 package priority
 
 import (
@@ -104,12 +107,16 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return err
 	}
 	if given := pod.Spec.Priority; given != nil && *given != class.Value {
-		return admission.NewForbidden(a, fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; "+
-			"priority admission controller computed %d from the given PriorityClass name", *given, class.Value))
+		return admission.NewForbidden(a,
+			fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; "+
+				"priority admission controller computed %d from the given PriorityClass name", *given, class.Value))
 	}
-	if given := pod.Spec.PreemptionPolicy; given != nil && class.PreemptionPolicy != nil && *given != *class.PreemptionPolicy {
-		return admission.NewForbidden(a, fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; "+
-			"priority admission controller computed %s from the given PriorityClass name", *given, *class.PreemptionPolicy))
+	if given := pod.Spec.PreemptionPolicy; given != nil && class.PreemptionPolicy != nil &&
+		*given != *class.PreemptionPolicy {
+		return admission.NewForbidden(a,
+			fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; "+
+				"priority admission controller computed %s from the given PriorityClass name", *given,
+				*class.PreemptionPolicy))
 	}
 	pod.Spec.PriorityClassName = class.Name
 	pod.Spec.Priority = new(class.Value)
@@ -129,15 +136,19 @@ func keep(spec, stored *corev1.PodSpec) {
 	}
 }
 
-// classOf is the class of a new pod: the one it names, or else the default one. It belongs to the cache.
-func (p *plugin) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
+// classOf is the class of a new pod: the one it names, or else the default one. It belongs to the
+// cache.
+func (p *plugin) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass,
+	error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return nil, err
 	}
 	if pod.Spec.PriorityClassName == "" {
 		all, err := p.cache.List(labels.Everything())
 		if err != nil {
-			return nil, apierrors.NewInternalError(fmt.Errorf("error occurred while retrieving default priority class: %w", err))
+			return nil,
+				apierrors.NewInternalError(fmt.Errorf("error occurred while retrieving default priority class: %w",
+					err))
 		}
 		if class := defaultOf(all); class != nil {
 			return class, nil
@@ -151,10 +162,12 @@ func (p *plugin) classOf(ctx context.Context, a admission.Attributes, pod *corev
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", pod.Spec.PriorityClassName))
+		return nil, admission.NewForbidden(a,
+			fmt.Errorf("no PriorityClass with name %v was found", pod.Spec.PriorityClassName))
 	case err != nil:
 		// Whatever else went wrong says nothing about the request.
-		return nil, apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", pod.Spec.PriorityClassName, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w",
+			pod.Spec.PriorityClassName, err))
 	default:
 		return class, nil
 	}
@@ -184,7 +197,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	class, ok := a.GetObject().(*schedulingv1.PriorityClass)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for priorityclasses is a %T", name, a.GetObject()))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for priorityclasses is a %T", name,
+			a.GetObject()))
 	}
 	if !class.GlobalDefault {
 		return nil
@@ -201,5 +215,6 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if found == nil || a.GetOperation() == admission.Update && found.Name == class.Name {
 		return nil
 	}
-	return admission.NewForbidden(a, fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", found.Name))
+	return admission.NewForbidden(a,
+		fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", found.Name))
 }

@@ -21,7 +21,8 @@ import (
 	"gatehouse.dev/chain/chaintest"
 )
 
-// class makes a PriorityClass of "name=value", with " default" and " Never" or " PreemptLowerPriority" behind it where it has that.
+// class makes a PriorityClass of "name=value", with " default" and " Never" or "
+// PreemptLowerPriority" behind it where it has that.
 func class(text string) *schedulingv1.PriorityClass {
 	words := strings.Fields(text)
 	c := &schedulingv1.PriorityClass{}
@@ -46,7 +47,8 @@ func classes(texts ...string) []runtime.Object {
 	return all
 }
 
-// pod makes a pod that names a class and, where they are given, says a priority and a preemption policy: "name 1000 Never". "-" is what it doesn't say.
+// pod makes a pod that names a class and, where they are given, says a priority and a preemption
+// policy: "name 1000 Never". "-" is what it doesn't say.
 func pod(text string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	words := append(strings.Fields(text), "-", "-", "-")
@@ -78,13 +80,16 @@ func says(p *corev1.Pod) string {
 	return strings.Join(words, " ")
 }
 
-// The cases of TestPodAdmission and TestDefaultPriority in k8s.io/kubernetes/plugin/pkg/admission/priority/admission_test.go, and some more.
+// The cases of TestPodAdmission and TestDefaultPriority in
+// k8s.io/kubernetes/plugin/pkg/admission/priority/admission_test.go, and some more.
 func TestCreatePod(t *testing.T) {
 	const (
-		noSuch    = `pods "p" is forbidden: no PriorityClass with name %s was found`
-		otherInt  = `pods "p" is forbidden: the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name`
-		otherText = `pods "p" is forbidden: the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name`
-		critical  = "system-cluster-critical=2000000000"
+		noSuch   = `pods "p" is forbidden: no PriorityClass with name %s was found`
+		otherInt = `pods "p" is forbidden: the integer value of priority (%d) must not be provided in pod spec; ` +
+			`priority admission controller computed %d from the given PriorityClass name`
+		otherText = `pods "p" is forbidden: the string value of PreemptionPolicy (%s) must not be provided in pod ` +
+			`spec; priority admission controller computed %s from the given PriorityClass name`
+		critical = "system-cluster-critical=2000000000"
 	)
 	for name, test := range map[string]struct {
 		classes []string
@@ -92,28 +97,37 @@ func TestCreatePod(t *testing.T) {
 		want    string
 		refused string
 	}{
-		"with a class":                       {[]string{"default1=1000 default", "other=2000"}, "default1", "default1 1000 -", ""},
-		"with another than the default":      {[]string{"default1=1000 default", "other=2000"}, "other", "other 2000 -", ""},
-		"without one":                        {[]string{"default1=1000 default"}, "", "default1 1000 -", ""},
-		"without one, there are none":        {nil, "", "- 0 PreemptLowerPriority", ""},
-		"without one, there is no default":   {[]string{"other=2000"}, "", "- 0 PreemptLowerPriority", ""},
-		"several defaults, the lowest":       {[]string{"a=2000 default", "b=1000 default"}, "", "b 1000 -", ""},
-		"several defaults, the first":        {[]string{"b=1000 default", "a=1000 default", "c=1000 default"}, "", "a 1000 -", ""},
-		"a negative default":                 {[]string{"a=-5 default"}, "", "a -5 -", ""},
-		"a system class":                     {[]string{critical}, "system-cluster-critical", "system-cluster-critical 2000000000 -", ""},
-		"no such class":                      {[]string{"default1=1000 default"}, "non-existing", "", fmt.Sprintf(noSuch, "non-existing")},
-		"a number and no such class":         {nil, "default1 1000", "", fmt.Sprintf(noSuch, "default1")},
-		"no name that a class could have":    {nil, "../x", "", fmt.Sprintf(noSuch, "../x")},
-		"the number of no class":             {[]string{"other=2000"}, "- 0", "- 0 PreemptLowerPriority", ""},
-		"the number of the default":          {[]string{"default2=2000 default"}, "- 2000", "default2 2000 -", ""},
-		"the number of the class":            {[]string{critical}, "system-cluster-critical 2000000000", "system-cluster-critical 2000000000 -", ""},
-		"another number":                     {[]string{"a=1000"}, "a 1", "", fmt.Sprintf(otherInt, 1, 1000)},
-		"a number without a class":           {nil, "- 7", "", fmt.Sprintf(otherInt, 7, 0)},
-		"the class's policy":                 {[]string{"a=2000 Never"}, "a 2000", "a 2000 Never", ""},
-		"the default's policy":               {[]string{"a=2000 default Never"}, "", "a 2000 Never", ""},
-		"the same policy":                    {[]string{"a=2000 PreemptLowerPriority"}, "a 2000 PreemptLowerPriority", "a 2000 PreemptLowerPriority", ""},
-		"another policy":                     {[]string{"a=2000 PreemptLowerPriority"}, "a 2000 Never", "", fmt.Sprintf(otherText, "Never", "PreemptLowerPriority")},
-		"a policy without a class":           {nil, "- - Never", "", fmt.Sprintf(otherText, "Never", "PreemptLowerPriority")},
+		"with a class": {[]string{"default1=1000 default", "other=2000"}, "default1",
+			"default1 1000 -", ""},
+		"with another than the default": {[]string{"default1=1000 default", "other=2000"}, "other", "other 2000 -",
+			""},
+		"without one":                      {[]string{"default1=1000 default"}, "", "default1 1000 -", ""},
+		"without one, there are none":      {nil, "", "- 0 PreemptLowerPriority", ""},
+		"without one, there is no default": {[]string{"other=2000"}, "", "- 0 PreemptLowerPriority", ""},
+		"several defaults, the lowest":     {[]string{"a=2000 default", "b=1000 default"}, "", "b 1000 -", ""},
+		"several defaults, the first": {[]string{"b=1000 default", "a=1000 default", "c=1000 default"}, "",
+			"a 1000 -", ""},
+		"a negative default": {[]string{"a=-5 default"}, "", "a -5 -", ""},
+		"a system class": {[]string{critical}, "system-cluster-critical",
+			"system-cluster-critical 2000000000 -", ""},
+		"no such class": {[]string{"default1=1000 default"}, "non-existing", "",
+			fmt.Sprintf(noSuch, "non-existing")},
+		"a number and no such class":      {nil, "default1 1000", "", fmt.Sprintf(noSuch, "default1")},
+		"no name that a class could have": {nil, "../x", "", fmt.Sprintf(noSuch, "../x")},
+		"the number of no class":          {[]string{"other=2000"}, "- 0", "- 0 PreemptLowerPriority", ""},
+		"the number of the default":       {[]string{"default2=2000 default"}, "- 2000", "default2 2000 -", ""},
+		"the number of the class": {[]string{critical}, "system-cluster-critical 2000000000",
+			"system-cluster-critical 2000000000 -", ""},
+		"another number":           {[]string{"a=1000"}, "a 1", "", fmt.Sprintf(otherInt, 1, 1000)},
+		"a number without a class": {nil, "- 7", "", fmt.Sprintf(otherInt, 7, 0)},
+		"the class's policy":       {[]string{"a=2000 Never"}, "a 2000", "a 2000 Never", ""},
+		"the default's policy":     {[]string{"a=2000 default Never"}, "", "a 2000 Never", ""},
+		"the same policy": {[]string{"a=2000 PreemptLowerPriority"}, "a 2000 PreemptLowerPriority",
+			"a 2000 PreemptLowerPriority", ""},
+		"another policy": {[]string{"a=2000 PreemptLowerPriority"}, "a 2000 Never", "",
+			fmt.Sprintf(otherText, "Never", "PreemptLowerPriority")},
+		"a policy without a class": {nil, "- - Never", "",
+			fmt.Sprintf(otherText, "Never", "PreemptLowerPriority")},
 		"a policy, where the class has none": {[]string{"a=2000"}, "a - Never", "a 2000 Never", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +169,8 @@ func TestUpdatePod(t *testing.T) {
 
 // The cases of TestPriorityClassAdmission in upstream's admission_test.go, and some more.
 func TestOneDefaultClass(t *testing.T) {
-	const refused = `priorityclasses.scheduling.k8s.io "%s" is forbidden: PriorityClass %s is already marked as default. Only one default can exist`
+	const refused = `priorityclasses.scheduling.k8s.io "%s" is forbidden: PriorityClass %s is already marked as ` +
+		`default. Only one default can exist`
 	create := func(text string) chaintest.Request { return chaintest.Create(class(text)) }
 	update := func(text, old string) chaintest.Request { return chaintest.Update(class(text), class(old)) }
 	for name, test := range map[string]struct {
@@ -163,19 +178,26 @@ func TestOneDefaultClass(t *testing.T) {
 		request chaintest.Request
 		refused string
 	}{
-		"create the first":             {nil, create("a=1000 default"), ""},
-		"create the second":            {[]string{"a=1000 default"}, create("b=2000 default"), fmt.Sprintf(refused, "b", "a")},
-		"create the same":              {[]string{"a=1000 default"}, create("a=1000 default"), fmt.Sprintf(refused, "a", "a")},
-		"create one that isn't":        {[]string{"a=1000 default"}, create("b=2000"), ""},
-		"create beside others":         {[]string{"a=1000"}, create("b=2000 default"), ""},
-		"create a system class":        {nil, create("system-test=1000000001"), ""},
-		"create the second, dry run":   {[]string{"a=1000 default"}, create("b=2000 default").AsDryRun(), fmt.Sprintf(refused, "b", "a")},
-		"update the default":           {[]string{"a=1000 default"}, update("a=1000 default Never", "a=1000 default"), ""},
-		"mark one":                     {[]string{"a=1000"}, update("a=1000 default", "a=1000"), ""},
-		"mark a second":                {[]string{"a=1000 default", "b=2000"}, update("b=2000 default", "b=2000"), fmt.Sprintf(refused, "b", "a")},
-		"unmark":                       {[]string{"a=1000 default", "b=2000 default"}, update("b=2000", "b=2000 default"), ""},
-		"of two, update the lower one": {[]string{"a=1000 default", "b=2000 default"}, update("a=1000 default", "a=1000 default"), ""},
-		"delete":                       {[]string{"a=1000 default"}, chaintest.Delete(class("a=1000 default")), ""},
+		"create the first": {nil, create("a=1000 default"), ""},
+		"create the second": {[]string{"a=1000 default"}, create("b=2000 default"),
+			fmt.Sprintf(refused, "b", "a")},
+		"create the same": {[]string{"a=1000 default"}, create("a=1000 default"),
+			fmt.Sprintf(refused, "a", "a")},
+		"create one that isn't": {[]string{"a=1000 default"}, create("b=2000"), ""},
+		"create beside others":  {[]string{"a=1000"}, create("b=2000 default"), ""},
+		"create a system class": {nil, create("system-test=1000000001"), ""},
+		"create the second, dry run": {[]string{"a=1000 default"}, create("b=2000 default").AsDryRun(),
+			fmt.Sprintf(refused, "b", "a")},
+		"update the default": {[]string{"a=1000 default"}, update("a=1000 default Never", "a=1000 default"),
+			""},
+		"mark one": {[]string{"a=1000"}, update("a=1000 default", "a=1000"), ""},
+		"mark a second": {[]string{"a=1000 default", "b=2000"}, update("b=2000 default", "b=2000"),
+			fmt.Sprintf(refused, "b", "a")},
+		"unmark": {[]string{"a=1000 default", "b=2000 default"},
+			update("b=2000", "b=2000 default"), ""},
+		"of two, update the lower one": {[]string{"a=1000 default", "b=2000 default"},
+			update("a=1000 default", "a=1000 default"), ""},
+		"delete": {[]string{"a=1000 default"}, chaintest.Delete(class("a=1000 default")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, "", classes(test.stored...)...)
@@ -195,19 +217,22 @@ func TestAClassTheCacheDoesNotShowIsReadLive(t *testing.T) {
 	plugin.Client.PrependReactor("get", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, class("fresh=5"), failure
 	})
-	if got := says(plugin.Admit(t, chaintest.Create(pod("fresh"))).Admitted(t).Object.(*corev1.Pod)); got != "fresh 5 -" {
+	if got := says(plugin.Admit(t,
+		chaintest.Create(pod("fresh"))).Admitted(t).Object.(*corev1.Pod)); got != "fresh 5 -" {
 		t.Errorf("got %s", got)
 	}
 	if calls := plugin.Calls(); !slices.Contains(calls, "get priorityclasses fresh") {
 		t.Errorf("calls: %q", calls)
 	}
 	plugin.Client.ClearActions()
-	plugin.Admit(t, chaintest.Create(pod("../fresh"))).Refused(t, 403, `pods "p" is forbidden: no PriorityClass with name ../fresh was found`)
+	plugin.Admit(t, chaintest.Create(pod("../fresh"))).Refused(t, 403,
+		`pods "p" is forbidden: no PriorityClass with name ../fresh was found`)
 	if calls := plugin.Calls(); len(calls) != 0 {
 		t.Errorf("what can't be a name is read: %q", calls)
 	}
 	failure = errors.New("no leader")
-	plugin.Admit(t, chaintest.Create(pod("fresh"))).Refused(t, 500, "Internal error occurred: failed to resolve PriorityClass with name fresh: no leader")
+	plugin.Admit(t, chaintest.Create(pod("fresh"))).Refused(t, 500,
+		"Internal error occurred: failed to resolve PriorityClass with name fresh: no leader")
 }
 
 // Another default class is looked for where it is for sure.
@@ -215,12 +240,16 @@ func TestDefaultClassesAreListedLive(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	var failure error
 	plugin.Client.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, &schedulingv1.PriorityClassList{Items: []schedulingv1.PriorityClass{*class("fresh=5 default")}}, failure
+		return true, &schedulingv1.PriorityClassList{Items: []schedulingv1.PriorityClass{*class("fresh=5 default")}},
+			failure
 	})
 	plugin.Validate(t, chaintest.Create(class("a=1 default"))).
-		Refused(t, 403, `priorityclasses.scheduling.k8s.io "a" is forbidden: PriorityClass fresh is already marked as default. Only one default can exist`)
+		Refused(t, 403,
+			`priorityclasses.scheduling.k8s.io "a" is forbidden: PriorityClass fresh is already marked as default. `+
+				`Only one default can exist`)
 	failure = errors.New("no leader")
-	plugin.Validate(t, chaintest.Create(class("a=1 default"))).Refused(t, 500, "Internal error occurred: failed to get default priority class: no leader")
+	plugin.Validate(t, chaintest.Create(class("a=1 default"))).Refused(t, 500,
+		"Internal error occurred: failed to get default priority class: no leader")
 	plugin.Client.ClearActions()
 	plugin.Validate(t, chaintest.Create(class("a=1"))).Admitted(t)
 	if calls := plugin.Calls(); len(calls) != 0 {
@@ -265,25 +294,29 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 func TestAnotherObjectIsABadRequest(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	plugin.Admit(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, "Priority: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Admit(t, chaintest.Create(config).On("pods", "")).Refused(t, 400,
+		"Priority: the object of a request for pods is a *v1.ConfigMap")
 	update := chaintest.Update(pod(""), pod(""))
 	update.OldObject = config
 	plugin.Admit(t, update).Refused(t, 400, "Priority: the object of a request for pods is a *v1.ConfigMap")
 	create := chaintest.Create(class("a=5"))
 	create.Object = config
-	plugin.Validate(t, create).Refused(t, 400, "Priority: the object of a request for priorityclasses is a *v1.ConfigMap")
+	plugin.Validate(t, create).Refused(t, 400,
+		"Priority: the object of a request for priorityclasses is a *v1.ConfigMap")
 }
 
 // The informers of this host never start; ten seconds pass at once in the bubble.
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod(""))).Refused(t, 403, `pods "p" is forbidden: not yet ready to handle request`)
+		plugin.Admit(t, chaintest.Create(pod(""))).Refused(t, 403,
+			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }
 
@@ -296,7 +329,8 @@ func TestItIsOn(t *testing.T) {
 func BenchmarkAdmit(b *testing.B) {
 	for _, given := range []string{"-", "system-node-critical"} {
 		b.Run(given, func(b *testing.B) {
-			plugin := chaintest.New(b, Descriptor, "", classes("system-node-critical=2000001000", "system-cluster-critical=2000000000", "a=1", "b=2", "c=3", "d=4")...).Interface.(*plugin)
+			plugin := chaintest.New(b, Descriptor, "", classes("system-node-critical=2000001000",
+				"system-cluster-critical=2000000000", "a=1", "b=2", "c=3", "d=4")...).Interface.(*plugin)
 			template := pod(given)
 			b.ReportAllocs()
 			for b.Loop() {

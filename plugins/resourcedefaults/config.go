@@ -21,8 +21,8 @@ const (
 	defaultCPU    = "1"
 )
 
-// configuration is the configuration of the plugin. Quantities are kept as they were written, so that
-// what is wrong with one can be said with its field.
+// configuration is the configuration of the plugin. Quantities are kept as they were written, so
+// that what is wrong with one can be said with its field.
 type configuration struct {
 	// Memory is what a container gets that says nothing of memory, 512Mi where this isn't set.
 	Memory json.RawMessage `json:"memory,omitempty"`

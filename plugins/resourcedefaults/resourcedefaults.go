@@ -1,24 +1,27 @@
-// Package resourcedefaults is the plugin ResourceDefaults: containers that say nothing of their memory or CPU get
-// a default, the same in every namespace. It was Kubernetes' first way of doing so, gone since LimitRanges
-// can carry defaults, and is for clusters or namespaces without those.
+// Package resourcedefaults is the plugin ResourceDefaults: containers that say nothing of their
+// memory or CPU get a default, the same in every namespace. It was Kubernetes' first way of doing
+// so, gone since LimitRanges can carry defaults, and is for clusters or namespaces without those.
 //
-// A container that has neither a request nor a limit for memory gets 512Mi as both, one that has neither for cpu gets 1
-// as both; the configuration can say other quantities. Whatever a container does say is kept, 0 too. One with
-// only a limit has a request already, the same, by Kubernetes' own defaults; one with only a request was meant
-// to have no limit.
+// A container that has neither a request nor a limit for memory gets 512Mi as both, one that has
+// neither for cpu gets 1 as both; the configuration can say other quantities. Whatever a container
+// does say is kept, 0 too. One with only a limit has a request already, the same, by Kubernetes'
+// own defaults; one with only a request was meant to have no limit.
 //
-// Init containers are containers here. That they are given the same leaves the pod as large as its containers make it, as
-// they run before those; and a quota wants every one of them to say what it needs. Ephemeral containers can't have resources.
+// Init containers are containers here. That they are given the same leaves the pod as large as its
+// containers make it, as they run before those; and a quota wants every one of them to say what it
+// needs. Ephemeral containers can't have resources.
 //
-// Where the pod itself says what it needs of a resource (spec.resources), its containers share that, and get no default for it.
+// Where the pod itself says what it needs of a resource (spec.resources), its containers share
+// that, and get no default for it.
 //
 // # Updates
 //
-// What a stored pod's containers need doesn't change by an update of the pod, so a default must not either: a pod that was
-// stored without resources, before the plugin was enabled say, could never be updated again. On an update a
-// container gets the default only if the stored container of its name has exactly that, as request and limit. That is for the client
-// that sends its manifest once more, without what the plugin put in when the pod was created: its update is
-// not refused for having taken resources away.
+// What a stored pod's containers need doesn't change by an update of the pod, so a default must not
+// either: a pod that was stored without resources, before the plugin was enabled say, could never
+// be updated again. On an update a container gets the default only if the stored container of its
+// name has exactly that, as request and limit. That is for the client that sends its manifest once
+// more, without what the plugin put in when the pod was created: its update is not refused for
+// having taken resources away.
 package resourcedefaults
 
 import (
@@ -38,7 +41,8 @@ const name = "ResourceDefaults"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is ResourceDefaults, not yet built. It needs nothing; its configuration is of kind ResourceDefaultsConfiguration.
+// Descriptor is ResourceDefaults, not yet built. It needs nothing; its configuration is of kind
+// ResourceDefaultsConfiguration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Gives containers that say nothing of memory or cpu a default",

@@ -46,7 +46,8 @@ func pod(containers ...corev1.ResourceRequirements) *corev1.Pod {
 func withInit(p *corev1.Pod, init ...corev1.ResourceRequirements) *corev1.Pod {
 	always := corev1.ContainerRestartPolicyAlways
 	for i, r := range init {
-		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "i" + string(rune('0'+i)), Resources: r})
+		p.Spec.InitContainers = append(p.Spec.InitContainers,
+			corev1.Container{Name: "i" + string(rune('0'+i)), Resources: r})
 	}
 	p.Spec.InitContainers[len(init)-1].RestartPolicy = &always
 	return p
@@ -61,18 +62,25 @@ var nothing = corev1.ResourceRequirements{}
 
 func TestCreate(t *testing.T) {
 	for name, test := range map[string]struct{ given, want *corev1.Pod }{
-		"seed 001":                 {pod(nothing), pod(both("memory=512Mi cpu=1"))},
-		"every container":          {pod(nothing, both("memory=1Gi"), both("cpu=2"), both("memory=1Mi cpu=1m")), pod(both("memory=512Mi cpu=1"), both("memory=1Gi cpu=1"), both("cpu=2 memory=512Mi"), both("memory=1Mi cpu=1m"))},
-		"a request is enough":      {pod(resources("memory=1Gi cpu=2", "")), pod(resources("memory=1Gi cpu=2", ""))},
-		"a limit is enough":        {pod(resources("", "memory=1Gi cpu=2")), pod(resources("", "memory=1Gi cpu=2"))},
-		"different ones":           {pod(resources("memory=1Mi", "memory=1Gi")), pod(resources("memory=1Mi cpu=1", "memory=1Gi cpu=1"))},
+		"seed 001": {pod(nothing), pod(both("memory=512Mi cpu=1"))},
+		"every container": {pod(nothing, both("memory=1Gi"), both("cpu=2"), both("memory=1Mi cpu=1m")),
+			pod(both("memory=512Mi cpu=1"), both("memory=1Gi cpu=1"), both("cpu=2 memory=512Mi"),
+				both("memory=1Mi cpu=1m"))},
+		"a request is enough": {pod(resources("memory=1Gi cpu=2", "")), pod(resources("memory=1Gi cpu=2", ""))},
+		"a limit is enough":   {pod(resources("", "memory=1Gi cpu=2")), pod(resources("", "memory=1Gi cpu=2"))},
+		"different ones": {pod(resources("memory=1Mi", "memory=1Gi")),
+			pod(resources("memory=1Mi cpu=1", "memory=1Gi cpu=1"))},
 		"zero is enough":           {pod(resources("cpu=0", "memory=0")), pod(resources("cpu=0", "memory=0"))},
 		"other resources are kept": {pod(both("nvidia.com/gpu=1")), pod(both("nvidia.com/gpu=1 memory=512Mi cpu=1"))},
-		"init containers":          {withInit(pod(both("memory=1Mi cpu=1")), nothing, both("cpu=2")), withInit(pod(both("memory=1Mi cpu=1")), both("memory=512Mi cpu=1"), both("cpu=2 memory=512Mi"))},
-		"the pod says memory":      {withPodLevel(pod(nothing), resources("", "memory=1Mi")), withPodLevel(pod(both("cpu=1")), resources("", "memory=1Mi"))},
-		"the pod says cpu":         {withPodLevel(pod(nothing), resources("cpu=1m", "")), withPodLevel(pod(both("memory=512Mi")), resources("cpu=1m", ""))},
-		"the pod says others":      {withPodLevel(pod(nothing), both("hugepages-2Mi=2Mi")), withPodLevel(pod(both("memory=512Mi cpu=1")), both("hugepages-2Mi=2Mi"))},
-		"no containers":            {pod(), pod()},
+		"init containers": {withInit(pod(both("memory=1Mi cpu=1")), nothing, both("cpu=2")),
+			withInit(pod(both("memory=1Mi cpu=1")), both("memory=512Mi cpu=1"), both("cpu=2 memory=512Mi"))},
+		"the pod says memory": {withPodLevel(pod(nothing), resources("", "memory=1Mi")),
+			withPodLevel(pod(both("cpu=1")), resources("", "memory=1Mi"))},
+		"the pod says cpu": {withPodLevel(pod(nothing), resources("cpu=1m", "")),
+			withPodLevel(pod(both("memory=512Mi")), resources("cpu=1m", ""))},
+		"the pod says others": {withPodLevel(pod(nothing), both("hugepages-2Mi=2Mi")),
+			withPodLevel(pod(both("memory=512Mi cpu=1")), both("hugepages-2Mi=2Mi"))},
+		"no containers": {pod(), pod()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := chaintest.New(t, Descriptor, "").Admit(t, chaintest.Create(test.given)).Admitted(t).Object
@@ -86,20 +94,30 @@ func TestCreate(t *testing.T) {
 // An update is to leave resources as they are stored: any other would be refused.
 func TestUpdate(t *testing.T) {
 	for name, test := range map[string]struct{ given, stored, want *corev1.Pod }{
-		"stored before the plugin was on":      {pod(nothing), pod(nothing), pod(nothing)},
-		"stored with the defaults":             {pod(nothing), pod(both("memory=512Mi cpu=1")), pod(both("memory=512Mi cpu=1"))},
-		"stored with the defaults, as numbers": {pod(nothing), pod(both("memory=536870912 cpu=1000m")), pod(both("memory=512Mi cpu=1"))},
-		"stored with one default":              {pod(both("memory=1Gi")), pod(both("memory=1Gi cpu=1")), pod(both("memory=1Gi cpu=1"))},
-		"stored with something else":           {pod(nothing), pod(both("memory=1Gi cpu=2")), pod(nothing)},
-		"stored with another limit":            {pod(nothing), pod(resources("memory=512Mi cpu=1", "memory=1Gi cpu=2")), pod(nothing)},
-		"stored with a request only":           {pod(nothing), pod(resources("memory=512Mi cpu=1", "")), pod(nothing)},
-		"another container has them":           {pod(nothing, nothing), pod(nothing, both("memory=512Mi cpu=1")), pod(nothing, both("memory=512Mi cpu=1"))},
-		"one container more":                   {pod(nothing, nothing), pod(both("memory=512Mi cpu=1")), pod(both("memory=512Mi cpu=1"), nothing)},
-		"init containers":                      {withInit(pod(nothing), nothing, nothing), withInit(pod(nothing), both("memory=512Mi cpu=1"), nothing), withInit(pod(nothing), both("memory=512Mi cpu=1"), nothing)},
-		"everything is said":                   {pod(both("memory=1Gi cpu=2")), pod(both("memory=512Mi cpu=1")), pod(both("memory=1Gi cpu=2"))},
+		"stored before the plugin was on": {pod(nothing), pod(nothing), pod(nothing)},
+		"stored with the defaults": {pod(nothing), pod(both("memory=512Mi cpu=1")),
+			pod(both("memory=512Mi cpu=1"))},
+		"stored with the defaults, as numbers": {pod(nothing), pod(both("memory=536870912 cpu=1000m")),
+			pod(both("memory=512Mi cpu=1"))},
+		"stored with one default": {pod(both("memory=1Gi")), pod(both("memory=1Gi cpu=1")),
+			pod(both("memory=1Gi cpu=1"))},
+		"stored with something else": {pod(nothing), pod(both("memory=1Gi cpu=2")), pod(nothing)},
+		"stored with another limit": {pod(nothing), pod(resources("memory=512Mi cpu=1", "memory=1Gi cpu=2")),
+			pod(nothing)},
+		"stored with a request only": {pod(nothing), pod(resources("memory=512Mi cpu=1", "")), pod(nothing)},
+		"another container has them": {pod(nothing, nothing), pod(nothing, both("memory=512Mi cpu=1")),
+			pod(nothing, both("memory=512Mi cpu=1"))},
+		"one container more": {pod(nothing, nothing), pod(both("memory=512Mi cpu=1")),
+			pod(both("memory=512Mi cpu=1"), nothing)},
+		"init containers": {withInit(pod(nothing), nothing, nothing),
+			withInit(pod(nothing), both("memory=512Mi cpu=1"), nothing),
+			withInit(pod(nothing), both("memory=512Mi cpu=1"), nothing)},
+		"everything is said": {pod(both("memory=1Gi cpu=2")), pod(both("memory=512Mi cpu=1")),
+			pod(both("memory=1Gi cpu=2"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := chaintest.New(t, Descriptor, "").Admit(t, chaintest.Update(test.given, test.stored)).Admitted(t).Object
+			got := chaintest.New(t, Descriptor, "").Admit(t,
+				chaintest.Update(test.given, test.stored)).Admitted(t).Object
 			if !apiequality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, test.want.Spec)
 			}
@@ -110,32 +128,37 @@ func TestUpdate(t *testing.T) {
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	for name, request := range map[string]chaintest.Request{
-		"resize":               chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "resize"),
-		"status":               chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "status"),
-		"ephemeral containers": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "ephemeralcontainers"),
-		"binding":              chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"pod templates":        chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod(nothing).Spec}}),
-		"delete":               chaintest.Delete(pod(nothing)),
-		"exec":                 chaintest.Connect(pod(nothing), "exec", &corev1.PodExecOptions{}),
+		"resize": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "resize"),
+		"status": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "status"),
+		"ephemeral containers": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods",
+			"ephemeralcontainers"),
+		"binding": chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"pod templates": chaintest.Create(
+			&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod(nothing).Spec}}),
+		"delete": chaintest.Delete(pod(nothing)),
+		"exec":   chaintest.Connect(pod(nothing), "exec", &corev1.PodExecOptions{}),
 	} {
 		if plugin.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, "ResourceDefaults: the object of a request for pods is a *v1.ConfigMap")
-	plugin.Admit(t, chaintest.Update(pod(nothing), &corev1.ConfigMap{})).Refused(t, 400, "ResourceDefaults: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+		"ResourceDefaults: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Admit(t, chaintest.Update(pod(nothing), &corev1.ConfigMap{})).Refused(t, 400,
+		"ResourceDefaults: the object of a request for pods is a *v1.ConfigMap")
 }
 
 func TestConfiguration(t *testing.T) {
 	const head = "apiVersion: gatehouse.dev/v1alpha1\nkind: ResourceDefaultsConfiguration\n"
 	for name, test := range map[string]struct{ config, want string }{
-		"blank":          {" \n", "memory=512Mi cpu=1"},
-		"nothing in it":  {head, "memory=512Mi cpu=1"},
-		"null":           {head + "memory: null", "memory=512Mi cpu=1"},
-		"memory":         {head + "memory: 64Mi", "memory=64Mi cpu=1"},
-		"cpu":            {head + "cpu: 100m", "memory=512Mi cpu=100m"},
-		"numbers":        {head + "cpu: 2\nmemory: 1e6", "memory=1e6 cpu=2"},
-		"JSON":           {`{"apiVersion": "gatehouse.dev/v1alpha1", "kind": "ResourceDefaultsConfiguration", "cpu": "2", "memory": "1Gi"}`, "memory=1Gi cpu=2"},
+		"blank":         {" \n", "memory=512Mi cpu=1"},
+		"nothing in it": {head, "memory=512Mi cpu=1"},
+		"null":          {head + "memory: null", "memory=512Mi cpu=1"},
+		"memory":        {head + "memory: 64Mi", "memory=64Mi cpu=1"},
+		"cpu":           {head + "cpu: 100m", "memory=512Mi cpu=100m"},
+		"numbers":       {head + "cpu: 2\nmemory: 1e6", "memory=1e6 cpu=2"},
+		"JSON": {`{"apiVersion": "gatehouse.dev/v1alpha1", "kind": "ResourceDefaultsConfiguration", ` +
+			`"cpu": "2", "memory": "1Gi"}`, "memory=1Gi cpu=2"},
 		"with a comment": {"# ours\n" + head + "cpu: 2", "memory=512Mi cpu=2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,21 +177,29 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		quantity = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 	)
 	for name, test := range map[string]struct{ config, want string }{
-		"no kind":         {"memory: 1Gi", `is kind "" in apiVersion "", must be kind ResourceDefaultsConfiguration in apiVersion gatehouse.dev/v1alpha1`},
-		"another kind":    {"apiVersion: gatehouse.dev/v1alpha1\nkind: Other\nx: y", `is kind "Other" in apiVersion "gatehouse.dev/v1alpha1", must be kind ResourceDefaultsConfiguration in apiVersion gatehouse.dev/v1alpha1`},
-		"another version": {"apiVersion: v1\nkind: ResourceDefaultsConfiguration", `is kind "ResourceDefaultsConfiguration" in apiVersion "v1", must be kind ResourceDefaultsConfiguration in apiVersion gatehouse.dev/v1alpha1`},
-		"unknown field":   {head + "disk: 1Gi", `unknown field "disk"`},
-		"wrong case":      {head + "CPU: 1", `unknown field "CPU"`},
-		"repeated field":  {head + "cpu: 1\ncpu: 2", "yaml: unmarshal errors:\n  line 4: key \"cpu\" already set in map"},
-		"two documents":   {head + "cpu: 1\n---\n" + head, "more than one YAML document: must be one"},
-		"unparsable":      {head + "memory: lots", `memory: Invalid value: "lots": ` + quantity},
-		"not a quantity":  {head + "cpu: [1]", `cpu: Invalid value: "[1]": ` + quantity},
-		"negative":        {head + "memory: -1Gi", `memory: Invalid value: "-1Gi": must be greater than zero`},
-		"zero":            {head + "cpu: 0", `cpu: Invalid value: "0": must be greater than zero`},
-		"both":            {head + "memory: -1\ncpu: one", `[memory: Invalid value: "-1": must be greater than zero, cpu: Invalid value: "one": ` + quantity + `]`},
-		"not YAML":        {"{", "yaml: line 1: did not find expected node content"},
-		"not an object":   {"hello", "is of type string, must be an object"},
-		"not a kind":      {"kind: [1]", "kind: is of type array, must be a string"},
+		"no kind": {"memory: 1Gi",
+			`is kind "" in apiVersion "", must be kind ResourceDefaultsConfiguration in apiVersion ` +
+				`gatehouse.dev/v1alpha1`},
+		"another kind": {"apiVersion: gatehouse.dev/v1alpha1\nkind: Other\nx: y",
+			`is kind "Other" in apiVersion "gatehouse.dev/v1alpha1", must be kind ResourceDefaultsConfiguration in ` +
+				`apiVersion gatehouse.dev/v1alpha1`},
+		"another version": {"apiVersion: v1\nkind: ResourceDefaultsConfiguration",
+			`is kind "ResourceDefaultsConfiguration" in apiVersion "v1", must be kind ResourceDefaultsConfiguration ` +
+				`in apiVersion gatehouse.dev/v1alpha1`},
+		"unknown field": {head + "disk: 1Gi", `unknown field "disk"`},
+		"wrong case":    {head + "CPU: 1", `unknown field "CPU"`},
+		"repeated field": {head + "cpu: 1\ncpu: 2",
+			"yaml: unmarshal errors:\n  line 4: key \"cpu\" already set in map"},
+		"two documents":  {head + "cpu: 1\n---\n" + head, "more than one YAML document: must be one"},
+		"unparsable":     {head + "memory: lots", `memory: Invalid value: "lots": ` + quantity},
+		"not a quantity": {head + "cpu: [1]", `cpu: Invalid value: "[1]": ` + quantity},
+		"negative":       {head + "memory: -1Gi", `memory: Invalid value: "-1Gi": must be greater than zero`},
+		"zero":           {head + "cpu: 0", `cpu: Invalid value: "0": must be greater than zero`},
+		"both": {head + "memory: -1\ncpu: one",
+			`[memory: Invalid value: "-1": must be greater than zero, cpu: Invalid value: "one": ` + quantity + `]`},
+		"not YAML":      {"{", "yaml: line 1: did not find expected node content"},
+		"not an object": {"hello", "is of type string, must be an object"},
+		"not a kind":    {"kind: [1]", "kind: is of type array, must be a string"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Descriptor.New(strings.NewReader(test.config), nil)
@@ -191,7 +222,8 @@ func TestItIsOff(t *testing.T) {
 
 // The defaults that a pod gets are its own.
 func TestDefaultsAreCopies(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "memory: 1.50000000000000000001Gi\napiVersion: gatehouse.dev/v1alpha1\nkind: ResourceDefaultsConfiguration")
+	plugin := chaintest.New(t, Descriptor,
+		"memory: 1.50000000000000000001Gi\napiVersion: gatehouse.dev/v1alpha1\nkind: ResourceDefaultsConfiguration")
 	first := plugin.Admit(t, chaintest.Create(pod(nothing))).Object.(*corev1.Pod)
 	memory := first.Spec.Containers[0].Resources.Limits.Memory()
 	before := memory.DeepCopy()

@@ -1,12 +1,15 @@
-// Package resourcequota is the admission plugin that keeps what a namespace uses within its ResourceQuotas
+// Package resourcequota is the admission plugin that keeps what a namespace uses within its
+// ResourceQuotas
 //
-// The plugin works out what a write costs; whether there is room is decided where the object is stored. It leaves the cost
-// in the request's context, and storage charges it in the same etcd transaction as the object, with the quotas as they are
-// at that moment (see docs/quota.md). So there is nothing here that could be out of
-// date: no cache of quotas, no charge that has to be taken back.
+// The plugin works out what a write costs; whether there is room is decided where the object is
+// stored. It leaves the cost in the request's context, and storage charges it in the same etcd
+// transaction as the object, with the quotas as they are at that moment (see docs/quota.md). So
+// there is nothing here that could be out of date: no cache of quotas, no charge that has to be
+// taken back.
 //
-// Where the plugin does not run in a server that owns the storage it falls back to what Kubernetes does: it
-// charges the quotas' status through the API, by compare and swap, before the object is stored.
+// Where the plugin does not run in a server that owns the storage it falls back to what Kubernetes
+// does: it charges the quotas' status through the API, by compare and swap, before the object is
+// stored.
 package resourcequota
 
 import (
@@ -31,7 +34,8 @@ import (
 	"gatehouse.dev/quota"
 )
 
-// attempts bounds how often a charge through the API is tried again because somebody else changed the quota.
+// attempts bounds how often a charge through the API is tried again because somebody else changed
+// the quota.
 const attempts = 10
 
 // Descriptor is the plugin for plugins.List.
@@ -68,7 +72,8 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	change, err := changeOf(a, o)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(), err))
+		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(),
+			err))
 	}
 	if !change.Moves() {
 		return nil
@@ -124,7 +129,8 @@ func changeOf(a admission.Attributes, o admission.ObjectInterfaces) (quota.Chang
 	return change, err
 }
 
-// counted is what objects of a resource count as. Workloads of the group extensions are those of apps.
+// counted is what objects of a resource count as. Workloads of the group extensions are those of
+// apps.
 func counted(resource schema.GroupResource) schema.GroupResource {
 	if resource.Group == extensionsv1beta1.GroupName {
 		switch resource.Resource {
@@ -135,7 +141,8 @@ func counted(resource schema.GroupResource) schema.GroupResource {
 	return resource
 }
 
-// asV1 is an object in the version in which it is measured. From one version to another leads no other way than through the server's own form.
+// asV1 is an object in the version in which it is measured. From one version to another leads no
+// other way than through the server's own form.
 func asV1(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
 	if kind.Version == "v1" {
 		return object, nil
@@ -154,14 +161,16 @@ func asV1(object runtime.Object, kind schema.GroupVersionKind, o admission.Objec
 }
 
 // charge decides through the API, and, unless the request is a dry run, charges there.
-func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quota.Change, refuse func(error) error) error {
+func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quota.Change,
+	refuse func(error) error) error {
 	client := p.client.CoreV1().ResourceQuotas(a.GetNamespace())
 	charged := sets.New[types.UID]()
 	var err error
 	for range attempts {
 		var list *corev1.ResourceQuotaList
 		if list, err = client.List(ctx, metav1.ListOptions{}); err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("reading the quotas of namespace %s: %w", a.GetNamespace(), err))
+			return apierrors.NewInternalError(fmt.Errorf("reading the quotas of namespace %s: %w", a.GetNamespace(),
+				err))
 		}
 		var open []*corev1.ResourceQuota
 		for i := range list.Items {
@@ -175,7 +184,8 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 		}
 		moved, refusal := change.Admit(open, limited)
 		if refusal != nil {
-			// What has been charged already stays so until the quota controller counts again; only storage can do better.
+			// What has been charged already stays so until the quota controller counts again; only
+			// storage can do better.
 			return refuse(refusal)
 		}
 		if a.IsDryRun() {
@@ -193,7 +203,8 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 		}
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return apierrors.NewConflict(change.Resource, a.GetName(), fmt.Errorf("charging the quotas of namespace %s: %w; please try again", a.GetNamespace(), err))
+		return apierrors.NewConflict(change.Resource, a.GetName(),
+			fmt.Errorf("charging the quotas of namespace %s: %w; please try again", a.GetNamespace(), err))
 	}
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err))

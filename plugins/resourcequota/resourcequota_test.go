@@ -58,15 +58,23 @@ func TestChargesThroughTheAPI(t *testing.T) {
 		{"room", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")), "", "2"},
 		{"no room", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "2"}), chaintest.Create(newPod("p")),
 			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`, "2"},
-		{"dry run", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")).AsDryRun(), "", "1"},
-		{"dry run without room", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")).AsDryRun(),
+		{"dry run", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")).AsDryRun(),
+			"", "1"},
+		{"dry run without room", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}),
+			chaintest.Create(newPod("p")).AsDryRun(),
 			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`, "1"},
-		{"an update that costs the same", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}), chaintest.Update(newPod("p"), newPod("p")), "", "1"},
-		{"a status", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")).On("pods", "status"), "", "1"},
-		{"a dry run in the group that workloads had once", newQuota("q", amounts{"count/deployments.apps": "1"}, amounts{"count/deployments.apps": "1"}),
-			chaintest.Create(&extensionsv1beta1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "demo"}}).AsDryRun(),
-			`deployments.extensions "d" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, used: count/deployments.apps=1, limited: count/deployments.apps=1`, "0"},
-		{"unstated", newQuota("q", amounts{"requests.cpu": "1"}, amounts{"requests.cpu": "0"}), chaintest.Create(newPod("p")),
+		{"an update that costs the same", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}),
+			chaintest.Update(newPod("p"), newPod("p")), "", "1"},
+		{"a status", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}),
+			chaintest.Create(newPod("p")).On("pods", "status"), "", "1"},
+		{"a dry run in the group that workloads had once",
+			newQuota("q", amounts{"count/deployments.apps": "1"}, amounts{"count/deployments.apps": "1"}),
+			chaintest.Create(&extensionsv1beta1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d",
+				Namespace: "demo"}}).AsDryRun(),
+			`deployments.extensions "d" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, used: ` +
+				`count/deployments.apps=1, limited: count/deployments.apps=1`, "0"},
+		{"unstated", newQuota("q", amounts{"requests.cpu": "1"}, amounts{"requests.cpu": "0"}),
+			chaintest.Create(newPod("p")),
 			`pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c`, "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,7 +96,8 @@ func TestChargesThroughTheAPI(t *testing.T) {
 	}
 }
 
-// A quota that has changed or gone since it was read is read again, and charged once. Where that doesn't end it is a conflict.
+// A quota that has changed or gone since it was read is read again, and charged once. Where that
+// doesn't end it is a conflict.
 func TestTriesAgain(t *testing.T) {
 	changed := apierrors.NewConflict(corev1.Resource("resourcequotas"), "q", errors.New("changed"))
 	gone := apierrors.NewNotFound(corev1.Resource("resourcequotas"), "q")
@@ -98,10 +107,14 @@ func TestTriesAgain(t *testing.T) {
 		used  string
 		want  string
 	}{
-		"changed":           {changed, 3, "2", ""},
-		"gone":              {gone, 3, "2", ""},
-		"changes for ever":  {changed, attempts, "1", `Operation cannot be fulfilled on pods "p": charging the quotas of namespace demo: Operation cannot be fulfilled on resourcequotas "q": changed; please try again`},
-		"another goes away": {gone, attempts, "1", `Operation cannot be fulfilled on pods "p": charging the quotas of namespace demo: resourcequotas "q" not found; please try again`},
+		"changed": {changed, 3, "2", ""},
+		"gone":    {gone, 3, "2", ""},
+		"changes for ever": {changed, attempts, "1",
+			`Operation cannot be fulfilled on pods "p": charging the quotas of namespace demo: Operation cannot be ` +
+				`fulfilled on resourcequotas "q": changed; please try again`},
+		"another goes away": {gone, attempts, "1",
+			`Operation cannot be fulfilled on pods "p": charging the quotas of namespace demo: resourcequotas "q" ` +
+				`not found; please try again`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(newQuota("q", amounts{"pods": "5"}, amounts{"pods": "1"}))
@@ -144,7 +157,8 @@ func TestLeavesTheChargeToStorage(t *testing.T) {
 	if e == nil || e.Old != nil || e.New == nil {
 		t.Fatalf("left %+v", e)
 	}
-	if err := e.Refuse(errors.New("no room")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `pods "p" is forbidden: no room`) {
+	if err := e.Refuse(errors.New("no room")); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), `pods "p" is forbidden: no room`) {
 		t.Errorf("refuses with %v", err)
 	}
 	if quota.Spend(ctx, pods, "demo", "p") != nil {
@@ -153,12 +167,15 @@ func TestLeavesTheChargeToStorage(t *testing.T) {
 }
 
 func TestConfiguration(t *testing.T) {
-	const config = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"ResourceQuotaConfiguration","limitedResources":[{"resource":"pods","matchContains":["pods"]}]}`
+	const config = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"ResourceQuotaConfiguration",` +
+		`"limitedResources":[{"resource":"pods","matchContains":["pods"]}]}`
 	plugin := chaintest.New(t, Descriptor, config)
-	plugin.Validate(t, chaintest.Create(newPod("p"))).Refused(t, 403, `pods "p" is forbidden: insufficient quota to consume: count/pods,pods`)
+	plugin.Validate(t, chaintest.Create(newPod("p"))).Refused(t, 403,
+		`pods "p" is forbidden: insufficient quota to consume: count/pods,pods`)
 }
 
 func attributes(pod *corev1.Pod) admission.Attributes {
 	return admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), pod.Namespace, pod.Name,
-		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "alice"})
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false,
+		&user.DefaultInfo{Name: "alice"})
 }

@@ -1,14 +1,17 @@
-// Package securitycontextdeny is the plugin SecurityContextDeny: it refuses pods that choose their own user, groups or SELinux label. It is for
-// clusters that have nothing finer for that. Kubernetes no longer has it since 1.30; Pod Security Admission took its place.
+// Package securitycontextdeny is the plugin SecurityContextDeny: it refuses pods that choose their
+// own user, groups or SELinux label. It is for clusters that have nothing finer for that.
+// Kubernetes no longer has it since 1.30; Pod Security Admission took its place.
 //
-// Refused are the fields supplementalGroups, seLinuxOptions, runAsUser and fsGroup of the pod's security context, and
-// seLinuxOptions and runAsUser of that of any container: init, regular and ephemeral. It is refused that they are set, whatever to.
+// Refused are the fields supplementalGroups, seLinuxOptions, runAsUser and fsGroup of the pod's
+// security context, and seLinuxOptions and runAsUser of that of any container: init, regular and
+// ephemeral. It is refused that they are set, whatever to.
 //
 // # Updates
 //
-// None of these fields can change in a stored pod. What comes new with an update is an ephemeral container, and that is held to the
-// same. What the stored pod has already, from before the plugin was on, is left alone: else its labels and finalizers
-// could never change again, nor could it be debugged.
+// None of these fields can change in a stored pod. What comes new with an update is an ephemeral
+// container, and that is held to the same. What the stored pod has already, from before the plugin
+// was on, is left alone: else its labels and finalizers could never change again, nor could it be
+// debugged.
 package securitycontextdeny
 
 import (
@@ -50,7 +53,8 @@ var _ admission.ValidationInterface = plugin{}
 
 // Validate refuses a pod with everything it may not set.
 func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && a.GetSubresource() != "ephemeralcontainers" {
+	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" &&
+		a.GetSubresource() != "ephemeralcontainers" {
 		return nil
 	}
 	pod, err := podspec.Pod(name, a.GetObject())

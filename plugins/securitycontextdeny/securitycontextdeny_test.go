@@ -38,27 +38,35 @@ func withEphemeral(p *corev1.Pod, contexts ...*corev1.SecurityContext) *corev1.P
 	p = p.DeepCopy()
 	for _, c := range contexts {
 		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers,
-			corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", SecurityContext: c}})
+			corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e",
+				SecurityContext: c}})
 	}
 	return p
 }
 
-// Upstream until 1.29: plugin/pkg/admission/securitycontext/scdeny, whose messages have the names of Go fields, and one of them.
+// Upstream until 1.29: plugin/pkg/admission/securitycontext/scdeny, whose messages have the names
+// of Go fields, and one of them.
 func TestCreate(t *testing.T) {
 	for name, test := range map[string]struct {
 		given *corev1.Pod
 		want  string // what is forbidden; empty where nothing is
 	}{
-		"nothing":               {pod(nil), ""},
-		"empty":                 {pod(&corev1.PodSecurityContext{}), ""},
-		"what is harmless":      {pod(&corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsGroup: &id}), ""},
-		"supplemental groups":   {pod(&corev1.PodSecurityContext{SupplementalGroups: []int64{1}}), "spec.securityContext.supplementalGroups is forbidden"},
-		"an empty list of them": {pod(&corev1.PodSecurityContext{SupplementalGroups: []int64{}}), "spec.securityContext.supplementalGroups is forbidden"},
-		"SELinux options":       {pod(&corev1.PodSecurityContext{SELinuxOptions: seLinux}), "spec.securityContext.seLinuxOptions is forbidden"},
-		"user":                  {pod(&corev1.PodSecurityContext{RunAsUser: &id}), "spec.securityContext.runAsUser is forbidden"},
-		"group of volumes":      {pod(&corev1.PodSecurityContext{FSGroup: &id}), "spec.securityContext.fsGroup is forbidden"},
+		"nothing":          {pod(nil), ""},
+		"empty":            {pod(&corev1.PodSecurityContext{}), ""},
+		"what is harmless": {pod(&corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsGroup: &id}), ""},
+		"supplemental groups": {pod(&corev1.PodSecurityContext{SupplementalGroups: []int64{1}}),
+			"spec.securityContext.supplementalGroups is forbidden"},
+		"an empty list of them": {pod(&corev1.PodSecurityContext{SupplementalGroups: []int64{}}),
+			"spec.securityContext.supplementalGroups is forbidden"},
+		"SELinux options": {pod(&corev1.PodSecurityContext{SELinuxOptions: seLinux}),
+			"spec.securityContext.seLinuxOptions is forbidden"},
+		"user": {pod(&corev1.PodSecurityContext{RunAsUser: &id}),
+			"spec.securityContext.runAsUser is forbidden"},
+		"group of volumes": {pod(&corev1.PodSecurityContext{FSGroup: &id}),
+			"spec.securityContext.fsGroup is forbidden"},
 		"harmless in a container": {with(func(s *corev1.PodSpec) {
-			s.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsGroup: &id, Privileged: &yes}
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsGroup: &id,
+				Privileged: &yes}
 		}), ""},
 		"user of a container": {with(func(s *corev1.PodSpec) {
 			s.Containers[1].SecurityContext = &corev1.SecurityContext{RunAsUser: &id}
@@ -70,11 +78,15 @@ func TestCreate(t *testing.T) {
 			s.InitContainers[1].SecurityContext = &corev1.SecurityContext{RunAsUser: &id}
 		}), "spec.initContainers[1].securityContext.runAsUser is forbidden"},
 		"everything is named": {with(func(s *corev1.PodSpec) {
-			s.SecurityContext = &corev1.PodSecurityContext{SupplementalGroups: []int64{1}, SELinuxOptions: seLinux, RunAsUser: &id, FSGroup: &id}
+			s.SecurityContext = &corev1.PodSecurityContext{SupplementalGroups: []int64{1}, SELinuxOptions: seLinux,
+				RunAsUser: &id, FSGroup: &id}
 			s.Containers[0].SecurityContext = &corev1.SecurityContext{SELinuxOptions: seLinux, RunAsUser: &id}
-		}), "[spec.securityContext.supplementalGroups is forbidden, spec.securityContext.seLinuxOptions is forbidden, " +
-			"spec.securityContext.runAsUser is forbidden, spec.securityContext.fsGroup is forbidden, " +
-			"spec.containers[0].securityContext.seLinuxOptions is forbidden, spec.containers[0].securityContext.runAsUser is forbidden]"},
+		}),
+			"[spec.securityContext.supplementalGroups is forbidden, spec.securityContext.seLinuxOptions is " +
+				"forbidden, " +
+				"spec.securityContext.runAsUser is forbidden, spec.securityContext.fsGroup is forbidden, " +
+				"spec.containers[0].securityContext.seLinuxOptions is forbidden, " +
+				"spec.containers[0].securityContext.runAsUser is forbidden]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := chaintest.New(t, Descriptor, "").Validate(t, chaintest.Create(test.given))
@@ -94,7 +106,8 @@ func TestUpdate(t *testing.T) {
 
 	plugin.Validate(t, chaintest.Update(pod(nil), pod(nil))).Admitted(t)
 	plugin.Validate(t, chaintest.Update(user, user)).Admitted(t)
-	plugin.Validate(t, chaintest.Update(user, pod(nil))).Refused(t, 403, `pods "p" is forbidden: spec.securityContext.runAsUser is forbidden`)
+	plugin.Validate(t, chaintest.Update(user, pod(nil))).Refused(t, 403,
+		`pods "p" is forbidden: spec.securityContext.runAsUser is forbidden`)
 
 	debug := func(p, stored *corev1.Pod) chaintest.Request {
 		return chaintest.Update(p, stored).On("pods", "ephemeralcontainers")
@@ -119,8 +132,10 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	} {
 		plugin.Validate(t, request).Admitted(t)
 	}
-	plugin.Validate(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, "SecurityContextDeny: the object of a request for pods is a *v1.ConfigMap")
-	plugin.Validate(t, chaintest.Update(user, &corev1.ConfigMap{})).Refused(t, 400, "SecurityContextDeny: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Validate(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+		"SecurityContextDeny: the object of a request for pods is a *v1.ConfigMap")
+	plugin.Validate(t, chaintest.Update(user, &corev1.ConfigMap{})).Refused(t, 400,
+		"SecurityContextDeny: the object of a request for pods is a *v1.ConfigMap")
 }
 
 func TestItIsOffAndTakesNoConfiguration(t *testing.T) {

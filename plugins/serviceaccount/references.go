@@ -12,22 +12,25 @@ import (
 	"gatehouse.dev/plugins/internal/podspec"
 )
 
-// enforceAnnotation makes a service account's lists of Secrets a limit. Kubernetes deprecated it in 1.32, and honours it.
+// enforceAnnotation makes a service account's lists of Secrets a limit. Kubernetes deprecated it in
+// 1.32, and honours it.
 const enforceAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
-// enforcesSecrets tells whether pods of the account may use only the Secrets that it lists. What is no boolean is none, as upstream.
+// enforcesSecrets tells whether pods of the account may use only the Secrets that it lists. What is
+// no boolean is none, as upstream.
 func enforcesSecrets(account *corev1.ServiceAccount) bool {
 	enforced, _ := strconv.ParseBool(account.Annotations[enforceAnnotation])
 	return enforced
 }
 
-// checkSecrets is what is wrong with the Secrets that a new pod uses, given an account that enforces its lists: secrets for volumes and
-// containers, imagePullSecrets for images.
+// checkSecrets is what is wrong with the Secrets that a new pod uses, given an account that
+// enforces its lists: secrets for volumes and containers, imagePullSecrets for images.
 func checkSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	for i := range spec.Volumes {
 		for secret, field := range podrefs.InVolume(&spec.Volumes[i]) {
 			if secret != "" && !lists(account, secret) {
-				return fmt.Errorf("volume with %s=%q is not allowed because service account %s does not reference that secret", field, secret, account.Name)
+				return fmt.Errorf("volume with %s=%q is not allowed because service account %s does not reference "+
+					"that secret", field, secret, account.Name)
 			}
 		}
 	}
@@ -38,13 +41,15 @@ func checkSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	}
 	for i, ref := range spec.ImagePullSecrets {
 		if !slices.Contains(account.ImagePullSecrets, ref) {
-			return fmt.Errorf("imagePullSecrets[%d].name=%q is not allowed because service account %s does not reference that imagePullSecret", i, ref.Name, account.Name)
+			return fmt.Errorf("imagePullSecrets[%d].name=%q is not allowed because service account %s does not "+
+				"reference that imagePullSecret", i, ref.Name, account.Name)
 		}
 	}
 	return nil
 }
 
-// checkEphemeralSecrets is what is wrong with the Secrets that a pod's ephemeral containers use: all else was checked when the pod was created.
+// checkEphemeralSecrets is what is wrong with the Secrets that a pod's ephemeral containers use:
+// all else was checked when the pod was created.
 func checkEphemeralSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	for position, c := range podspec.All(spec) {
 		if position.List != podspec.EphemeralContainers {
@@ -67,7 +72,8 @@ var kinds = map[string]string{
 func checkContainer(list string, c *corev1.Container, account *corev1.ServiceAccount) error {
 	for secret, where := range podrefs.InContainer(c) {
 		if !lists(account, secret) {
-			return fmt.Errorf("%s %s with %s referencing secret.secretName=%q is not allowed because service account %s does not reference that secret",
+			return fmt.Errorf("%s %s with %s referencing secret.secretName=%q is not allowed because service "+
+				"account %s does not reference that secret",
 				kinds[list], c.Name, where, secret, account.Name)
 		}
 	}
@@ -78,7 +84,8 @@ func lists(account *corev1.ServiceAccount, secret string) bool {
 	return slices.ContainsFunc(account.Secrets, func(ref corev1.ObjectReference) bool { return ref.Name == secret })
 }
 
-// checkMirror is what is wrong with a mirror pod: that it refers to any API object. The first three have messages of their own upstream.
+// checkMirror is what is wrong with a mirror pod: that it refers to any API object. The first three
+// have messages of their own upstream.
 func checkMirror(spec *corev1.PodSpec) error {
 	switch {
 	case spec.ServiceAccountName != "":
@@ -101,7 +108,8 @@ func checkMirror(spec *corev1.PodSpec) error {
 func projectsToken(spec *corev1.PodSpec) bool {
 	for i := range spec.Volumes {
 		projected := spec.Volumes[i].Projected
-		if projected != nil && slices.ContainsFunc(projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }) {
+		if projected != nil && slices.ContainsFunc(projected.Sources,
+			func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }) {
 			return true
 		}
 	}

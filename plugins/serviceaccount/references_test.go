@@ -15,7 +15,9 @@ func envFrom(secret string) []corev1.EnvFromSource {
 }
 
 func env(secret string) []corev1.EnvVar {
-	return []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref(secret), Key: "k"}}}}
+	return []corev1.EnvVar{{Name: "PASSWORD",
+		ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref(secret),
+			Key: "k"}}}}
 }
 
 func volume(source corev1.VolumeSource) func(*corev1.Pod) {
@@ -25,31 +27,51 @@ func volume(source corev1.VolumeSource) func(*corev1.Pod) {
 }
 
 func projected(source corev1.VolumeProjection) func(*corev1.Pod) {
-	return volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}})
+	return volume(
+		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}})
 }
 
 func ephemeral(c corev1.EphemeralContainerCommon) func(*corev1.Pod) {
 	c.Name = "e"
 	return func(p *corev1.Pod) {
-		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: c})
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers,
+			corev1.EphemeralContainer{EphemeralContainerCommon: c})
 	}
 }
 
-// secretUses are all ways in which a new pod can use a Secret, and what upstream or, for the fields that it doesn't look at, we say of each.
+// secretUses are all ways in which a new pod can use a Secret, and what upstream or, for the fields
+// that it doesn't look at, we say of each.
 func secretUses(secret string) map[string]func(*corev1.Pod) {
 	return map[string]func(*corev1.Pod){
-		`volume with secret.secretName="x"`:                                       volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}),
-		`volume with projected.sources[0].secret.name="x"`:                        projected(corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: ref(secret)}}),
-		`volume with csi.nodePublishSecretRef.name="x"`:                           volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: new(ref(secret))}}),
-		`volume with azureFile.secretName="x"`:                                    volume(corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: secret}}),
-		`container c with envVar PASSWORD referencing secret.secretName="x"`:      func(p *corev1.Pod) { p.Spec.Containers[0].Env = env(secret) },
-		`container c with envFrom referencing secret.secretName="x"`:              func(p *corev1.Pod) { p.Spec.Containers[0].EnvFrom = envFrom(secret) },
-		`init container i with envVar PASSWORD referencing secret.secretName="x"`: func(p *corev1.Pod) { p.Spec.InitContainers[0].Env = env(secret) },
-		`init container i with envFrom referencing secret.secretName="x"`:         func(p *corev1.Pod) { p.Spec.InitContainers[0].EnvFrom = envFrom(secret) },
+		`volume with secret.secretName="x"`: volume(
+			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}),
+		`volume with projected.sources[0].secret.name="x"`: projected(
+			corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: ref(secret)}}),
+		`volume with csi.nodePublishSecretRef.name="x"`: volume(
+			corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: new(ref(secret))}}),
+		`volume with azureFile.secretName="x"`: volume(
+			corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: secret}}),
+		`container c with envVar PASSWORD referencing secret.secretName="x"`: func(
+			p *corev1.Pod) {
+			p.Spec.Containers[0].Env = env(secret)
+		},
+		`container c with envFrom referencing secret.secretName="x"`: func(
+			p *corev1.Pod) {
+			p.Spec.Containers[0].EnvFrom = envFrom(secret)
+		},
+		`init container i with envVar PASSWORD referencing secret.secretName="x"`: func(
+			p *corev1.Pod) {
+			p.Spec.InitContainers[0].Env = env(secret)
+		},
+		`init container i with envFrom referencing secret.secretName="x"`: func(
+			p *corev1.Pod) {
+			p.Spec.InitContainers[0].EnvFrom = envFrom(secret)
+		},
 	}
 }
 
-// Upstream: TestRejectsUnreferencedSecretVolumes, TestAllowsReferencedSecret, TestAllowUnreferencedSecretVolumesForPermissiveSAs.
+// Upstream: TestRejectsUnreferencedSecretVolumes, TestAllowsReferencedSecret,
+// TestAllowUnreferencedSecretVolumesForPermissiveSAs.
 func TestSecretsThatTheAccountLists(t *testing.T) {
 	listing := func(annotation string) *chaintest.Plugin {
 		return chaintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
@@ -70,7 +92,8 @@ func TestSecretsThatTheAccountLists(t *testing.T) {
 		for what, use := range secretUses("x") {
 			result := plugin.Validate(t, chaintest.Create(pod(named("default"), use)))
 			if enforced {
-				result.Refused(t, 403, refused(what+" is not allowed because service account default does not reference that secret"))
+				result.Refused(t, 403,
+					refused(what+" is not allowed because service account default does not reference that secret"))
 			} else {
 				result.Admitted(t)
 			}
@@ -90,10 +113,12 @@ func TestPullSecretsThatTheAccountLists(t *testing.T) {
 	}
 	plugin.Validate(t, uses(ref("listed"))).Admitted(t)
 	plugin.Validate(t, uses(ref("listed"), ref("x"))).Refused(t, 403,
-		refused(`imagePullSecrets[1].name="x" is not allowed because service account default does not reference that imagePullSecret`))
+		refused(`imagePullSecrets[1].name="x" is not allowed because service account default does not reference `+
+			`that imagePullSecret`))
 }
 
-// Upstream: the ephemeral containers of TestRejectsUnreferencedSecretVolumes, which it refuses with 500.
+// Upstream: the ephemeral containers of TestRejectsUnreferencedSecretVolumes, which it refuses with
+// 500.
 func TestEphemeralContainers(t *testing.T) {
 	enforcing := func(a *corev1.ServiceAccount) {
 		a.Annotations = map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}
@@ -108,7 +133,8 @@ func TestEphemeralContainers(t *testing.T) {
 	const suffix = " is not allowed because service account default does not reference that secret"
 	plugin := chaintest.New(t, Descriptor, "", account("default", enforcing))
 	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{}))).Admitted(t)
-	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("listed"), Env: env("listed")}))).Admitted(t)
+	plugin.Validate(t,
+		adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("listed"), Env: env("listed")}))).Admitted(t)
 	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("x")}))).
 		Refused(t, 403, refused(`ephemeral container e with envFrom referencing secret.secretName="x"`+suffix))
 	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{Env: env("x")}))).
@@ -121,21 +147,31 @@ func TestEphemeralContainers(t *testing.T) {
 	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("x")}))).Admitted(t)
 }
 
-// Upstream: TestIgnoresMirrorPod, TestRejectsMirrorPodWith…; it looks at accounts, Secrets and token projections, and we at all API objects.
+// Upstream: TestIgnoresMirrorPod, TestRejectsMirrorPodWith…; it looks at accounts, Secrets and
+// token projections, and we at all API objects.
 func TestMirrorPods(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
 		a.ImagePullSecrets = []corev1.LocalObjectReference{ref("s")}
 	}))
 	for want, change := range map[string]func(*corev1.Pod){
 		"": volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}),
-		"a mirror pod may not reference service accounts":                                  named("default"),
-		"a mirror pod may not reference secrets":                                           volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}),
-		"a mirror pod may not use ServiceAccountToken volume projections":                  projected(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}),
-		"a mirror pod may not reference configmaps":                                        volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: ref("m")}}),
-		"a mirror pod may not reference persistentvolumeclaims":                            volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}),
-		"a mirror pod may not reference resourceclaims":                                    func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} },
-		"a mirror pod may not reference clustertrustbundles":                               projected(corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}),
-		`error checking mirror pod for API references: unknown volume type for volume "v"`: volume(corev1.VolumeSource{}),
+		"a mirror pod may not reference service accounts": named("default"),
+		"a mirror pod may not reference secrets": volume(
+			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}),
+		"a mirror pod may not use ServiceAccountToken volume projections": projected(
+			corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}),
+		"a mirror pod may not reference configmaps": volume(
+			corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: ref("m")}}),
+		"a mirror pod may not reference persistentvolumeclaims": volume(
+			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}),
+		"a mirror pod may not reference resourceclaims": func(
+			p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
+		},
+		"a mirror pod may not reference clustertrustbundles": projected(
+			corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}),
+		`error checking mirror pod for API references: unknown volume type for volume "v"`: volume(
+			corev1.VolumeSource{}),
 	} {
 		request := chaintest.Create(pod(mirror, change))
 		if result := plugin.Admit(t, request).Admitted(t); result.Changed {
@@ -147,5 +183,6 @@ func TestMirrorPods(t *testing.T) {
 			result.Refused(t, 403, refused(want))
 		}
 	}
-	plugin.Validate(t, chaintest.Create(pod(mirror, projected(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{}})))).Admitted(t)
+	plugin.Validate(t, chaintest.Create(pod(mirror,
+		projected(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{}})))).Admitted(t)
 }

@@ -1,25 +1,33 @@
-// Package serviceaccount is the plugin ServiceAccount: it gives pods an identity towards the API server.
+// Package serviceaccount is the plugin ServiceAccount: it gives pods an identity towards the API
+// server.
 //
-// A pod runs as a ServiceAccount of its namespace: the one it names or, if it names none, the one named default, which a controller
-// makes in every namespace. The account must exist. A new pod gets, in the mutating phase:
+// A pod runs as a ServiceAccount of its namespace: the one it names or, if it names none, the one
+// named default, which a controller makes in every namespace. The account must exist. A new pod
+// gets, in the mutating phase:
 //
-//   - A volume, kube-api-access-<5 characters>, projected from a token of the account (the kubelet requests it and renews it before
-//     its 3607 seconds are over), the API server's certificate authority (the ConfigMap kube-root-ca.crt, another controller's work) and the pod's namespace.
-//   - A mount of that volume, where client libraries look for it, in each container and init container that has none there.
-//     Volume and mounts are left out where the pod or, if it doesn't say, the account has automountServiceAccountToken: false.
+//   - A volume, kube-api-access-<5 characters>, projected from a token of the account (the kubelet
+//     requests it and renews it before its 3607 seconds are over), the API server's certificate
+//     authority (the ConfigMap kube-root-ca.crt, another controller's work) and the pod's
+//     namespace.
+//   - A mount of that volume, where client libraries look for it, in each container and init
+//     container that has none there. Volume and mounts are left out where the pod or, if it doesn't
+//     say, the account has automountServiceAccountToken: false.
 //   - The account's imagePullSecrets, if the pod has none.
 //
-// The validating phase sees to it that an account that exists is still named, and holds the pod to it: where the account is annotated
-// kubernetes.io/enforce-mountable-secrets: "true", its pods may use only the Secrets that it lists. Ephemeral containers, the only ones that join
-// a pod later, are held to that as well. No other update is looked at.
+// The validating phase sees to it that an account that exists is still named, and holds the pod to
+// it: where the account is annotated kubernetes.io/enforce-mountable-secrets: "true", its pods may
+// use only the Secrets that it lists. Ephemeral containers, the only ones that join a pod later,
+// are held to that as well. No other update is looked at.
 //
-// Mirror pods are what kubelets make to show pods that they run from a file. They have no identity: they get none of this, and
-// those that refer to an account, a Secret or any other API object are refused.
+// Mirror pods are what kubelets make to show pods that they run from a file. They have no identity:
+// they get none of this, and those that refer to an account, a Secret or any other API object are
+// refused.
 //
 // # The cache, and when it isn't believed
 //
-// Accounts are looked up in a cache that a watch keeps current, a moment late, and read live where it has none. The account default is
-// waited for: a pod is often created right after its namespace, when the controller is still at it.
+// Accounts are looked up in a cache that a watch keeps current, a moment late, and read live where
+// it has none. The account default is waited for: a pod is often created right after its namespace,
+// when the controller is still at it.
 package serviceaccount
 
 import (
@@ -50,8 +58,9 @@ const (
 	defaultAccount = "default"
 )
 
-// defaultReads are the live reads for the account default, and the pauses between them. The controller makes it within milliseconds of its
-// namespace, or much later where it is only starting: 12 reads in 6 seconds. (Upstream: 10 reads, 100 to 200 ms apart.)
+// defaultReads are the live reads for the account default, and the pauses between them. The
+// controller makes it within milliseconds of its namespace, or much later where it is only
+// starting: 12 reads in 6 seconds. (Upstream: 10 reads, 100 to 200 ms apart.)
 var defaultReads = wait.Backoff{Duration: 3 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 12}
 
 var pods = corev1.Resource("pods")
@@ -136,7 +145,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return nil
 	}
 	if pod.Spec.ServiceAccountName == "" {
-		return admission.NewForbidden(a, fmt.Errorf("no service account specified for pod %s/%s", a.GetNamespace(), pod.Name))
+		return admission.NewForbidden(a,
+			fmt.Errorf("no service account specified for pod %s/%s", a.GetNamespace(), pod.Name))
 	}
 	account, err := p.account(ctx, a, pod)
 	if err != nil {
@@ -160,7 +170,8 @@ func createsPod(a admission.Attributes) bool {
 }
 
 func addsEphemeralContainers(a admission.Attributes) bool {
-	return a.GetOperation() == admission.Update && a.GetSubresource() == "ephemeralcontainers" && a.GetResource().GroupResource() == pods
+	return a.GetOperation() == admission.Update && a.GetSubresource() == "ephemeralcontainers" &&
+		a.GetResource().GroupResource() == pods
 }
 
 func isMirror(pod *corev1.Pod) bool {
@@ -168,7 +179,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return mirror
 }
 
-// account is the account that the pod names, which is not to be changed. The error is the request's refusal.
+// account is the account that the pod names, which is not to be changed. The error is the request's
+// refusal.
 func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return nil, err
@@ -179,7 +191,8 @@ func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev
 		account, err = p.live(ctx, namespace, wanted)
 	}
 	if err != nil {
-		return nil, admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, wanted, err))
+		return nil,
+			admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, wanted, err))
 	}
 	return account, nil
 }

@@ -64,7 +64,8 @@ func attributes(pod *corev1.Pod) admission.Attributes {
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
 }
 
-// Upstream: TestAssignsDefaultServiceAccount… and TestAutomountsAPIToken in k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission_test.go.
+// Upstream: TestAssignsDefaultServiceAccount… and TestAutomountsAPIToken in
+// k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission_test.go.
 func TestANewPodGetsAnIdentity(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "", account("default"))
 	got := plugin.Admit(t, chaintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
@@ -78,18 +79,21 @@ func TestANewPodGetsAnIdentity(t *testing.T) {
 	want := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(int32(0o644)),
 		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: new(int64(3607)), Path: "token"}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: new(int64(3607)),
+				Path: "token"}},
 			{ConfigMap: &corev1.ConfigMapProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 			}},
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+				{Path: "namespace",
+					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
 			}}},
 		},
 	}}
 	same(t, volume.VolumeSource, want)
-	mount := []corev1.VolumeMount{{Name: volume.Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
+	mount := []corev1.VolumeMount{{Name: volume.Name, ReadOnly: true,
+		MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
 	same(t, got.Spec.InitContainers[0].VolumeMounts, mount)
 	same(t, got.Spec.Containers[0].VolumeMounts, mount)
 	if calls := plugin.Calls(); len(calls) > 0 {
@@ -98,7 +102,8 @@ func TestANewPodGetsAnIdentity(t *testing.T) {
 	plugin.Validate(t, chaintest.Create(got)).Admitted(t)
 }
 
-// The volumes and mounts that come of it, as "volumes / mounts of i / mounts of c". Upstream: TestRespectsExistingMount and shouldAutomount.
+// The volumes and mounts that come of it, as "volumes / mounts of i / mounts of c". Upstream:
+// TestRespectsExistingMount and shouldAutomount.
 func TestMounts(t *testing.T) {
 	token := corev1.VolumeMount{Name: "own", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
 	automount := func(yes bool) func(*corev1.Pod) {
@@ -112,22 +117,28 @@ func TestMounts(t *testing.T) {
 		pod     *corev1.Pod
 		want    string
 	}{
-		"nobody says":             {account("default"), pod(), all},
-		"the account says yes":    {account("default", on), pod(), all},
-		"the account says no":     {account("default", off), pod(), none},
-		"the pod says no":         {account("default", on), pod(automount(false)), none},
-		"the pod says yes":        {account("default", off), pod(automount(true)), all},
-		"a container has its own": {account("default"), pod(func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{token} }), "kube-api-access / kube-api-access / own"},
-		"an init container does":  {account("default"), pod(func(p *corev1.Pod) { p.Spec.InitContainers[0].VolumeMounts = []corev1.VolumeMount{token} }), "kube-api-access / own / kube-api-access"},
+		"nobody says":          {account("default"), pod(), all},
+		"the account says yes": {account("default", on), pod(), all},
+		"the account says no":  {account("default", off), pod(), none},
+		"the pod says no":      {account("default", on), pod(automount(false)), none},
+		"the pod says yes":     {account("default", off), pod(automount(true)), all},
+		"a container has its own": {account("default"),
+			pod(func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{token} }),
+			"kube-api-access / kube-api-access / own"},
+		"an init container does": {account("default"),
+			pod(func(p *corev1.Pod) { p.Spec.InitContainers[0].VolumeMounts = []corev1.VolumeMount{token} }),
+			"kube-api-access / own / kube-api-access"},
 		"all have": {account("default"), pod(func(p *corev1.Pod) {
-			p.Spec.InitContainers[0].VolumeMounts, p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{token}, []corev1.VolumeMount{token}
+			p.Spec.InitContainers[0].VolumeMounts, p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{token},
+				[]corev1.VolumeMount{token}
 		}), " / own / own"},
 		"one has something elsewhere": {account("default"), pod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		}), "kube-api-access / kube-api-access / data kube-api-access"},
 		"a copied pod": {account("default"), pod(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "data"}, {Name: "kube-api-access-abcde"}}
-			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-abcde", MountPath: token.MountPath}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-abcde",
+				MountPath: token.MountPath}}
 		}), "data kube-api-access / kube-api-access / kube-api-access"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +177,8 @@ func TestPullSecrets(t *testing.T) {
 		t.Error("the pod shares the list of the account in the cache")
 	}
 	own := []corev1.LocalObjectReference{{Name: "own"}}
-	got = plugin.Admit(t, chaintest.Create(pod(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = own }))).Admitted(t).Object.(*corev1.Pod)
+	got = plugin.Admit(t,
+		chaintest.Create(pod(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = own }))).Admitted(t).Object.(*corev1.Pod)
 	same(t, got.Spec.ImagePullSecrets, own)
 }
 
@@ -177,7 +189,8 @@ func TestTheAccountMustExist(t *testing.T) {
 	want := refused(`error looking up service account ns/other: serviceaccount "other" not found`)
 	plugin.Admit(t, request).Refused(t, 403, want)
 	plugin.Validate(t, request).Refused(t, 403, want)
-	if calls := plugin.Calls(); !slices.Equal(calls, []string{"get serviceaccounts ns/other", "get serviceaccounts ns/other"}) {
+	if calls := plugin.Calls(); !slices.Equal(calls,
+		[]string{"get serviceaccounts ns/other", "get serviceaccounts ns/other"}) {
 		t.Errorf("calls %q: once each", calls)
 	}
 	plugin.Validate(t, chaintest.Create(pod())).Refused(t, 403, refused("no service account specified for pod ns/p"))
@@ -197,9 +210,10 @@ func TestTheDefaultAccountIsWaitedFor(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			plugin, made := chaintest.New(t, Descriptor, ""), time.Now().Add(after)
-			plugin.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return !time.Now().Before(made), account("default"), nil
-			})
+			plugin.Client.PrependReactor("get", "serviceaccounts",
+				func(clienttesting.Action) (bool, runtime.Object, error) {
+					return !time.Now().Before(made), account("default"), nil
+				})
 			start := time.Now()
 			plugin.Admit(t, chaintest.Create(pod())).Admitted(t)
 			if took, most := time.Since(start), 2*after+5*time.Millisecond; took < after || took > most+most/5 {
@@ -212,7 +226,8 @@ func TestTheDefaultAccountIsWaitedFor(t *testing.T) {
 func TestTheDefaultAccountIsNotWaitedForForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin, start := chaintest.New(t, Descriptor, ""), time.Now()
-		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403, refused(`error looking up service account ns/default: serviceaccount "default" not found`))
+		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403,
+			refused(`error looking up service account ns/default: serviceaccount "default" not found`))
 		if took := time.Since(start); took < 5*time.Second || took > 8*time.Second {
 			t.Errorf("it took %s", took)
 		}
@@ -230,7 +245,9 @@ func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := p.Admit(ctx, attributes(pod()), nil)
-		if err == nil || err.Error() != refused("error looking up service account ns/default: context deadline exceeded") || time.Since(start) != time.Second {
+		if err == nil ||
+			err.Error() != refused("error looking up service account ns/default: context deadline exceeded") ||
+			time.Since(start) != time.Second {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 	})
@@ -240,7 +257,8 @@ func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
 func TestPodsWaitForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(account("default"))
-		built, err := Descriptor.New(nil, &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +269,8 @@ func TestPodsWaitForTheCache(t *testing.T) {
 	})
 }
 
-// Upstream: TestIgnoresNonCreate, TestIgnoresNonPodResource and, for what isn't a pod, TestIgnoresNonPodObject, which admits it.
+// Upstream: TestIgnoresNonCreate, TestIgnoresNonPodResource and, for what isn't a pod,
+// TestIgnoresNonPodObject, which admits it.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
@@ -270,7 +289,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		}
 		plugin.Validate(t, request).Admitted(t)
 	}
-	if result := plugin.Admit(t, chaintest.Update(pod(), pod()).On("pods", "ephemeralcontainers")).Admitted(t); result.Changed {
+	if result := plugin.Admit(t,
+		chaintest.Update(pod(), pod()).On("pods", "ephemeralcontainers")).Admitted(t); result.Changed {
 		t.Error("ephemeral containers change what was mounted")
 	}
 	request := chaintest.Create(binding).On("pods", "")

@@ -1,10 +1,12 @@
-// Package storageobjectinuseprotection is the plugin StorageObjectInUseProtection: what holds data is not gone before those who use it are.
+// Package storageobjectinuseprotection is the plugin StorageObjectInUseProtection: what holds data
+// is not gone before those who use it are.
 //
-// A new claim, volume or volume attributes class gets a finalizer, a mark that says: not yet. To delete it then only says that it is to be deleted, until
-// one of three controllers, which are Kubernetes' own, finds that nothing uses it any more and takes the finalizer off.
+// A new claim, volume or volume attributes class gets a finalizer, a mark that says: not yet. To
+// delete it then only says that it is to be deleted, until one of three controllers, which are
+// Kubernetes' own, finds that nothing uses it any more and takes the finalizer off.
 //
-// The plugin does no more than that, for each new object, whatever it is for and whoever makes it. What it means to be in use is the controllers' to say,
-// and in the manual page.
+// The plugin does no more than that, for each new object, whatever it is for and whoever makes it.
+// What it means to be in use is the controllers' to say, and in the manual page.
 package storageobjectinuseprotection
 
 import (
@@ -26,14 +28,16 @@ import (
 
 const name = "StorageObjectInUseProtection"
 
-// finalizers are what new objects get, by their resource. The controllers know the same names: k8s.io/kubernetes/pkg/volume/util/finalizer.go.
+// finalizers are what new objects get, by their resource. The controllers know the same names:
+// k8s.io/kubernetes/pkg/volume/util/finalizer.go.
 var finalizers = map[schema.GroupResource]string{
 	corev1.Resource("persistentvolumeclaims"):     "kubernetes.io/pvc-protection",
 	corev1.Resource("persistentvolumes"):          "kubernetes.io/pv-protection",
 	storagev1.Resource("volumeattributesclasses"): "kubernetes.io/vac-protection",
 }
 
-// Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no configuration.
+// Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no
+// configuration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Gives claims and volumes a finalizer that keeps them as long as they are in use",
@@ -59,7 +63,8 @@ func (*plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Obje
 	}
 	object, err := meta.Accessor(a.GetObject())
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name, a.GetResource().Resource, a.GetObject()))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name,
+			a.GetResource().Resource, a.GetObject()))
 	}
 	if set := object.GetFinalizers(); !slices.Contains(set, finalizer) {
 		object.SetFinalizers(append(set, finalizer))

@@ -20,7 +20,8 @@ const (
 )
 
 func claim(finalizers ...string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim", Finalizers: finalizers}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim",
+		Finalizers: finalizers}}
 }
 
 func volume(finalizers ...string) *corev1.PersistentVolume {
@@ -31,7 +32,9 @@ func class(finalizers ...string) *storagev1.VolumeAttributesClass {
 	return &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "class", Finalizers: finalizers}}
 }
 
-// The cases of TestAdmit in k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection/admission_test.go, and some more.
+// The cases of TestAdmit in
+// k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection/admission_test.go,
+// and some more.
 func TestCreate(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
@@ -41,17 +44,18 @@ func TestCreate(t *testing.T) {
 		}
 		want []string
 	}{
-		"claim":                            {claim(), []string{forClaims}},
-		"claim that has it":                {claim(forClaims), []string{forClaims}},
-		"claim that has another":           {claim("example.com/a"), []string{"example.com/a", forClaims}},
-		"claim that has both":              {claim(forClaims, "example.com/a"), []string{forClaims, "example.com/a"}},
-		"claim that has the volumes' one":  {claim(forVolumes), []string{forVolumes, forClaims}},
-		"volume":                           {volume(), []string{forVolumes}},
-		"volume that has it":               {volume(forVolumes), []string{forVolumes}},
-		"volume that has another":          {volume("example.com/a"), []string{"example.com/a", forVolumes}},
-		"volume attributes class":          {class(), []string{forClasses}},
-		"volume attributes class with it":  {class(forClasses), []string{forClasses}},
-		"what has nothing to do with this": {&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}, nil},
+		"claim":                           {claim(), []string{forClaims}},
+		"claim that has it":               {claim(forClaims), []string{forClaims}},
+		"claim that has another":          {claim("example.com/a"), []string{"example.com/a", forClaims}},
+		"claim that has both":             {claim(forClaims, "example.com/a"), []string{forClaims, "example.com/a"}},
+		"claim that has the volumes' one": {claim(forVolumes), []string{forVolumes, forClaims}},
+		"volume":                          {volume(), []string{forVolumes}},
+		"volume that has it":              {volume(forVolumes), []string{forVolumes}},
+		"volume that has another":         {volume("example.com/a"), []string{"example.com/a", forVolumes}},
+		"volume attributes class":         {class(), []string{forClasses}},
+		"volume attributes class with it": {class(forClasses), []string{forClasses}},
+		"what has nothing to do with this": {&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}},
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := plugin.Admit(t, chaintest.Create(test.object)).Admitted(t).Object.(metav1.Object).GetFinalizers()

@@ -1,9 +1,10 @@
 // Package taintnodesbycondition is the plugin TaintNodesByCondition: a new Node gets the taint
 // node.kubernetes.io/not-ready:NoSchedule, unless it has it already.
 //
-// Whatever watches the conditions of nodes (Kubernetes' node lifecycle controller) keeps that taint on nodes that are not ready, and takes it
-// off when they are. But it sees a node only after it is stored, and in between the scheduler could put pods on a node that isn't
-// ready. With the taint there from the start, it can't.
+// Whatever watches the conditions of nodes (Kubernetes' node lifecycle controller) keeps that taint
+// on nodes that are not ready, and takes it off when they are. But it sees a node only after it is
+// stored, and in between the scheduler could put pods on a node that isn't ready. With the taint
+// there from the start, it can't.
 package taintnodesbycondition
 
 import (
@@ -52,7 +53,8 @@ func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Objec
 	}
 	node, ok := a.GetObject().(*corev1.Node)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for nodes is a %T", name, a.GetObject()))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for nodes is a %T", name,
+			a.GetObject()))
 	}
 	for i := range node.Spec.Taints {
 		if node.Spec.Taints[i].MatchTaint(&notReady) {

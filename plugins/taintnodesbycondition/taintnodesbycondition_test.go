@@ -53,7 +53,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("nodes", "")).Refused(t, 400, "TaintNodesByCondition: the object of a request for nodes is a *v1.ConfigMap")
+	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("nodes", "")).Refused(t, 400,
+		"TaintNodesByCondition: the object of a request for nodes is a *v1.ConfigMap")
 }
 
 func TestItIsOnAndTakesNoConfiguration(t *testing.T) {

@@ -1,9 +1,10 @@
-// Package validatingadmissionwebhook is the plugin ValidatingAdmissionWebhook: it has requests judged by the webhooks that
-// ValidatingWebhookConfigurations name.
+// Package validatingadmissionwebhook is the plugin ValidatingAdmissionWebhook: it has requests
+// judged by the webhooks that ValidatingWebhookConfigurations name.
 //
-// All of it is in package webhook, which tells how. What is said here is what makes it a plugin: it is on by default, takes part in the
-// validating phase only, and stands behind the compiled-in plugins that can refuse at less cost, but before ResourceQuota,
-// which is to charge only for what all others have admitted.
+// All of it is in package webhook, which tells how. What is said here is what makes it a plugin: it
+// is on by default, takes part in the validating phase only, and stands behind the compiled-in
+// plugins that can refuse at less cost, but before ResourceQuota, which is to charge only for what
+// all others have admitted.
 package validatingadmissionwebhook
 
 import (
@@ -15,8 +16,8 @@ import (
 	"gatehouse.dev/webhook"
 )
 
-// Descriptor is ValidatingAdmissionWebhook, not yet built. It needs a client, informers, an authorizer and to know when the
-// server is done.
+// Descriptor is ValidatingAdmissionWebhook, not yet built. It needs a client, informers, an
+// authorizer and to know when the server is done.
 var Descriptor = chain.Descriptor{
 	Name:    "ValidatingAdmissionWebhook",
 	Summary: "Has requests judged by the webhooks of ValidatingWebhookConfigurations",

@@ -22,11 +22,13 @@ func TestRequestsAreJudged(t *testing.T) {
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "c"},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-				Name: "w.example.com", ClientConfig: backend.ClientConfig("/"), AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+				Name: "w.example.com", ClientConfig: backend.ClientConfig("/"), AdmissionReviewVersions: []string{"v1"},
+				SideEffects:       &none,
 				NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{"CREATE"},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods"}},
 				}},
 			}},
 		})
@@ -34,7 +36,8 @@ func TestRequestsAreJudged(t *testing.T) {
 	plugin := cluster.Build(t, Descriptor, "")
 	plugin.Validate(t, chaintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).
 		Refused(t, 403, `admission webhook "w.example.com" denied the request: not today`)
-	plugin.Validate(t, chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})).Admitted(t)
+	plugin.Validate(t,
+		chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})).Admitted(t)
 }
 
 func TestWhatIsMissing(t *testing.T) {

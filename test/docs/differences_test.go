@@ -13,7 +13,8 @@ import (
 	"gatehouse.dev/plugins"
 )
 
-// Of Kubernetes' plugins, those that aren't here, and no others, are in a table of docs/differences.md.
+// Of Kubernetes' plugins, those that aren't here, and no others, are in a table of
+// docs/differences.md.
 func TestMissingPluginsAreNamed(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {

@@ -13,14 +13,16 @@ import (
 	"testing"
 	"time"
 
-	_ "gatehouse.dev/cli" // what is tested is built apart; this way a change to it is one to the test
+	// what is tested is built apart; this way a change to it is one to the test
+	_ "gatehouse.dev/cli"
 	_ "gatehouse.dev/plugins"
 )
 
 // serverStart bounds the start of a server; the README's builds it first.
 const serverStart = 5 * time.Minute
 
-// TestDocuments runs every document with something to run. One after the other: they use the default port, as their readers do.
+// TestDocuments runs every document with something to run. One after the other: they use the
+// default port, as their readers do.
 func TestDocuments(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -54,7 +56,9 @@ func TestDocuments(t *testing.T) {
 			}
 			if name == "README.md" {
 				// Its reader is in a clone.
-				if out, err := exec.Command("sh", "-c", `cd "$0" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$1"`, root, r.dir).CombinedOutput(); err != nil {
+				if out, err := exec.Command("sh", "-c",
+					`cd "$0" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$1"`,
+					root, r.dir).CombinedOutput(); err != nil {
 					t.Fatalf("copying the repository: %v\n%s", err, out)
 				}
 			}
@@ -97,9 +101,11 @@ func (r *reader) do(s step) {
 	default:
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 		defer cancel()
-		out, _ := r.command(ctx, r.prelude+s.shell).CombinedOutput() // what it prints says whether it failed
+		// what it prints says whether it failed
+		out, _ := r.command(ctx, r.prelude+s.shell).CombinedOutput()
 		if !matches(s.expect, string(out)) {
-			r.t.Errorf("line %d: $ %s\nprints\n%s\nthe document says\n%s", s.line, s.shell, out, strings.Join(s.expect, "\n"))
+			r.t.Errorf("line %d: $ %s\nprints\n%s\nthe document says\n%s", s.line, s.shell, out,
+				strings.Join(s.expect, "\n"))
 		}
 	}
 }
@@ -124,7 +130,8 @@ func goEnv(t *testing.T, name string) string {
 func (r *reader) startServer(s step) {
 	r.stopServer()
 	server := r.command(context.Background(), r.prelude+s.shell)
-	// A group of its own: go run starts the server as its child, and ctrl-c in a terminal reaches both.
+	// A group of its own: go run starts the server as its child, and ctrl-c in a terminal reaches
+	// both.
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := server.StdoutPipe()
 	if err != nil {

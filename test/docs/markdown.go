@@ -1,8 +1,9 @@
 // Package docs runs what the documents show.
 //
-// In a document, a block marked sh is run; if it starts a server, that server runs until the next one or the document's
-// end. In a block marked console, lines that begin with "$ " are run and must print the lines that follow them; "…" stands for anything,
-// alone on a line for any number of lines.
+// In a document, a block marked sh is run; if it starts a server, that server runs until the next
+// one or the document's end. In a block marked console, lines that begin with "$ " are run and must
+// print the lines that follow them; "…" stands for anything, alone on a line for any number of
+// lines.
 package docs
 
 import (

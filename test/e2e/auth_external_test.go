@@ -34,7 +34,8 @@ func TestAuthWebhooks(t *testing.T) {
 		var review authenticationv1.TokenReview
 		_ = json.NewDecoder(r.Body).Decode(&review)
 		if review.Spec.Token == "token-of-ann" {
-			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ann", Groups: []string{"guests"}}}
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true,
+				User: authenticationv1.UserInfo{Username: "ann", Groups: []string{"guests"}}}
 		}
 		answer(w, review)
 	})
@@ -43,7 +44,8 @@ func TestAuthWebhooks(t *testing.T) {
 		_ = json.NewDecoder(r.Body).Decode(&review)
 		a := review.Spec.ResourceAttributes
 		switch {
-		case review.Spec.User == "ann" && a != nil && a.Resource == "configmaps" && a.Verb == "list" && a.Namespace == "default":
+		case review.Spec.User == "ann" && a != nil && a.Resource == "configmaps" && a.Verb == "list" &&
+			a.Namespace == "default":
 			review.Status.Allowed = true
 		case review.Spec.User == "ann" && a != nil && a.Resource == "secrets":
 			review.Status.Denied, review.Status.Reason = true, "secrets are not for guests"
@@ -51,7 +53,8 @@ func TestAuthWebhooks(t *testing.T) {
 		answer(w, review)
 	})
 	url, ca := serveTLS(t, mux)
-	srv := serve(t, "--authorization-mode=RBAC,Webhook", "--authorization-webhook-version=v1", "--authentication-token-webhook-version=v1",
+	srv := serve(t, "--authorization-mode=RBAC,Webhook", "--authorization-webhook-version=v1",
+		"--authentication-token-webhook-version=v1",
 		"--authorization-webhook-config-file="+webhookKubeconfig(t, url+"/may", ca),
 		"--authentication-token-webhook-config-file="+webhookKubeconfig(t, url+"/who", ca))
 	isUser(t, srv.config, "kubernetes-admin", "system:masters")
@@ -64,10 +67,12 @@ func TestAuthWebhooks(t *testing.T) {
 	if _, err := ann.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("what the webhook allows: %v", err)
 	}
-	if _, err := ann.CoreV1().ConfigMaps("kube-system").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := ann.CoreV1().ConfigMaps("kube-system").List(t.Context(),
+		metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("what the webhook has no opinion on: %v", err)
 	}
-	if _, err := ann.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "secrets are not for guests") {
+	if _, err := ann.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "secrets are not for guests") {
 		t.Errorf("what the webhook denies: %v", err)
 	}
 }
@@ -100,7 +105,8 @@ jwt:
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := serve(t, flags...)
-			eventually(t, startTimeout, func(context.Context) error { // the server gets the issuer's keys after its start
+			// the server gets the issuer's keys after its start
+			eventually(t, startTimeout, func(context.Context) error {
 				_, err := whoAmI(t, withToken(srv.config, issuer.token(t, nil)))
 				return err
 			})
@@ -115,12 +121,14 @@ jwt:
 				}
 			}
 			forged := startIssuer(t) // another key, which says it is this issuer's
-			if _, err := whoAmI(t, withToken(srv.config, forged.token(t, map[string]any{"iss": issuer.url}))); !apierrors.IsUnauthorized(err) {
+			if _, err := whoAmI(t, withToken(srv.config,
+				forged.token(t, map[string]any{"iss": issuer.url}))); !apierrors.IsUnauthorized(err) {
 				t.Errorf("with a forged token: %v", err)
 			}
 			isUser(t, srv.config, "kubernetes-admin", "system:masters")
 			if name == "configuration file" {
-				if _, err := whoAmI(t, withToken(srv.config, issuer.token(t, map[string]any{"sub": "system:admin"}))); !apierrors.IsUnauthorized(err) {
+				if _, err := whoAmI(t, withToken(srv.config,
+					issuer.token(t, map[string]any{"sub": "system:admin"}))); !apierrors.IsUnauthorized(err) {
 					t.Errorf("with a user that a rule refuses: %v", err)
 				}
 			}
@@ -147,7 +155,8 @@ func startIssuer(t testing.TB) *issuer {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{
 			"issuer": url.Load(), "jwks_uri": fmt.Sprint(url.Load(), "/keys"),
-			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"},
+			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"},
+			"id_token_signing_alg_values_supported": []string{"RS256"},
 		})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {

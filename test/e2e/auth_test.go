@@ -50,15 +50,20 @@ func TestFlags(t *testing.T) {
 	srv := serve(t, "--data-dir="+dir,
 		"--token-auth-file="+writeFile(t, "tokens", []byte("secret-of-jane,jane,1,\"readers,writers\"\n")),
 		"--client-ca-file="+writeFile(t, "users.crt", users.CertPEM()),
-		"--tls-cert-file="+writeFile(t, "api.crt", servingCert), "--tls-private-key-file="+writeFile(t, "api.key", servingKey),
+		"--tls-cert-file="+writeFile(t, "api.crt", servingCert),
+		"--tls-private-key-file="+writeFile(t, "api.key", servingKey),
 		"--anonymous-auth=false",
-		"--service-account-issuer=https://issuer.example", "--service-account-signing-key-file="+keyFile, "--service-account-key-file="+keyFile,
+		"--service-account-issuer=https://issuer.example", "--service-account-signing-key-file="+keyFile,
+		"--service-account-key-file="+keyFile,
 		"--api-audiences=https://issuer.example,elsewhere",
 		"--service-cluster-ip-range=10.20.0.0/24",
 		"--allow-privileged=false",
 		"--audit-log-path="+audit, "--audit-log-mode=blocking",
-		"--audit-policy-file="+writeFile(t, "policy.yaml", []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Request, resources: [{group: \"\", resources: [pods]}]}, {level: Metadata}]\n")),
-		"--max-requests-inflight=300", "--max-mutating-requests-inflight=100", "--request-timeout=30s", "--event-ttl=10m",
+		"--audit-policy-file="+writeFile(t, "policy.yaml",
+			[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Request, resources: [{group: \"\", "+
+				"resources: [pods]}]}, {level: Metadata}]\n")),
+		"--max-requests-inflight=300", "--max-mutating-requests-inflight=100", "--request-timeout=30s",
+		"--event-ttl=10m",
 		"--feature-gates=WatchList=true", "--authorization-mode=RBAC")
 	ctx := t.Context()
 
@@ -98,21 +103,24 @@ func TestFlags(t *testing.T) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "readers"}},
 		}
-		if _, err := srv.client.RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		if _, err := srv.client.RbacV1().RoleBindings("default").Create(ctx, binding,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, startTimeout, func(ctx context.Context) error {
 			_, err := jane.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 			return err
 		})
-		if err := jane.CoreV1().Pods("default").Delete(ctx, "any", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		if err := jane.CoreV1().Pods("default").Delete(ctx, "any",
+			metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("a reader deletes: %v", err)
 		}
 	})
 	t.Run("service account tokens", func(t *testing.T) { serviceAccountTokens(t, srv) })
 	t.Run("service range", func(t *testing.T) {
 		_, network, _ := net.ParseCIDR("10.20.0.0/24")
-		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "in-range"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "in-range"},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 		made, err := srv.client.CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -120,16 +128,19 @@ func TestFlags(t *testing.T) {
 		if !network.Contains(net.ParseIP(made.Spec.ClusterIP)) {
 			t.Errorf("the service's IP is %s", made.Spec.ClusterIP)
 		}
-		if own, err := srv.client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{}); err != nil || own.Spec.ClusterIP != "10.20.0.1" {
+		if own, err := srv.client.CoreV1().Services("default").Get(ctx, "kubernetes",
+			metav1.GetOptions{}); err != nil || own.Spec.ClusterIP != "10.20.0.1" {
 			t.Errorf("the kubernetes service's IP is %s, %v", own.Spec.ClusterIP, err)
 		}
 	})
 	t.Run("privileged pod", func(t *testing.T) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "privileged"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "c", Image: "c", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)},
-		}}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "privileged"},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "c", Image: "c", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)},
+			}}}}
 		_, err := srv.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "privileged: Forbidden: disallowed by cluster policy") {
+		if !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), "privileged: Forbidden: disallowed by cluster policy") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -147,7 +158,8 @@ func TestFlags(t *testing.T) {
 			t.Errorf("the pod's event is %+v", e)
 		}
 		if !slices.ContainsFunc(events, func(e auditv1.Event) bool {
-			return e.User.Username == "jane" && e.ResponseStatus != nil && e.ResponseStatus.Code == 403 && e.Annotations["authorization.k8s.io/decision"] == "forbid"
+			return e.User.Username == "jane" && e.ResponseStatus != nil && e.ResponseStatus.Code == 403 &&
+				e.Annotations["authorization.k8s.io/decision"] == "forbid"
 		}) {
 			t.Error("no event of what jane was forbidden")
 		}
@@ -155,13 +167,15 @@ func TestFlags(t *testing.T) {
 	srv.stop(t)
 }
 
-// serviceAccountTokens tests what a server with an issuer, a key and audiences of its own issues and accepts.
+// serviceAccountTokens tests what a server with an issuer, a key and audiences of its own issues
+// and accepts.
 func serviceAccountTokens(t *testing.T, srv *gatehouse) {
 	ctx := t.Context()
 	request := func(audiences ...string) string {
 		t.Helper()
 		made, err := srv.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, "default",
-			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}, metav1.CreateOptions{})
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}},
+			metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,23 +195,27 @@ func serviceAccountTokens(t *testing.T, srv *gatehouse) {
 	if err == nil {
 		err = json.Unmarshal(payload, &claims)
 	}
-	if err != nil || claims.Iss != "https://issuer.example" || claims.Sub != "system:serviceaccount:kube-system:default" ||
+	if err != nil || claims.Iss != "https://issuer.example" ||
+		claims.Sub != "system:serviceaccount:kube-system:default" ||
 		fmt.Sprint(claims.Aud) != "[https://issuer.example elsewhere]" {
 		t.Errorf("the token claims %s, %v", payload, err)
 	}
-	isUser(t, withToken(srv.config, token), "system:serviceaccount:kube-system:default", "system:serviceaccounts", "system:authenticated")
+	isUser(t, withToken(srv.config, token), "system:serviceaccount:kube-system:default", "system:serviceaccounts",
+		"system:authenticated")
 	isUser(t, withToken(srv.config, request("elsewhere")), "system:serviceaccount:kube-system:default")
 	other := request("others")
 	if _, err := whoAmI(t, withToken(srv.config, other)); !apierrors.IsUnauthorized(err) {
 		t.Errorf("with a token for others: %v", err)
 	}
 	review, err := srv.client.AuthenticationV1().TokenReviews().Create(ctx,
-		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{"elsewhere", "others"}}}, metav1.CreateOptions{})
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token,
+			Audiences: []string{"elsewhere", "others"}}}, metav1.CreateOptions{})
 	if err != nil || !review.Status.Authenticated || fmt.Sprint(review.Status.Audiences) != "[elsewhere]" {
 		t.Errorf("the review says %+v, %v", review.Status, err)
 	}
 	tampered := strings.Split(token, ".")
-	tampered[1] = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(payload), "kube-system:default", "kube-system:admin", 1)))
+	tampered[1] = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(payload), "kube-system:default",
+		"kube-system:admin", 1)))
 	if _, err := whoAmI(t, withToken(srv.config, strings.Join(tampered, "."))); !apierrors.IsUnauthorized(err) {
 		t.Errorf("with a token that was tampered with: %v", err)
 	}
@@ -226,10 +244,13 @@ func TestAnonymous(t *testing.T) {
 		t.Errorf("/readyz: %v", err)
 	}
 	_, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "system:anonymous" cannot list resource "pods"`) {
+	if !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), `User "system:anonymous" cannot list resource "pods"`) {
 		t.Errorf("pods: %v", err)
 	}
-	if _, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context()); !apierrors.IsForbidden(err) {
+	if _,
+		err := client.Discovery().RESTClient().Get().AbsPath(
+		"/metrics").DoRaw(t.Context()); !apierrors.IsForbidden(err) {
 		t.Errorf("/metrics: %v", err)
 	}
 }
@@ -237,16 +258,19 @@ func TestAnonymous(t *testing.T) {
 // Everybody who is somebody may do everything.
 func TestAlwaysAllow(t *testing.T) {
 	t.Parallel()
-	srv := serve(t, "--authorization-mode=AlwaysAllow", "--token-auth-file="+writeFile(t, "tokens", []byte("secret-of-jane,jane,1\n")))
+	srv := serve(t, "--authorization-mode=AlwaysAllow",
+		"--token-auth-file="+writeFile(t, "tokens", []byte("secret-of-jane,jane,1\n")))
 	jane := kubernetes.NewForConfigOrDie(withToken(srv.config, "secret-of-jane"))
 	if _, err := jane.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 	anonymous := kubernetes.NewForConfigOrDie(rest.AnonymousClientConfig(srv.config))
-	if _, err := anonymous.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+	if _,
+		err := anonymous.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("nobody lists secrets: %v", err)
 	}
-	if roles, err := srv.client.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{}); err != nil || len(roles.Items) != 0 {
+	if roles, err := srv.client.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{}); err != nil ||
+		len(roles.Items) != 0 {
 		t.Errorf("a server without RBAC makes roles: %v", err)
 	}
 }

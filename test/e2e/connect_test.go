@@ -14,7 +14,8 @@ func TestConnectWithoutKubelet(t *testing.T) {
 	t.Parallel()
 	srv := serve(t)
 	k := newKubectl(t, srv, "default")
-	if _, err := srv.client.CoreV1().Pods("default").Create(t.Context(), newPod("unscheduled", ""), metav1.CreateOptions{}); err != nil {
+	if _, err := srv.client.CoreV1().Pods("default").Create(t.Context(), newPod("unscheduled", ""),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"exec unscheduled -- true", "attach unscheduled"} {
@@ -38,9 +39,12 @@ func TestConnectWithoutKubelet(t *testing.T) {
 	for _, command := range []string{"exec lost -- true", "attach lost", "port-forward lost :80"} {
 		k.fails(command, "dial tcp 127.0.0.1:"+strconv.Itoa(port)+": connect: connection refused")
 	}
-	k.withEnv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false").fails("exec lost -- true", "error dialing backend: dial tcp 127.0.0.1:"+strconv.Itoa(port))
-	k.fails("logs lost", `Get "https://127.0.0.1:`+strconv.Itoa(port)+`/containerLogs/default/lost/main"`, "connection refused")
-	k.fails("get --raw /api/v1/nodes/unreachable/proxy/healthz", "address not allowed") // nor does Kubernetes proxy to the server's own machine
+	k.withEnv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false").fails("exec lost -- true",
+		"error dialing backend: dial tcp 127.0.0.1:"+strconv.Itoa(port))
+	k.fails("logs lost", `Get "https://127.0.0.1:`+strconv.Itoa(port)+`/containerLogs/default/lost/main"`,
+		"connection refused")
+	// nor does Kubernetes proxy to the server's own machine
+	k.fails("get --raw /api/v1/nodes/unreachable/proxy/healthz", "address not allowed")
 }
 
 // With a kubelet, they reach its containers.
@@ -52,7 +56,8 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubelet := startKubelet(t, authority.CertPEM())
-	srv := serve(t, "--kubelet-client-certificate="+writeFile(t, "client.crt", certPEM), "--kubelet-client-key="+writeFile(t, "client.key", keyPEM),
+	srv := serve(t, "--kubelet-client-certificate="+writeFile(t, "client.crt", certPEM),
+		"--kubelet-client-key="+writeFile(t, "client.key", keyPEM),
 		"--kubelet-certificate-authority="+writeFile(t, "kubelet.crt", kubelet.ca))
 	register(t, srv.client, "node", "pod", kubelet.port)
 	k := newKubectl(t, srv, "default")
@@ -66,7 +71,8 @@ func TestConnect(t *testing.T) {
 	if got := k.with("through and back\n").ok("exec -i pod -- cat"); got != "through and back\n" {
 		t.Errorf("exec -i prints %q", got)
 	}
-	if _, stderr, code := k.run("exec pod -- exit 3"); code != 3 || stderr != "going\ncommand terminated with exit code 3\n" {
+	if _, stderr, code := k.run("exec pod -- exit 3"); code != 3 ||
+		stderr != "going\ncommand terminated with exit code 3\n" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 	k.withEnv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false").says("exec pod -- echo over SPDY", "over SPDY")

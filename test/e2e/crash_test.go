@@ -21,12 +21,14 @@ const (
 	crashAfter = 1500
 )
 
-// A journal is what one writer was told is written: for each of its ConfigMaps the last acknowledged count in it, or deleted.
+// A journal is what one writer was told is written: for each of its ConfigMaps the last
+// acknowledged count in it, or deleted.
 type journal map[string]int
 
 const deleted = -1
 
-// Whatever was acknowledged before a kill -9 is there after the next start: creates, updates and deletes.
+// Whatever was acknowledged before a kill -9 is there after the next start: creates, updates and
+// deletes.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -48,7 +50,8 @@ func TestKill(t *testing.T) {
 	srv.stop(t)
 }
 
-// writeUntilKilled writes from many clients at once, kills the server amid that, and returns how many writes were acknowledged.
+// writeUntilKilled writes from many clients at once, kills the server amid that, and returns how
+// many writes were acknowledged.
 func writeUntilKilled(t *testing.T, srv *gatehouse, round int, journals []journal) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -66,7 +69,8 @@ func writeUntilKilled(t *testing.T, srv *gatehouse, round int, journals []journa
 			maps := srv.client.CoreV1().ConfigMaps("default")
 			for n := 0; ; n++ {
 				name := fmt.Sprintf("writer-%d-%d-%d", round, i, n)
-				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"count": "0"}}
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
+					Data: map[string]string{"count": "0"}}
 				made, err := maps.Create(ctx, object, metav1.CreateOptions{})
 				if err != nil {
 					return
@@ -109,7 +113,8 @@ func compareWithJournals(t *testing.T, client kubernetes.Interface, journals []j
 	}
 	stored := map[string]int{}
 	for _, object := range list.Items {
-		if stored[object.Name], err = strconv.Atoi(object.Data["count"]); err != nil && object.Name != "kube-root-ca.crt" {
+		if stored[object.Name], err = strconv.Atoi(object.Data["count"]); err != nil &&
+			object.Name != "kube-root-ca.crt" {
 			t.Errorf("%s: %v", object.Name, err)
 		}
 	}

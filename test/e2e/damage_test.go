@@ -58,8 +58,8 @@ func TestDamagedDataDir(t *testing.T) {
 		})
 	}
 
-	// What a crash leaves is no damage: a record's first bytes at the log's end, a database that has yet to be made from the log, or an authority's key
-	// that has yet to get its certificate.
+	// What a crash leaves is no damage: a record's first bytes at the log's end, a database that
+	// has yet to be made from the log, or an authority's key that has yet to get its certificate.
 	for name, damage := range map[string]func(*testing.T, string){
 		"a torn last record": appendTo(logged, 200), // a record's length, and nothing of the record
 		"no database":        remove(db),
@@ -84,7 +84,8 @@ func TestDamagedDataDir(t *testing.T) {
 	}
 }
 
-// A server that was killed before its log's first entry has no data, and must not wait for a member that the log doesn't name.
+// A server that was killed before its log's first entry has no data, and must not wait for a member
+// that the log doesn't name.
 func TestKilledBeforeFirstEntry(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)

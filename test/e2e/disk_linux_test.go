@@ -25,7 +25,8 @@ func TestReadOnlyDataDir(t *testing.T) {
 	const readOnly = `mount --bind "$DIR" "$DIR" && mount -o remount,bind,ro "$DIR" && exec "$@"`
 	dir := dataDir(t)
 	says(t, refusedBy(t, 1, startFor(t, mounted(t, readOnly, dir, "--data-dir="+dir))), dir, "read-only file system")
-	says(t, refusedBy(t, 1, startFor(t, mounted(t, readOnly, dir, "--data-dir="+dir+"/new"))), dir+"/new", "read-only file system")
+	says(t, refusedBy(t, 1, startFor(t, mounted(t, readOnly, dir, "--data-dir="+dir+"/new"))), dir+"/new",
+		"read-only file system")
 
 	// One with data in it, too, and the data is there when it can be written again.
 	srv := serve(t, "--data-dir="+dir)
@@ -47,17 +48,20 @@ func TestFullDisk(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
 			script := `mount -t tmpfs -o size=` + size + ` tmpfs "$DIR" && exec "$@"`
-			says(t, refusedBy(t, 1, startFor(t, mounted(t, script, dir, "--data-dir="+dir))), dir, "no space left on device")
+			says(t, refusedBy(t, 1, startFor(t, mounted(t, script, dir, "--data-dir="+dir))), dir,
+				"no space left on device")
 		})
 	}
 }
 
-// When the disk fills while the server runs, the server ends and says why; what it acknowledged is there when there is space again.
+// When the disk fills while the server runs, the server ends and says why; what it acknowledged is
+// there when there is space again.
 func TestDiskFills(t *testing.T) {
 	t.Parallel()
 	mounts(t)
 	dir := dataDir(t)
-	const script = `mount -t tmpfs -o size=300m tmpfs "$DIR" && "$@"; echo "exit code $?"; rm "$DIR/filler" && exec "$@"`
+	const script = `mount -t tmpfs -o size=300m tmpfs "$DIR" && "$@"; echo "exit code $?"; rm "$DIR/filler" && exec ` +
+		`"$@"`
 	p := startFor(t, mounted(t, script, dir, "--data-dir="+dir))
 	srv := readyWithin(t, p, dir, "^")
 
@@ -89,7 +93,8 @@ func TestDiskFills(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("w%d-%d", i, n)},
 					Data:       map[string]string{"payload": payload},
 				}
-				if _, err := srv.client.CoreV1().ConfigMaps("default").Create(ctx, object, metav1.CreateOptions{}); err != nil {
+				if _, err := srv.client.CoreV1().ConfigMaps("default").Create(ctx, object,
+					metav1.CreateOptions{}); err != nil {
 					return
 				}
 				acknowledged[i] = append(acknowledged[i], object.Name)
@@ -169,10 +174,12 @@ func within(p *process, dir, name string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), dir, name)
 }
 
-// readyWithin is ready for a process whose data directory isn't visible from outside, once it has written a line like after.
+// readyWithin is ready for a process whose data directory isn't visible from outside, once it has
+// written a line like after.
 func readyWithin(t testing.TB, p *process, dir, after string) *gatehouse {
 	t.Helper()
-	if _, err := p.await(p.stdout, after+`gatehouse is ready at .+\nUse it:  export KUBECONFIG=.+\n$`, startTimeout); err != nil {
+	if _, err := p.await(p.stdout, after+`gatehouse is ready at .+\nUse it:  export KUBECONFIG=.+\n$`,
+		startTimeout); err != nil {
 		t.Fatal(err)
 	}
 	g, err := connect(p, within(p, dir, "admin.kubeconfig"))

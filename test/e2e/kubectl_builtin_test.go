@@ -27,11 +27,14 @@ func TestKubectlServer(t *testing.T) {
 	k.says("cluster-info", "Kubernetes control plane", "is running at", "https://127.0.0.1:")
 	k.says("get --raw /readyz?verbose", "readyz check passed")
 	k.says("api-resources --no-headers",
-		"configmaps cm v1 true ConfigMap", "deployments deploy apps/v1 true Deployment", "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false")
+		"configmaps cm v1 true ConfigMap", "deployments deploy apps/v1 true Deployment",
+		"customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false")
 	k.says("api-resources --namespaced=false -o name", "nodes", "namespaces", "clusterroles.rbac.authorization.k8s.io")
-	k.says("api-resources --api-group=batch -o wide", "cronjobs", "CronJob", "create,delete,deletecollection,get,list,patch,update,watch")
+	k.says("api-resources --api-group=batch -o wide", "cronjobs", "CronJob",
+		"create,delete,deletecollection,get,list,patch,update,watch")
 	versions := k.ok("api-versions")
-	for _, version := range []string{"v1", "apps/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1", "apiextensions.k8s.io/v1",
+	for _, version := range []string{"v1", "apps/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1",
+		"apiextensions.k8s.io/v1",
 		"apiregistration.k8s.io/v1", "admissionregistration.k8s.io/v1", "resource.k8s.io/v1"} {
 		if !strings.Contains("\n"+versions, "\n"+version+"\n") {
 			t.Errorf("api-versions lacks %s:\n%s", version, versions)
@@ -44,7 +47,8 @@ func TestKubectlServer(t *testing.T) {
 	k.says("explain deployments --recursive", "GROUP:      apps", "maxSurge\t<IntOrString>")
 	k.says("explain hpa.spec.metrics --api-version=autoscaling/v2", "VERSION:    v2", "<[]MetricSpec>")
 	k.fails("explain pod.spec.nosuch", `field "nosuch" does not exist`)
-	k.says("get namespaces -o name", "namespace/default", "namespace/kube-system", "namespace/kube-public", "namespace/kube-node-lease")
+	k.says("get namespaces -o name", "namespace/default", "namespace/kube-system", "namespace/kube-public",
+		"namespace/kube-node-lease")
 	k.says("get service kubernetes -o wide", "10.96.0.1", "443/TCP")
 	k.fails("get nosuch", `the server doesn't have a resource type "nosuch"`)
 }
@@ -59,18 +63,21 @@ func TestKubectlObject(t *testing.T) {
 
 	k.says("get deployment web", "NAME   READY   UP-TO-DATE   AVAILABLE   AGE", "web    0/3")
 	k.says("get deploy -o wide -l app=web", "CONTAINERS   IMAGES    SELECTOR", "nginx        nginx:1   app=web")
-	k.says("get deploy web -o yaml", "revisionHistoryLimit: 10", "terminationGracePeriodSeconds: 30", "maxSurge: 25%", "kubectl.kubernetes.io/last-applied-configuration")
+	k.says("get deploy web -o yaml", "revisionHistoryLimit: 10", "terminationGracePeriodSeconds: 30", "maxSurge: 25%",
+		"kubectl.kubernetes.io/last-applied-configuration")
 	k.says("get deploy,cm -A -l app=web -o name", "deployment.apps/web")
 	k.has("deployment/web", "{.spec.template.spec.containers[0].imagePullPolicy}", "IfNotPresent")
 	var object struct {
 		Kind     string
 		Metadata struct{ Generation int }
 	}
-	if err := json.Unmarshal([]byte(k.ok("get deploy web -o json")), &object); err != nil || object.Kind != "Deployment" || object.Metadata.Generation != 2 {
+	if err := json.Unmarshal([]byte(k.ok("get deploy web -o json")), &object); err != nil ||
+		object.Kind != "Deployment" || object.Metadata.Generation != 2 {
 		t.Errorf("-o json: %+v, %v", object, err)
 	}
 	k.says("get deploy -o custom-columns=N:.metadata.name,R:.spec.replicas", "N     R\nweb   3\n")
-	k.says("describe deployment web", "Name:                   web", "3 desired", "StrategyType:           RollingUpdate", "Image:         nginx:1")
+	k.says("describe deployment web", "Name:                   web", "3 desired",
+		"StrategyType:           RollingUpdate", "Image:         nginx:1")
 
 	k.says("label deployment web tier=front", "deployment.apps/web labeled")
 	k.fails("label deployment web tier=back", "--overwrite")
@@ -82,16 +89,21 @@ func TestKubectlObject(t *testing.T) {
 	k.says("scale deployment web --replicas=5 --current-replicas=3", "deployment.apps/web scaled")
 	k.fails("scale deployment web --replicas=6 --current-replicas=3", "Expected replicas to be 3, was 5")
 	k.says("set image deployment/web nginx=nginx:2", "image updated")
-	k.says(`patch deployment web -p {"spec":{"template":{"spec":{"containers":[{"name":"side","image":"side:1"}]}}}}`, "patched")
+	k.says(`patch deployment web -p {"spec":{"template":{"spec":{"containers":[{"name":"side","image":"side:1"}]}}}}`,
+		"patched")
 	k.says(`patch deployment web --type=merge -p {"spec":{"paused":true}}`, "patched")
-	k.says(`patch deployment web --type=json -p [{"op":"replace","path":"/spec/minReadySeconds","value":7},{"op":"test","path":"/spec/paused","value":true}]`, "patched")
+	k.says(`patch deployment web --type=json -p `+
+		`[{"op":"replace","path":"/spec/minReadySeconds","value":7},{"op":"test","path":"/spec/paused","value":true}]`,
+		"patched")
 	k.says(`patch deployment web --type=merge -p {"spec":{"paused":true}}`, "patched (no change)")
-	k.has("deployment/web", "{.spec.replicas} {.spec.minReadySeconds} {.spec.template.spec.containers[*].image}", "5 7 side:1 nginx:2")
+	k.has("deployment/web", "{.spec.replicas} {.spec.minReadySeconds} {.spec.template.spec.containers[*].image}",
+		"5 7 side:1 nginx:2")
 
 	k.editor("s/replicas: 5/replicas: 4/").says("edit deployment web", "deployment.apps/web edited")
 	k.editor("s/nothing/at all/").says("edit deployment web")
 	k.has("deployment/web", "{.spec.replicas}", "4")
-	k.editor("s/  replicas: 4/  replicas: -4/").fails("edit deployment web", `deployments.apps "web" is invalid`, "Edit cancelled, no valid changes were saved")
+	k.editor("s/  replicas: 4/  replicas: -4/").fails("edit deployment web", `deployments.apps "web" is invalid`,
+		"Edit cancelled, no valid changes were saved")
 	k.has("deployment/web", "{.spec.replicas}", "4")
 
 	k.says("delete deployment web", `deployment.apps "web" deleted from object namespace`)
@@ -110,7 +122,8 @@ func TestKubectlDiff(t *testing.T) {
 		t.Errorf("a difference where there is none:\n%s", out)
 	}
 	k.with(strings.Replace(web, "replicas: 2", "replicas: 9", 1)).fails("diff -f -", "-  replicas: 2", "+  replicas: 9")
-	k.with(strings.Replace(web, "replicas: 2", "replicas: 8", 1)).fails("diff --server-side -f - --force-conflicts", "-  replicas: 2", "+  replicas: 8")
+	k.with(strings.Replace(web, "replicas: 2", "replicas: 8", 1)).fails("diff --server-side -f - --force-conflicts",
+		"-  replicas: 2", "+  replicas: 8")
 	k.has("deployment/web", "{.spec.replicas}", "2")
 }
 
@@ -122,16 +135,19 @@ func TestKubectlServerSideApply(t *testing.T) {
 	}
 	config("a: one").says("apply --server-side --field-manager=first -f -", "configmap/shared serverside-applied")
 	config("b: two").says("apply --server-side --field-manager=second -f -", "serverside-applied")
-	config("a: three").fails("apply --server-side --field-manager=second -f -", `conflict with "first": .data.a`, "--force-conflicts")
+	config("a: three").fails("apply --server-side --field-manager=second -f -", `conflict with "first": .data.a`,
+		"--force-conflicts")
 	k.has("configmap/shared", "{.data}", `{"a":"one","b":"two"}`)
 	config("a: three").says("apply --server-side --field-manager=second --force-conflicts -f -", "serverside-applied")
-	k.has("configmap/shared", "{.data}", `{"a":"three"}`) // b was second's, which no longer wants it
+	// b was second's, which no longer wants it
+	k.has("configmap/shared", "{.data}", `{"a":"three"}`)
 	k.says("get configmap shared -o yaml --show-managed-fields", "manager: second", "operation: Apply", "f:a: {}")
 	config("").says("apply --server-side --field-manager=second -f -", "serverside-applied")
 	k.has("configmap/shared", "{.data}", "")
 
 	k.with(web).says("apply -f -", "created")
-	k.with(strings.Replace(web, "replicas: 2", "replicas: 4", 1)).says("apply --server-side -f -", "serverside-applied") // takes over from client-side
+	// takes over from client-side
+	k.with(strings.Replace(web, "replicas: 2", "replicas: 4", 1)).says("apply --server-side -f -", "serverside-applied")
 	k.has("deployment/web", "{.spec.replicas}", "4")
 	k.with(strings.Replace(web, "  replicas: 2\n", "", 1)).says("apply --server-side -f -", "serverside-applied")
 	k.has("deployment/web", "{.spec.replicas}", "1") // the default again
@@ -143,7 +159,8 @@ func TestKubectlWait(t *testing.T) {
 	k.with(web).says("apply -f -", "created")
 	k.fails("wait --for=condition=Available deployment/web --timeout=100ms", "timed out waiting for the condition")
 	k.waitsWhile("wait --for=condition=Available deployment/web --timeout=30s", func() {
-		k.says(`patch deployment web --subresource=status --type=merge -p {"status":{"conditions":[{"type":"Available","status":"True","reason":"Test","message":""}]}}`, "patched")
+		k.says(`patch deployment web --subresource=status --type=merge -p `+
+			`{"status":{"conditions":[{"type":"Available","status":"True","reason":"Test","message":""}]}}`, "patched")
 	})
 	k.waitsWhile("wait --for=jsonpath={.data.done}=yes configmap/later --for=create --timeout=30s", func() {
 		k.says("create configmap later --from-literal=done=yes", "created")
@@ -151,7 +168,8 @@ func TestKubectlWait(t *testing.T) {
 	k.waitsWhile("wait --for=jsonpath={.data.done}=no configmap/later --timeout=30s", func() {
 		k.says(`patch configmap later -p {"data":{"done":"no"}}`, "patched")
 	})
-	k.waitsWhile("wait --for=delete configmap/later --timeout=30s", func() { k.says("delete configmap later", "deleted") })
+	k.waitsWhile("wait --for=delete configmap/later --timeout=30s",
+		func() { k.says("delete configmap later", "deleted") })
 	k.fails("wait --for=delete deployment/web --timeout=100ms", "timed out")
 }
 
@@ -179,20 +197,25 @@ func TestKubectlCreate(t *testing.T) {
 	t.Parallel()
 	k := onShared(t, "creating")
 	for _, test := range []struct{ create, object, path, want string }{
-		{"deployment app --image=app:1 --replicas=3 --port=80", "deployment/app", "{.spec.replicas}{.spec.template.spec.containers[0].ports[0].containerPort}", "380"},
+		{"deployment app --image=app:1 --replicas=3 --port=80", "deployment/app",
+			"{.spec.replicas}{.spec.template.spec.containers[0].ports[0].containerPort}", "380"},
 		{"configmap conf --from-literal=a=b", "configmap/conf", "{.data.a}", "b"},
 		{"secret generic pass --from-literal=word=open", "secret/pass", "{.type} {.data.word}", "Opaque b3Blbg=="},
 		{"serviceaccount robot", "serviceaccount/robot", "{.metadata.name}", "robot"},
 		{"role reader --verb=get,list --resource=configmaps", "role/reader", "{.rules[0].verbs}", `["get","list"]`},
-		{"rolebinding robots-read --role=reader --serviceaccount=creating:robot", "rolebinding/robots-read", "{.roleRef.kind} {.subjects[0].name}", "Role robot"},
-		{"clusterrole creating --verb=get --non-resource-url=/logs/*", "clusterrole/creating", "{.rules[0].nonResourceURLs[0]}", "/logs/*"},
+		{"rolebinding robots-read --role=reader --serviceaccount=creating:robot", "rolebinding/robots-read",
+			"{.roleRef.kind} {.subjects[0].name}", "Role robot"},
+		{"clusterrole creating --verb=get --non-resource-url=/logs/*", "clusterrole/creating",
+			"{.rules[0].nonResourceURLs[0]}", "/logs/*"},
 		{"job once --image=job:1", "job/once", "{.spec.backoffLimit} {.spec.completionMode}", "6 NonIndexed"},
 		{"cronjob often --image=job:1 --schedule=*/5_*_*_*_*", "cronjob/often", "{.spec.schedule}", "*/5 * * * *"},
-		{"service nodeport front --tcp=80:8080", "service/front", "{.spec.type} {.spec.ports[0].targetPort}", "NodePort 8080"},
+		{"service nodeport front --tcp=80:8080", "service/front", "{.spec.type} {.spec.ports[0].targetPort}",
+			"NodePort 8080"},
 		{"ingress door --rule=example.com/*=front:80", "ingress/door", "{.spec.rules[0].host}", "example.com"},
 		{"quota few --hard=pods=2", "resourcequota/few", "{.spec.hard.pods}", "2"},
 		{"poddisruptionbudget safe --selector=app=app --min-available=1", "pdb/safe", "{.spec.minAvailable}", "1"},
-		{"priorityclass creating --value=5", "priorityclass/creating", "{.value} {.preemptionPolicy}", "5 PreemptLowerPriority"},
+		{"priorityclass creating --value=5", "priorityclass/creating", "{.value} {.preemptionPolicy}",
+			"5 PreemptLowerPriority"},
 	} {
 		words := strings.Fields(test.create)
 		for i := range words {
@@ -207,18 +230,25 @@ func TestKubectlCreate(t *testing.T) {
 	k.says("get pods", "one    0/1     Pending   0")
 	k.says("expose deployment app --port=80", "service/app exposed")
 	k.says("autoscale deployment app --min=1 --max=3", "autoscaled")
-	k.says("get all", "pod/one", "deployment.apps/app", "job.batch/once", "cronjob.batch/often", "horizontalpodautoscaler.autoscaling/app")
+	k.says("get all", "pod/one", "deployment.apps/app", "job.batch/once", "cronjob.batch/often",
+		"horizontalpodautoscaler.autoscaling/app")
 	k.says("delete pod one --grace-period=0 --force", "deleted")
 
 	// What the client, the server's decoder and the server's validation refuse.
 	k.fails("create configmap conf", `configmaps "conf" already exists`)
-	k.with(strings.Replace(web, "replicas: 2", "replicaz: 2", 1)).fails("create -f -", `strict decoding error: unknown field "spec.replicaz"`)
-	k.with(strings.Replace(web, "replicas: 2", "replicas: two", 1)).fails("create -f -", "BadRequest", "json: cannot unmarshal")
-	k.with(strings.Replace(web, "replicas: 2", "replicas: -2", 1)).fails("create -f -", `The Deployment "web" is invalid: spec.replicas: Invalid value: -2`)
-	k.with(strings.Replace(web, "kind: Deployment", "kind: Deploymint", 1)).fails("create -f -", `no matches for kind "Deploymint" in version "apps/v1"`)
+	k.with(strings.Replace(web, "replicas: 2", "replicaz: 2", 1)).fails("create -f -",
+		`strict decoding error: unknown field "spec.replicaz"`)
+	k.with(strings.Replace(web, "replicas: 2", "replicas: two", 1)).fails("create -f -", "BadRequest",
+		"json: cannot unmarshal")
+	k.with(strings.Replace(web, "replicas: 2", "replicas: -2", 1)).fails("create -f -",
+		`The Deployment "web" is invalid: spec.replicas: Invalid value: -2`)
+	k.with(strings.Replace(web, "kind: Deployment", "kind: Deploymint", 1)).fails("create -f -",
+		`no matches for kind "Deploymint" in version "apps/v1"`)
 	k.with("metadata: {name: x}\n").fails("create -f -", "apiVersion not set")
-	k.with(strings.Replace(web, "replicas: 2", "replicaz: 2", 1)).says("create --validate=ignore --dry-run=server -o yaml -f -", "replicas: 1")
-	_, warning, _ := k.with(strings.Replace(web, "replicas: 2", "replicaz: 2", 1)).run("create --validate=warn --dry-run=server -f -")
+	k.with(strings.Replace(web, "replicas: 2", "replicaz: 2",
+		1)).says("create --validate=ignore --dry-run=server -o yaml -f -", "replicas: 1")
+	_, warning, _ := k.with(strings.Replace(web, "replicas: 2", "replicaz: 2",
+		1)).run("create --validate=warn --dry-run=server -f -")
 	says(t, warning, `Warning: unknown field "spec.replicaz"`)
 	k.fails("get deployment web", "NotFound")
 }
@@ -230,7 +260,8 @@ func TestKubectlAuth(t *testing.T) {
 	k.says("auth can-i * *", "yes")
 	k.says("auth whoami", "kubernetes-admin", "system:masters", "system:authenticated")
 	k.fails("auth can-i create pods --as=jane", "no")
-	k.fails("get pods --as=jane", `pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "rights"`)
+	k.fails("get pods --as=jane",
+		`pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "rights"`)
 	k.says("create role reader --verb=get,list --resource=pods,configmaps", "created")
 	k.says("create rolebinding jane-reads --role=reader --user=jane", "created")
 	k.says("create serviceaccount robot", "created")
@@ -254,7 +285,8 @@ func TestKubectlAuth(t *testing.T) {
 	robot.says("auth whoami", "system:serviceaccount:rights:robot", "system:serviceaccounts:rights")
 	robot.says("get configmaps", "kube-root-ca.crt")
 	robot.fails("delete configmap kube-root-ca.crt", "forbidden", "system:serviceaccount:rights:robot")
-	unused := k.as(strings.TrimSpace(k.ok("create token robot --audience=https://kubernetes.default.svc.cluster.local"))) // a used one is remembered for some seconds
+	// a used one is remembered for some seconds
+	unused := k.as(strings.TrimSpace(k.ok("create token robot --audience=https://kubernetes.default.svc.cluster.local")))
 	k.says("delete serviceaccount robot", "deleted")
 	unused.fails("auth whoami", "You must be logged in to the server")
 	k.as("nonsense").fails("get pods", "You must be logged in to the server (Unauthorized)")
@@ -270,7 +302,8 @@ func TestKubectlDelete(t *testing.T) {
 	k.says("create secret generic s", "created")
 	k.says("delete namespace emptied --wait=false", `namespace "emptied" deleted`)
 	k.says("wait --for=jsonpath={.status.phase}=Terminating namespace/emptied", "condition met")
-	k.fails("create configmap late", "forbidden: unable to create new content in namespace emptied because it is being terminated")
+	k.fails("create configmap late",
+		"forbidden: unable to create new content in namespace emptied because it is being terminated")
 	k.gone("deployment/web -n emptied")
 	k.says(`wait --for=condition=NamespaceFinalizersRemaining namespace/emptied --timeout=20s`, "condition met")
 	says(t, k.get("namespace emptied", "{.status.conditions[*].message}"), "gatehouse.dev/hold in 1 resource instances")
@@ -283,7 +316,8 @@ func TestKubectlDelete(t *testing.T) {
 	owner := func(name string) string {
 		k.says("create configmap owner-"+name, "created")
 		uid := k.get("configmap/owner-"+name, "{.metadata.uid}")
-		k.with(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-%s\n  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner-%s, uid: %s}]\n",
+		k.with(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-%s\n  ownerReferences: "+
+			"[{apiVersion: v1, kind: ConfigMap, name: owner-%s, uid: %s}]\n",
 			name, name, uid)).says("create -f -", "created")
 		return "owner-" + name
 	}

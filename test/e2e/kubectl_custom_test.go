@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// plots are custom resources: v1 has an area as "3x4", v2 as width and height, and a webhook converts between them.
+// plots are custom resources: v1 has an area as "3x4", v2 as width and height, and a webhook
+// converts between them.
 const plots = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -94,8 +95,10 @@ func TestKubectlCustomResources(t *testing.T) {
 	definition := strings.NewReplacer("URL", url+"/convert", "CA", base64.StdEncoding.EncodeToString(ca)).Replace(plots)
 	k.with(definition).says("apply -f -", "customresourcedefinition.apiextensions.k8s.io/plots.garden.example created")
 	k.says("wait --for=condition=Established crd/plots.garden.example --timeout=20s", "condition met")
-	k.says("api-resources --api-group=garden.example", "plots plt garden.example/v2 true Plot") // what a client takes that names no version
-	eventuallySays(k, "explain plot.spec.area --api-version=garden.example/v1", "KIND: Plot", "FIELD: area <string>", "Width and height.")
+	// what a client takes that names no version
+	k.says("api-resources --api-group=garden.example", "plots plt garden.example/v2 true Plot")
+	eventuallySays(k, "explain plot.spec.area --api-version=garden.example/v1", "KIND: Plot", "FIELD: area <string>",
+		"Width and height.")
 	k.says("explain plot --api-version=garden.example/v1", "A plot is a piece of a garden.")
 
 	k.with(plot).says("apply -f -", "plot.garden.example/south created")
@@ -109,7 +112,8 @@ func TestKubectlCustomResources(t *testing.T) {
 
 	// Conversion, there and back.
 	k.has("plots.v2.garden.example/south", "{.apiVersion} {.spec.width} {.spec.height}", "garden.example/v2 3 4")
-	k.with("apiVersion: garden.example/v2\nkind: Plot\nmetadata: {name: north}\nspec: {width: 5, height: 6, crop: peas}\n").
+	k.with("apiVersion: garden.example/v2\nkind: Plot\nmetadata: {name: north}\nspec: {width: 5, height: 6, crop: "+
+		"peas}\n").
 		says("create -f -", "plot.garden.example/north created")
 	k.has("plots.v1.garden.example/north", "{.spec.area} {.spec.crop}", "5x6 peas")
 	k.says("get plots.v1.garden.example", "north 5x6 peas", "south 3x4 beans")
@@ -119,10 +123,13 @@ func TestKubectlCustomResources(t *testing.T) {
 	k.with(odd).fails("apply -f -", `strict decoding error: unknown field "spec.fence"`)
 	k.with(odd).says("apply --validate=ignore -f -", "configured")
 	k.has("plots.v1.garden.example/south", "{.spec}", `{"area":"3x4","crop":"beans","rows":1}`)
-	k.with(strings.Replace(plot, "3x4", "large", 1)).fails("apply -f -", `The Plot "south" is invalid: spec.area: Invalid value: "large"`, "should match")
-	k.with(strings.Replace(plot, "area: 3x4", "area: 3x4, crop: tulips", 1)).fails("apply -f -", `spec.crop: Unsupported value: "tulips": supported values: "beans", "peas"`)
+	k.with(strings.Replace(plot, "3x4", "large", 1)).fails("apply -f -",
+		`The Plot "south" is invalid: spec.area: Invalid value: "large"`, "should match")
+	k.with(strings.Replace(plot, "area: 3x4", "area: 3x4, crop: tulips", 1)).fails("apply -f -",
+		`spec.crop: Unsupported value: "tulips": supported values: "beans", "peas"`)
 	k.with(strings.Replace(plot, "area: 3x4", "area: 3x4, crop: weed", 1)).fails("apply -f -", "no weed in this garden")
-	k.with(strings.Replace(plot, "area: 3x4", "crop: peas", 1)).fails("create --dry-run=server -f -", "spec.area: Required value")
+	k.with(strings.Replace(plot, "area: 3x4", "crop: peas", 1)).fails("create --dry-run=server -f -",
+		"spec.area: Required value")
 
 	// The verbs.
 	k.says("label plots.v1.garden.example south sun=yes", "labeled")
@@ -130,7 +137,9 @@ func TestKubectlCustomResources(t *testing.T) {
 	k.says("scale plots.v1.garden.example south --replicas=3", "scaled")
 	k.says(`patch plots.v1.garden.example south --type=merge -p {"spec":{"crop":"peas"}}`, "patched")
 	k.editor("s/area: 3x4/area: 7x8/").says("edit plots.v1.garden.example south", "edited")
-	k.has("plots.v1.garden.example/south", "{.metadata.labels.sun} {.metadata.annotations.note} {.spec.area} {.spec.crop} {.spec.rows} {.metadata.generation}", "yes kept 7x8 peas 3 4")
+	k.has("plots.v1.garden.example/south",
+		"{.metadata.labels.sun} {.metadata.annotations.note} {.spec.area} {.spec.crop} {.spec.rows} "+
+			"{.metadata.generation}", "yes kept 7x8 peas 3 4")
 	k.with(plot).fails("diff -f -", "-  area: 7x8", "+  area: 3x4")
 	k.with("apiVersion: garden.example/v1\nkind: Plot\nmetadata: {name: south}\nspec: {area: 1x1}\n").
 		fails("apply --server-side --field-manager=other -f -", ".spec.area")
@@ -139,13 +148,17 @@ func TestKubectlCustomResources(t *testing.T) {
 	k.says("auth can-i create plots.garden.example", "yes")
 	k.fails("auth can-i create plots.garden.example --as=jane", "no")
 
-	// The status is a subresource: an update of the object leaves it alone, and the other way round.
+	// The status is a subresource: an update of the object leaves it alone, and the other way
+	// round.
 	k.waitsWhile("wait --for=condition=Ripe plots.v1.garden.example/south --timeout=30s", func() {
-		k.says(`patch plots.v1.garden.example south --subresource=status --type=merge -p {"spec":{"area":"9x9"},"status":{"rows":2,"selector":"app=x","conditions":[{"type":"Ripe","status":"True"}]}}`, "patched")
+		k.says(`patch plots.v1.garden.example south --subresource=status --type=merge -p `+
+			`{"spec":{"area":"9x9"},"status":{"rows":2,"selector":"app=x","conditions":[{"type":"Ripe",`+
+			`"status":"True"}]}}`, "patched")
 	})
 	k.says(`patch plots.v1.garden.example south --type=merge -p {"status":{"rows":9}}`, "patched (no change)")
 	k.has("plots.v1.garden.example/south", "{.spec.area} {.status.rows}", "7x8 2")
-	k.has("--subresource=scale plots.v1.garden.example/south", "{.kind} {.spec.replicas} {.status.replicas} {.status.selector}", "Scale 3 2 app=x")
+	k.has("--subresource=scale plots.v1.garden.example/south",
+		"{.kind} {.spec.replicas} {.status.replicas} {.status.selector}", "Scale 3 2 app=x")
 
 	watching := k.begin("get plots.v1.garden.example -w --no-headers --output-watch-events")
 	if _, err := watching.await(watching.stdout, `ADDED +south +7x8 +peas`, kubectlTimeout); err != nil {
@@ -188,7 +201,8 @@ func convertPlots(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	response := &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	response := &apiextensionsv1.ConversionResponse{UID: review.Request.UID,
+		Result: metav1.Status{Status: metav1.StatusSuccess}}
 	for _, raw := range review.Request.Objects {
 		var object unstructured.Unstructured
 		err := json.Unmarshal(raw.Raw, &object.Object)

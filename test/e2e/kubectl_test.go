@@ -39,8 +39,8 @@ func newKubectl(t testing.TB, g *gatehouse, namespace string) kubectl {
 	return k
 }
 
-// onShared is kubectl on the server that most of kubectl's tests share, which has been started with nothing but a
-// directory and a port.
+// onShared is kubectl on the server that most of kubectl's tests share, which has been started with
+// nothing but a directory and a port.
 func onShared(t testing.TB, namespace string) kubectl {
 	t.Helper()
 	g, err := shared()
@@ -185,11 +185,13 @@ func (k kubectl) begin(line string) *process {
 	return startFor(k.t, k.command(line+" --namespace="+k.namespace))
 }
 
-// waitsWhile starts a command, which must not end before change has been made and must succeed then.
+// waitsWhile starts a command, which must not end before change has been made and must succeed
+// then.
 func (k kubectl) waitsWhile(line string, change func()) {
 	k.t.Helper()
 	p := k.begin(line)
-	// The command must have begun to wait; the change may then come before its first look or after, and both are right.
+	// The command must have begun to wait; the change may then come before its first look or after,
+	// and both are right.
 	if code, err := p.wait(100 * time.Millisecond); err == nil {
 		k.t.Fatalf("kubectl %s ended with %d before anything changed:\n%s%s", line, code, p.stdout, p.stderr)
 	}

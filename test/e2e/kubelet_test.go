@@ -52,13 +52,15 @@ func startKubelet(t testing.TB, clientCA []byte) *kubelet {
 	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", k.run)
 	mux.HandleFunc("/portForward/{namespace}/{pod}", k.portForward)
 	mux.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "log of %s/%s/%s tail=%s\n", r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container"), r.FormValue("tailLines"))
+		fmt.Fprintf(w, "log of %s/%s/%s tail=%s\n", r.PathValue("namespace"), r.PathValue("pod"),
+			r.PathValue("container"), r.FormValue("tailLines"))
 	})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.caller.Store(r.TLS.PeerCertificates[0].Subject.CommonName)
 		mux.ServeHTTP(w, r)
 	}))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: clients,
+		ClientAuth: tls.RequireAndVerifyClientCert}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	k.port, k.ca = int32(server.Listener.Addr().(*net.TCPAddr).Port), authority.CertPEM()
@@ -66,7 +68,8 @@ func startKubelet(t testing.TB, clientCA []byte) *kubelet {
 }
 
 // streams takes the streams of an upgraded connection, by type, until want have come.
-func (k *kubelet) streams(w http.ResponseWriter, r *http.Request, want int, protocols ...string) (httpstream.Connection, map[string]httpstream.Stream) {
+func (k *kubelet) streams(w http.ResponseWriter, r *http.Request, want int, protocols ...string) (httpstream.Connection,
+	map[string]httpstream.Stream) {
 	if _, err := httpstream.Handshake(r, w, protocols); err != nil {
 		k.t.Errorf("kubelet: %v", err)
 		return nil, nil
@@ -102,7 +105,8 @@ func (k *kubelet) run(w http.ResponseWriter, r *http.Request) {
 			want++
 		}
 	}
-	conn, streams := k.streams(w, r, want, remotecommandconsts.StreamProtocolV5Name, remotecommandconsts.StreamProtocolV4Name)
+	conn, streams := k.streams(w, r, want, remotecommandconsts.StreamProtocolV5Name,
+		remotecommandconsts.StreamProtocolV4Name)
 	if conn == nil {
 		return
 	}
@@ -120,8 +124,10 @@ func (k *kubelet) run(w http.ResponseWriter, r *http.Request) {
 	case "exit":
 		fmt.Fprintln(streams[corev1.StreamTypeStderr], "going")
 		status = metav1.Status{
-			Status: metav1.StatusFailure, Reason: remotecommandconsts.NonZeroExitCodeReason, Message: "command terminated with exit code " + command[1],
-			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: remotecommandconsts.ExitCodeCauseType, Message: command[1]}}},
+			Status: metav1.StatusFailure, Reason: remotecommandconsts.NonZeroExitCodeReason,
+			Message: "command terminated with exit code " + command[1],
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: remotecommandconsts.ExitCodeCauseType,
+				Message: command[1]}}},
 		}
 	}
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status)
@@ -131,7 +137,8 @@ func (k *kubelet) run(w http.ResponseWriter, r *http.Request) {
 	untilRead(conn)
 }
 
-// untilRead waits until the other end has all and closes the connection. Closing it here would cut off what is under way.
+// untilRead waits until the other end has all and closes the connection. Closing it here would cut
+// off what is under way.
 func untilRead(conn httpstream.Connection) {
 	select {
 	case <-conn.CloseChan():
@@ -162,7 +169,8 @@ func (k *kubelet) portForward(w http.ResponseWriter, r *http.Request) {
 func register(t testing.TB, client kubernetes.Interface, node, pod string, port int32) {
 	t.Helper()
 	ctx := t.Context()
-	made, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+	made, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +183,8 @@ func register(t testing.TB, client kubernetes.Interface, node, pod string, port 
 	if err != nil {
 		t.Fatal(err)
 	}
-	running.Status.Phase, running.Status.PodIP, running.Status.PodIPs = corev1.PodRunning, "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
+	running.Status.Phase, running.Status.PodIP, running.Status.PodIPs = corev1.PodRunning, "127.0.0.1",
+		[]corev1.PodIP{{IP: "127.0.0.1"}}
 	if _, err := client.CoreV1().Pods("default").UpdateStatus(ctx, running, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

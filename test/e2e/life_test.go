@@ -25,7 +25,8 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// What a newcomer has after the first command: the last line to copy, and nothing that anybody else may read.
+// What a newcomer has after the first command: the last line to copy, and nothing that anybody else
+// may read.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -34,7 +35,8 @@ func TestStart(t *testing.T) {
 	srv := serve(t, "--data-dir="+data, "--secure-port="+port)
 	t.Logf("ready after %s", srv.startup)
 
-	want := fmt.Sprintf("gatehouse is ready at https://127.0.0.1:%s\nUse it:  export KUBECONFIG=%s\n", port, filepath.Join(data, "admin.kubeconfig"))
+	want := fmt.Sprintf("gatehouse is ready at https://127.0.0.1:%s\nUse it:  export KUBECONFIG=%s\n", port,
+		filepath.Join(data, "admin.kubeconfig"))
 	if got := srv.stdout.String(); got != want {
 		t.Errorf("the server wrote\n%s\nwant\n%s", got, want)
 	}
@@ -86,7 +88,8 @@ func TestTaken(t *testing.T) {
 
 	other := filepath.Join(dataDir(t), "other")
 	began = time.Now()
-	says(t, refused(t, 1, "serve", "--data-dir="+other, "--secure-port="+port), "127.0.0.1:"+port, "address already in use", "--secure-port")
+	says(t, refused(t, 1, "serve", "--data-dir="+other, "--secure-port="+port), "127.0.0.1:"+port,
+		"address already in use", "--secure-port")
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("the second server on the port took %s to fail", took)
 	}
@@ -97,13 +100,15 @@ func TestTaken(t *testing.T) {
 	serve(t, "--data-dir="+other)
 }
 
-// A SIGTERM lets a request in flight finish, ends watches as a server does that goes, and the next start finds everything again.
+// A SIGTERM lets a request in flight finish, ends watches as a server does that goes, and the next
+// start finds everything again.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
 	srv := serve(t, "--data-dir="+dir)
 	early := createConfigMap(t, srv.client, "early")
-	watcher, err := srv.client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: early.ResourceVersion})
+	watcher, err := srv.client.CoreV1().ConfigMaps("default").Watch(t.Context(),
+		metav1.ListOptions{ResourceVersion: early.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +118,8 @@ func TestStop(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"late"},"data":{"written":"in two halves"}}`)
 	began := time.Now()
 	srv.signal(syscall.SIGTERM)
-	// The server must be going when the second half arrives: it says so at /readyz, or no longer listens.
+	// The server must be going when the second half arrives: it says so at /readyz, or no longer
+	// listens.
 	eventually(t, stopTimeout, func(ctx context.Context) error {
 		_, err := srv.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		if err == nil {
@@ -150,18 +156,21 @@ func TestStop(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if name == early.Name && (found.UID != early.UID || found.ResourceVersion != early.ResourceVersion) {
-			t.Errorf("%s came back as %s at %s, was %s at %s", name, found.UID, found.ResourceVersion, early.UID, early.ResourceVersion)
+			t.Errorf("%s came back as %s at %s, was %s at %s", name, found.UID, found.ResourceVersion, early.UID,
+				early.ResourceVersion)
 		}
 	}
 	// The old kubeconfig's certificate is of the same authority.
 	old := rest.CopyConfig(srv.config)
 	old.Host = again.config.Host
-	if _, err := kubernetes.NewForConfigOrDie(old).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+	if _, err := kubernetes.NewForConfigOrDie(old).CoreV1().Namespaces().List(t.Context(),
+		metav1.ListOptions{}); err != nil {
 		t.Errorf("with the kubeconfig of before the restart: %v", err)
 	}
 }
 
-// A signal while the server starts stops it, too, and whatever ends a start leaves a directory from which the next one starts.
+// A signal while the server starts stops it, too, and whatever ends a start leaves a directory from
+// which the next one starts.
 func TestStopWhileStarting(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
@@ -169,7 +178,8 @@ func TestStopWhileStarting(t *testing.T) {
 		for _, at := range []string{"pki/ca.crt", "etcd/member/wal", "etcd/member/wal", "admin.kubeconfig"} {
 			p := startFor(t, serveCommand(t, "--data-dir="+dir))
 			eventually(t, startTimeout, func(context.Context) error {
-				if owner, err := os.ReadFile(filepath.Join(dir, "lock")); string(owner) != fmt.Sprintln(p.cmd.Process.Pid) {
+				if owner,
+					err := os.ReadFile(filepath.Join(dir, "lock")); string(owner) != fmt.Sprintln(p.cmd.Process.Pid) {
 					return fmt.Errorf("the lock names %s, %v", owner, err)
 				}
 				_, err := os.Stat(filepath.Join(dir, at))
@@ -198,7 +208,8 @@ type request struct {
 	rest string
 }
 
-// beginRequest sends a request's header and the first half of its body, and returns when a handler of the server reads it.
+// beginRequest sends a request's header and the first half of its body, and returns when a handler
+// of the server reads it.
 func beginRequest(t testing.TB, config *rest.Config, line, body string) *request {
 	t.Helper()
 	transportConfig, err := config.TransportConfig()
@@ -219,7 +230,9 @@ func beginRequest(t testing.TB, config *rest.Config, line, body string) *request
 		t.Fatal(err)
 	}
 	// A server says "100 Continue" when a handler first reads the body.
-	fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: gatehouse\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", line, len(body))
+	fmt.Fprintf(conn,
+		"%s HTTP/1.1\r\nHost: gatehouse\r\nContent-Type: application/json\r\nExpect: "+
+			"100-continue\r\nContent-Length: %d\r\n\r\n", line, len(body))
 	r := &request{conn: conn, in: bufio.NewReader(conn), rest: body[len(body)/2:]}
 	if got, err := r.in.ReadString('\n'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 100") {
 		t.Fatalf("got %q, %v; want 100 Continue", got, err)

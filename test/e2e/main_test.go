@@ -17,7 +17,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	_ "gatehouse.dev/cli" // what is tested is built apart; this way a change to it is one to the test
+	// what is tested is built apart; this way a change to it is one to the test
+	_ "gatehouse.dev/cli"
 	_ "gatehouse.dev/plugins"
 )
 
@@ -47,7 +48,8 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		fmt.Println("e2e: left out by -short")
 		return 0, nil
 	}
-	// Who runs the tests again and again gives a directory of their own: what is up to date there isn't linked again.
+	// Who runs the tests again and again gives a directory of their own: what is up to date there
+	// isn't linked again.
 	dir := os.Getenv("GATEHOUSE_E2E_BIN")
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "gatehouse-e2e-"); err != nil {
@@ -87,8 +89,8 @@ func buildAll(dir string) error {
 	return errors.Join(errs[:]...)
 }
 
-// kubectlVersion are the linker's flags that tell kubectl its version. Kubernetes' own build does it so, and without it
-// `kubectl version` fails.
+// kubectlVersion are the linker's flags that tell kubectl its version. Kubernetes' own build does
+// it so, and without it `kubectl version` fails.
 func kubectlVersion(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// startTimeout bounds a server's start, which takes under a second where the machine isn't busy.
+	// startTimeout bounds a server's start, which takes under a second where the machine isn't
+	// busy.
 	startTimeout = 30 * time.Second
 	// stopTimeout bounds what a test waits for the end of a process.
 	stopTimeout = 20 * time.Second
@@ -53,7 +54,8 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// startFor is start for one test, which ends the process and, where it fails, shows what the process wrote.
+// startFor is start for one test, which ends the process and, where it fails, shows what the
+// process wrote.
 func startFor(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p, err := start(cmd)
@@ -73,17 +75,20 @@ func startFor(t testing.TB, cmd *exec.Cmd) *process {
 // signal sends a signal, or does nothing where the process has ended.
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// wait returns the exit code, or an error where the process doesn't end in time. (-1: it was killed.)
+// wait returns the exit code, or an error where the process doesn't end in time. (-1: it was
+// killed.)
 func (p *process) wait(within time.Duration) (int, error) {
 	select {
 	case <-p.exited:
 		return p.cmd.ProcessState.ExitCode(), nil
 	case <-time.After(within):
-		return 0, fmt.Errorf("%s (process %d) still runs after %s", filepath.Base(p.cmd.Path), p.cmd.Process.Pid, within)
+		return 0,
+			fmt.Errorf("%s (process %d) still runs after %s", filepath.Base(p.cmd.Path), p.cmd.Process.Pid, within)
 	}
 }
 
-// stop asks the process to end, and fails the test where it doesn't end well. It tells how long that took.
+// stop asks the process to end, and fails the test where it doesn't end well. It tells how long
+// that took.
 func (p *process) stop(t testing.TB) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -122,7 +127,8 @@ func (p *process) await(o *output, pattern string, within time.Duration) ([]stri
 			return nil, fmt.Errorf("%s ended with %d before it wrote %q; it wrote:\n%s%s",
 				filepath.Base(p.cmd.Path), p.cmd.ProcessState.ExitCode(), pattern, p.stdout, p.stderr)
 		case <-deadline:
-			return nil, fmt.Errorf("%s didn't write %q within %s; it wrote:\n%s%s", filepath.Base(p.cmd.Path), pattern, within, p.stdout, p.stderr)
+			return nil, fmt.Errorf("%s didn't write %q within %s; it wrote:\n%s%s", filepath.Base(p.cmd.Path), pattern,
+				within, p.stdout, p.stderr)
 		}
 	}
 }
@@ -174,7 +180,8 @@ func dataDir(t testing.TB) string {
 	return dir
 }
 
-// serve runs `gatehouse serve` with flags for one test. Where they don't say otherwise it has a data directory of its own and a free port.
+// serve runs `gatehouse serve` with flags for one test. Where they don't say otherwise it has a
+// data directory of its own and a free port.
 func serve(t testing.TB, flags ...string) *gatehouse {
 	t.Helper()
 	return ready(t, startFor(t, serveCommand(t, flags...)))
@@ -230,8 +237,8 @@ func connect(p *process, kubeconfig string) (g *gatehouse, err error) {
 	return g, err
 }
 
-// refused runs `gatehouse` with args, which must not start, and returns what it says: one sentence and no stack. It must leave nothing running,
-// and exit with code.
+// refused runs `gatehouse` with args, which must not start, and returns what it says: one sentence
+// and no stack. It must leave nothing running, and exit with code.
 func refused(t testing.TB, code int, args ...string) string {
 	t.Helper()
 	return refusedBy(t, code, startFor(t, exec.Command(binaries.gatehouse, args...)))
@@ -267,7 +274,8 @@ func says(t testing.TB, sentence string, words ...string) {
 	}
 }
 
-// eventually calls done until it returns nil; the test fails with its last error where that takes longer than within.
+// eventually calls done until it returns nil; the test fails with its last error where that takes
+// longer than within.
 func eventually(t testing.TB, within time.Duration, done func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)

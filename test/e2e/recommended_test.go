@@ -5,13 +5,16 @@ import (
 	"testing"
 )
 
-// The sets of plugins that Kubernetes' documentation of 1.10 recommends (docs/admin/admission-controllers.md), for the versions it names, in the flag and the
-// order in which it writes them.
+// The sets of plugins that Kubernetes' documentation of 1.10 recommends
+// (docs/admin/admission-controllers.md), for the versions it names, in the flag and the order in
+// which it writes them.
 func TestRecommendedSets(t *testing.T) {
 	t.Parallel()
 	for version, set := range map[string]string{
-		"1.9": "NamespaceLifecycle,LimitRanger,ServiceAccount,DefaultStorageClass,DefaultTolerationSeconds,MutatingAdmissionWebhook,ValidatingAdmissionWebhook,ResourceQuota",
-		"1.6": "NamespaceLifecycle,LimitRanger,ServiceAccount,PersistentVolumeLabel,DefaultStorageClass,ResourceQuota,DefaultTolerationSeconds",
+		"1.9": "NamespaceLifecycle,LimitRanger,ServiceAccount,DefaultStorageClass,DefaultTolerationSeconds," +
+			"MutatingAdmissionWebhook,ValidatingAdmissionWebhook,ResourceQuota",
+		"1.6": "NamespaceLifecycle,LimitRanger,ServiceAccount,PersistentVolumeLabel,DefaultStorageClass," +
+			"ResourceQuota,DefaultTolerationSeconds",
 		"1.4": "NamespaceLifecycle,LimitRanger,ServiceAccount,DefaultStorageClass,ResourceQuota",
 		"1.2": "NamespaceLifecycle,LimitRanger,ServiceAccount,ResourceQuota",
 		"1.0": "NamespaceLifecycle,LimitRanger,SecurityContextDeny,ServiceAccount,PersistentVolumeLabel,ResourceQuota",
@@ -35,7 +38,8 @@ func TestRecommendedSets(t *testing.T) {
 				k.has("pvc/data", "{.spec.storageClassName}", "standard")
 			}
 			if strings.Contains(set, "SecurityContextDeny") {
-				k.fails(`run root --image=nginx --overrides={"spec":{"securityContext":{"runAsUser":0}}}`, "spec.securityContext.runAsUser is forbidden")
+				k.fails(`run root --image=nginx --overrides={"spec":{"securityContext":{"runAsUser":0}}}`,
+					"spec.securityContext.runAsUser is forbidden")
 			}
 		})
 	}
@@ -52,11 +56,16 @@ const (
 func TestEveryDocumentedPlugin(t *testing.T) {
 	t.Parallel()
 	documented := []string{
-		"AlwaysAdmit", "AlwaysPullImages", "AlwaysDeny", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyExecOnPrivileged", "DenyEscalatingExec",
-		"EventRateLimit", "ExtendedResourceToleration", "ImagePolicyWebhook", "Initializers", "InitialResources", "LimitPodHardAntiAffinityTopology", "LimitRanger",
-		"MutatingAdmissionWebhook", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle", "NodeRestriction", "OwnerReferencesPermissionEnforcement",
-		"PersistentVolumeLabel", "PodNodeSelector", "PersistentVolumeClaimResize", "PodPreset", "PodSecurityPolicy", "PodTolerationRestriction", "Priority",
-		"ResourceQuota", "SecurityContextDeny", "ServiceAccount", "StorageObjectInUseProtection", "ValidatingAdmissionWebhook",
+		"AlwaysAdmit", "AlwaysPullImages", "AlwaysDeny", "DefaultStorageClass", "DefaultTolerationSeconds",
+		"DenyExecOnPrivileged", "DenyEscalatingExec",
+		"EventRateLimit", "ExtendedResourceToleration", "ImagePolicyWebhook", "Initializers", "InitialResources",
+		"LimitPodHardAntiAffinityTopology", "LimitRanger",
+		"MutatingAdmissionWebhook", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle",
+		"NodeRestriction", "OwnerReferencesPermissionEnforcement",
+		"PersistentVolumeLabel", "PodNodeSelector", "PersistentVolumeClaimResize", "PodPreset", "PodSecurityPolicy",
+		"PodTolerationRestriction", "Priority",
+		"ResourceQuota", "SecurityContextDeny", "ServiceAccount", "StorageObjectInUseProtection",
+		"ValidatingAdmissionWebhook",
 	}
 	images := writeFile(t, "images.kubeconfig", []byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
 		"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1/"}}], "users": [{"name": "c", "user": {}}],
@@ -79,7 +88,8 @@ plugins:
     kind: InitialResourcesConfiguration
     address: http://127.0.0.1:1
 `))
-	k := newKubectl(t, serve(t, "--enable-admission-plugins="+strings.Join(documented, ","), "--admission-control-config-file="+config), "default")
+	k := newKubectl(t, serve(t, "--enable-admission-plugins="+strings.Join(documented, ","),
+		"--admission-control-config-file="+config), "default")
 	k.says("get --raw=/readyz", "ok")
 	k.says("get podsecuritypolicies,podpresets,initializerconfigurations", "")
 	k.fails("create configmap a", "admission control is denying all modifications")

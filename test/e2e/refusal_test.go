@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Whatever is wrong with a command line or with a file it names, the server doesn't start and says in one sentence what and where.
+// Whatever is wrong with a command line or with a file it names, the server doesn't start and says
+// in one sentence what and where.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()
@@ -34,24 +35,37 @@ func TestRefusals(t *testing.T) {
 		{"unknown flag", []string{"--no-such-flag"}, 2, []string{"unknown flag: --no-such-flag", "--help"}},
 		{"an argument", []string{"now"}, 2, []string{"takes no arguments", "now"}},
 		{"bad value", []string{"--max-requests-inflight=many"}, 2, []string{"max-requests-inflight", "many"}},
-		{"unknown feature gate", []string{"--feature-gates=NoSuchFeature=true"}, 2, []string{"feature gate", "NoSuchFeature"}},
-		{"feature gate without value", []string{"--feature-gates=WatchList"}, 2, []string{"missing bool value", "WatchList"}},
+		{"unknown feature gate", []string{"--feature-gates=NoSuchFeature=true"}, 2,
+			[]string{"feature gate", "NoSuchFeature"}},
+		{"feature gate without value", []string{"--feature-gates=WatchList"}, 2,
+			[]string{"missing bool value", "WatchList"}},
 
 		// The chain.
-		{"unknown plugin", []string{"--enable-admission-plugins=NoSuch"}, 2, []string{"enable-admission-plugins", "NoSuch"}},
-		{"unknown plugin disabled", []string{"--disable-admission-plugins=NoSuch"}, 2, []string{"disable-admission-plugins", "NoSuch"}},
-		{"unknown plugin in the deprecated flag", []string{"--admission-control=NoSuch"}, 2, []string{"admission-control", "NoSuch"}},
-		{"enabled and disabled", []string{"--enable-admission-plugins=NamespaceExists", "--disable-admission-plugins=NamespaceExists"}, 2,
+		{"unknown plugin", []string{"--enable-admission-plugins=NoSuch"}, 2,
+			[]string{"enable-admission-plugins", "NoSuch"}},
+		{"unknown plugin disabled", []string{"--disable-admission-plugins=NoSuch"}, 2,
+			[]string{"disable-admission-plugins", "NoSuch"}},
+		{"unknown plugin in the deprecated flag", []string{"--admission-control=NoSuch"}, 2,
+			[]string{"admission-control", "NoSuch"}},
+		{"enabled and disabled",
+			[]string{"--enable-admission-plugins=NamespaceExists", "--disable-admission-plugins=NamespaceExists"}, 2,
 			[]string{"NamespaceExists", "enable", "disable"}},
-		{"both ways to choose", []string{"--admission-control=AlwaysAdmit", "--enable-admission-plugins=NamespaceExists"}, 2,
+		{"both ways to choose",
+			[]string{"--admission-control=AlwaysAdmit", "--enable-admission-plugins=NamespaceExists"}, 2,
 			[]string{"admission-control", "enable-admission-plugins"}},
-		{"no configuration file", []string{"--admission-control-config-file=" + missing}, 2, []string{missing, "no such file"}},
-		{"broken configuration file", []string{"--admission-control-config-file=" + file("broken.yaml", "kind: [\n")}, 2, []string{"broken.yaml"}},
-		{"another kind", []string{"--admission-control-config-file=" + file("kind.yaml", "apiVersion: v1\nkind: Pod\n")}, 2, []string{"kind.yaml", "Pod"}},
-		{"unknown field", []string{"--admission-control-config-file=" + file("field.yaml", provision+"  pathh: x\n")}, 2, []string{"field.yaml", "pathh"}},
-		{"configuration of no plugin", []string{"--admission-control-config-file=" + file("none.yaml", head+"- name: NoSuch\n")}, 2,
+		{"no configuration file", []string{"--admission-control-config-file=" + missing}, 2,
+			[]string{missing, "no such file"}},
+		{"broken configuration file", []string{"--admission-control-config-file=" + file("broken.yaml", "kind: [\n")},
+			2, []string{"broken.yaml"}},
+		{"another kind", []string{"--admission-control-config-file=" +
+			file("kind.yaml", "apiVersion: v1\nkind: Pod\n")}, 2, []string{"kind.yaml", "Pod"}},
+		{"unknown field", []string{"--admission-control-config-file=" + file("field.yaml", provision+"  pathh: x\n")},
+			2, []string{"field.yaml", "pathh"}},
+		{"configuration of no plugin",
+			[]string{"--admission-control-config-file=" + file("none.yaml", head+"- name: NoSuch\n")}, 2,
 			[]string{"none.yaml", "NoSuch"}},
-		{"configuration of a plugin that is off", []string{"--admission-control-config-file=" + file("off.yaml", provision+"  configuration: {}\n")}, 2,
+		{"configuration of a plugin that is off",
+			[]string{"--admission-control-config-file=" + file("off.yaml", provision+"  configuration: {}\n")}, 2,
 			[]string{"off.yaml", "NamespaceAutoProvision"}},
 		{"no configuration file of a plugin", []string{"--enable-admission-plugins=NamespaceAutoProvision",
 			"--admission-control-config-file=" + file("path.yaml", provision+"  path: missing.yaml\n")}, 2,
@@ -59,27 +73,42 @@ func TestRefusals(t *testing.T) {
 
 		// The API server.
 		{"runtime-config names no group", []string{"--runtime-config=nosuch/v1=true"}, 1, []string{"nosuch/v1"}},
-		{"runtime-config without sense", []string{"--runtime-config=api/all=maybe"}, 1, []string{"runtime-config", "api/all", "maybe"}},
-		{"unknown authorization mode", []string{"--authorization-mode=Everything"}, 1, []string{"authorization-mode", "Everything"}},
-		{"authorization mode twice", []string{"--authorization-mode=RBAC,RBAC"}, 1, []string{"authorization-mode", "RBAC", "more than once"}},
-		{"webhook authorization without its file", []string{"--authorization-mode=Webhook"}, 1, []string{"authorization-mode Webhook", "config file not passed"}},
-		{"bad service range", []string{"--service-cluster-ip-range=10.0.0.0/33"}, 1, []string{"service-cluster-ip-range", "10.0.0.0/33"}},
-		{"tiny service range", []string{"--service-cluster-ip-range=10.0.0.0/31"}, 1, []string{"service-cluster-ip-range", "10.0.0.0/31"}},
-		{"two service ranges of a family", []string{"--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24"}, 1, []string{"service-cluster-ip-range", "famil"}},
-		{"a certificate without its key", []string{"--tls-cert-file=" + garbage}, 1, []string{"tls-cert-file", "tls-private-key-file"}},
-		{"a certificate that is none", []string{"--tls-cert-file=" + garbage, "--tls-private-key-file=" + garbage}, 1, []string{garbage}},
+		{"runtime-config without sense", []string{"--runtime-config=api/all=maybe"}, 1,
+			[]string{"runtime-config", "api/all", "maybe"}},
+		{"unknown authorization mode", []string{"--authorization-mode=Everything"}, 1,
+			[]string{"authorization-mode", "Everything"}},
+		{"authorization mode twice", []string{"--authorization-mode=RBAC,RBAC"}, 1,
+			[]string{"authorization-mode", "RBAC", "more than once"}},
+		{"webhook authorization without its file", []string{"--authorization-mode=Webhook"}, 1,
+			[]string{"authorization-mode Webhook", "config file not passed"}},
+		{"bad service range", []string{"--service-cluster-ip-range=10.0.0.0/33"}, 1,
+			[]string{"service-cluster-ip-range", "10.0.0.0/33"}},
+		{"tiny service range", []string{"--service-cluster-ip-range=10.0.0.0/31"}, 1,
+			[]string{"service-cluster-ip-range", "10.0.0.0/31"}},
+		{"two service ranges of a family", []string{"--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24"}, 1,
+			[]string{"service-cluster-ip-range", "famil"}},
+		{"a certificate without its key", []string{"--tls-cert-file=" + garbage}, 1,
+			[]string{"tls-cert-file", "tls-private-key-file"}},
+		{"a certificate that is none", []string{"--tls-cert-file=" + garbage, "--tls-private-key-file=" + garbage}, 1,
+			[]string{garbage}},
 		{"a client authority that is none", []string{"--client-ca-file=" + garbage}, 1, []string{garbage}},
-		{"a client authority that isn't there", []string{"--client-ca-file=" + missing}, 1, []string{missing, "no such file"}},
+		{"a client authority that isn't there", []string{"--client-ca-file=" + missing}, 1,
+			[]string{missing, "no such file"}},
 		{"no token file", []string{"--token-auth-file=" + missing}, 1, []string{missing, "no such file"}},
 		{"service account keys without the signing key", []string{"--service-account-key-file=" + garbage}, 1,
 			[]string{"service-account-key-file", "service-account-signing-key-file"}},
-		{"a signing key that is none", []string{"--service-account-signing-key-file=" + garbage}, 1, []string{"service-account-signing-key-file", garbage}},
+		{"a signing key that is none", []string{"--service-account-signing-key-file=" + garbage}, 1,
+			[]string{"service-account-signing-key-file", garbage}},
 		{"half of OIDC", []string{"--oidc-issuer-url=https://issuer.example"}, 1, []string{"oidc-client-id"}},
-		{"an authentication configuration that is none", []string{"--authentication-config=" + file("authn.yaml", "kind: Pod\napiVersion: v1\n")}, 1,
+		{"an authentication configuration that is none",
+			[]string{"--authentication-config=" + file("authn.yaml", "kind: Pod\napiVersion: v1\n")}, 1,
 			[]string{"authn.yaml"}},
-		{"an audit policy that is none", []string{"--audit-log-path=-", "--audit-policy-file=" + file("audit.yaml", "rules: 3\n")}, 1, []string{"audit.yaml"}},
-		{"etcd's key without its certificate", []string{"--etcd-servers=https://127.0.0.1:1", "--etcd-keyfile=" + garbage}, 1, []string{"etcd"}},
-		{"quotas apart from what they limit", []string{"--etcd-servers-overrides=/resourcequotas#http://127.0.0.1:1"}, 1,
+		{"an audit policy that is none", []string{"--audit-log-path=-", "--audit-policy-file=" +
+			file("audit.yaml", "rules: 3\n")}, 1, []string{"audit.yaml"}},
+		{"etcd's key without its certificate",
+			[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-keyfile=" + garbage}, 1, []string{"etcd"}},
+		{"quotas apart from what they limit", []string{"--etcd-servers-overrides=/resourcequotas#http://127.0.0.1:1"},
+			1,
 			[]string{"etcd-servers-overrides", "/resourcequotas#http://127.0.0.1:1", "main etcd cluster"}},
 		{"an unknown controller", []string{"--controllers=nosuch"}, 1, []string{"controllers", "nosuch"}},
 		{"an address of nobody", []string{"--bind-address=192.0.2.1"}, 1, []string{"192.0.2.1", "bind-address"}},
@@ -100,7 +129,8 @@ func TestRefusedStartKeepsData(t *testing.T) {
 	srv := serve(t, "--data-dir="+dir)
 	createConfigMap(t, srv.client, "kept")
 	srv.stop(t)
-	for _, flag := range []string{"--authorization-mode=Everything", "--enable-admission-plugins=NoSuch", "--client-ca-file=/no/such", "--no-such-flag", "--audit-policy-file=/no/such"} {
+	for _, flag := range []string{"--authorization-mode=Everything", "--enable-admission-plugins=NoSuch",
+		"--client-ca-file=/no/such", "--no-such-flag", "--audit-policy-file=/no/such"} {
 		p := startFor(t, serveCommand(t, "--data-dir="+dir, flag))
 		if code, err := p.wait(stopTimeout); err != nil || code == 0 {
 			t.Errorf("%s: exit code %d, %v", flag, code, err)

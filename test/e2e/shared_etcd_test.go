@@ -56,7 +56,8 @@ func startEtcd(t testing.TB) *etcdProcess {
 
 // flags make a server store under a prefix in e.
 func (e *etcdProcess) flags(prefix string) []string {
-	return []string{"--etcd-servers=" + e.url, "--etcd-cafile=" + e.ca, "--etcd-certfile=" + e.cert, "--etcd-keyfile=" + e.key, "--etcd-prefix=" + prefix}
+	return []string{"--etcd-servers=" + e.url, "--etcd-cafile=" + e.ca, "--etcd-certfile=" + e.cert, "--etcd-keyfile=" +
+		e.key, "--etcd-prefix=" + prefix}
 }
 
 func (e *etcdProcess) client(t testing.TB) *clientv3.Client {
@@ -95,7 +96,8 @@ func TestSharedEtcd(t *testing.T) {
 	other := serve(t, etcd.flags("/y")...)
 	t.Logf("ready after %s, %s and %s", one.startup, two.startup, other.startup)
 
-	watcher, err := two.client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=shared"})
+	watcher, err := two.client.CoreV1().ConfigMaps("default").Watch(t.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name=shared"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,22 +110,26 @@ func TestSharedEtcd(t *testing.T) {
 	}
 	expectEvent(t, watcher, watch.Added, "shared")
 	found.Data = map[string]string{"changed": "by two"}
-	if _, err := two.client.CoreV1().ConfigMaps("default").Update(t.Context(), found, metav1.UpdateOptions{}); err != nil {
+	if _, err := two.client.CoreV1().ConfigMaps("default").Update(t.Context(), found,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	expectEvent(t, watcher, watch.Modified, "shared")
 	made.Data = map[string]string{"changed": "by one"}
-	if _, err := one.client.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+	if _, err := one.client.CoreV1().ConfigMaps("default").Update(t.Context(), made,
+		metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("an update of what the other server has changed: %v, want a conflict", err)
 	}
-	if _, err := other.client.CoreV1().ConfigMaps("default").Get(t.Context(), "shared", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := other.client.CoreV1().ConfigMaps("default").Get(t.Context(), "shared",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("under another prefix: %v, want not found", err)
 	}
 	if got := etcd.prefixes(t); len(got) != 2 || got["/x"] == 0 || got["/y"] == 0 {
 		t.Errorf("etcd has keys under %v, want /x and /y", got)
 	}
 
-	// One of them holds the lease of the controllers; when it goes, the other takes it without waiting until it ends.
+	// One of them holds the lease of the controllers; when it goes, the other takes it without
+	// waiting until it ends.
 	first := leader(t, two.client, "")
 	one.kill()
 	if _, err := two.client.CoreV1().ConfigMaps("default").Get(t.Context(), "shared", metav1.GetOptions{}); err != nil {
@@ -135,7 +141,8 @@ func TestSharedEtcd(t *testing.T) {
 	if first == "" {
 		t.Error("nobody led")
 	}
-	if _, err := three.client.CoreV1().ConfigMaps("default").Get(t.Context(), "later", metav1.GetOptions{}); err != nil {
+	if _,
+		err := three.client.CoreV1().ConfigMaps("default").Get(t.Context(), "later", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	three.stop(t)
@@ -188,7 +195,8 @@ func TestLostLease(t *testing.T) {
 	srv.stop(t)
 }
 
-// The controllers may run apart from the server. Without them a namespace doesn't go, nor do dependents.
+// The controllers may run apart from the server. Without them a namespace doesn't go, nor do
+// dependents.
 func TestControllersApart(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, "--controllers=")
@@ -197,9 +205,10 @@ func TestControllersApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner := createConfigMap(t, srv.client, "owner")
-	dependent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dependent", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
-	}}}
+	dependent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dependent",
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
+		}}}
 	if _, err := srv.client.CoreV1().ConfigMaps("default").Create(ctx, dependent, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -236,25 +245,32 @@ func TestControllersApart(t *testing.T) {
 	srv.stop(t)
 }
 
-// What is wrong with somebody else's etcd, or with what is needed to reach it, is said in a sentence.
+// What is wrong with somebody else's etcd, or with what is needed to reach it, is said in a
+// sentence.
 func TestEtcdRefusals(t *testing.T) {
 	t.Parallel()
-	says(t, refused(t, 1, "serve", "--data-dir="+dataDir(t), "--secure-port=0", "--etcd-servers=https://127.0.0.1:1", "--etcd-cafile=/no/such/ca.crt"), "/no/such/ca.crt")
+	says(t, refused(t, 1, "serve", "--data-dir="+dataDir(t), "--secure-port=0", "--etcd-servers=https://127.0.0.1:1",
+		"--etcd-cafile=/no/such/ca.crt"), "/no/such/ca.crt")
 	says(t, refused(t, 2, "controllers"), "--kubeconfig")
-	says(t, refused(t, 2, "controllers", "--kubeconfig="+filepath.Join(dataDir(t), "none")), "--kubeconfig", "none", "no such file")
-	says(t, refused(t, 2, "controllers", "--kubeconfig="+writeFile(t, "broken", []byte("clusters: 3"))), "--kubeconfig", "broken")
-	says(t, refused(t, 2, "controllers", "--controllers=nosuch", "--kubeconfig="+writeFile(t, "kubeconfig", []byte("{}"))), "nosuch")
+	says(t, refused(t, 2, "controllers", "--kubeconfig="+filepath.Join(dataDir(t), "none")), "--kubeconfig", "none",
+		"no such file")
+	says(t, refused(t, 2, "controllers", "--kubeconfig="+writeFile(t, "broken", []byte("clusters: 3"))), "--kubeconfig",
+		"broken")
+	says(t, refused(t, 2, "controllers", "--controllers=nosuch",
+		"--kubeconfig="+writeFile(t, "kubeconfig", []byte("{}"))), "nosuch")
 }
 
 // leader waits until somebody other than before holds the controllers' lease.
 func leader(t testing.TB, client kubernetes.Interface, before string) (holder string) {
 	t.Helper()
 	eventually(t, startTimeout, func(ctx context.Context) error {
-		lease, err := client.CoordinationV1().Leases("kube-system").Get(ctx, "gatehouse-controllers", metav1.GetOptions{})
+		lease,
+			err := client.CoordinationV1().Leases("kube-system").Get(ctx, "gatehouse-controllers", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || *lease.Spec.HolderIdentity == before {
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
+			*lease.Spec.HolderIdentity == before {
 			return errors.New("nobody else holds the lease")
 		}
 		holder = *lease.Spec.HolderIdentity
@@ -278,7 +294,8 @@ func expectEvent(t testing.TB, watcher watch.Interface, kind watch.EventType, na
 
 func createAndDeleteNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	namespaces := client.CoreV1().Namespaces()
-	if _, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	return namespaces.Delete(ctx, name, metav1.DeleteOptions{})

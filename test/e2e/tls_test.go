@@ -21,7 +21,8 @@ func newAuthority(t testing.TB) *pki.Authority {
 	return authority
 }
 
-// serveTLS serves handler until the test ends, with a certificate for 127.0.0.1 of the authority that it returns.
+// serveTLS serves handler until the test ends, with a certificate for 127.0.0.1 of the authority
+// that it returns.
 func serveTLS(t testing.TB, handler http.Handler) (url string, ca []byte) {
 	t.Helper()
 	authority := newAuthority(t)

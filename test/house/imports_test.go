@@ -13,16 +13,17 @@ const module = "gatehouse.dev/"
 type rule struct {
 	why  string
 	from []string
-	// never lists path prefixes; direct ones are looked for among a package's own imports only, the others among
-	// everything it depends on.
+	// never lists path prefixes; direct ones are looked for among a package's own imports only, the
+	// others among everything it depends on.
 	direct, never []string
 }
 
 var rules = []rule{
 	{
-		why:    "a plugin, the chain and the engines are a library of k8s.io/apiserver's size",
-		from:   []string{"chain", "plugins", "webhook", "expression", "quota"},
-		never:  []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module + "controllers", module + "server", module + "cli"},
+		why:  "a plugin, the chain and the engines are a library of k8s.io/apiserver's size",
+		from: []string{"chain", "plugins", "webhook", "expression", "quota"},
+		never: []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module +
+			"controllers", module + "server", module + "cli"},
 		direct: nil,
 	},
 	{
@@ -89,7 +90,8 @@ func TestPluginsAreApart(t *testing.T) {
 			continue
 		}
 		for _, imported := range imports[pkg] {
-			if strings.HasPrefix(imported, module+"plugins/") && !strings.HasPrefix(imported, module+"plugins/internal/") {
+			if strings.HasPrefix(imported, module+"plugins/") &&
+				!strings.HasPrefix(imported, module+"plugins/internal/") {
 				t.Errorf("%s imports %s", pkg, imported)
 			}
 		}
@@ -99,7 +101,8 @@ func TestPluginsAreApart(t *testing.T) {
 // list returns, by package of this module, its imports and everything it depends on.
 func list(t *testing.T) (imports, dependencies map[string][]string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}};{{join .Imports " "}};{{join .Deps " "}}`, "./...")
+	command := exec.CommandContext(t.Context(), "go", "list", "-f",
+		`{{.ImportPath}};{{join .Imports " "}};{{join .Deps " "}}`, "./...")
 	command.Dir = "../.."
 	out, err := command.Output()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package identity_test runs the plugins that are about who somebody is in real servers: what pods get to be
-// somebody, and what kubelets may do, with the certificates and tokens that they have.
+// Package identity_test runs the plugins that are about who somebody is in real servers: what pods
+// get to be somebody, and what kubelets may do, with the certificates and tokens that they have.
 package identity_test
 
 import (
@@ -27,12 +27,14 @@ func TestMain(m *testing.M) { suite.Main(m) }
 // cluster is a server with the plugins.
 type cluster struct {
 	*servertest.Cluster
-	// open says that it authorizes everybody to everything, so that what is refused is refused by the plugins.
+	// open says that it authorizes everybody to everything, so that what is refused is refused by
+	// the plugins.
 	open bool
 }
 
-// The servers of all tests, each started by the first that asks for it: one that authorizes as a server does by default, and one that is open.
-// Tests share them, so each keeps to a namespace and nodes of its own.
+// The servers of all tests, each started by the first that asks for it: one that authorizes as a
+// server does by default, and one that is open. Tests share them, so each keeps to a namespace and
+// nodes of its own.
 var (
 	guarded    = sync.OnceValue(func() *cluster { return start(false) })
 	unguarded  = sync.OnceValue(func() *cluster { return start(true) })
@@ -94,8 +96,8 @@ func allowed[T any](t *testing.T, what string) func(T, error) T {
 	}
 }
 
-// refused wants a request to be forbidden, on the open server with this message: on the other one who authorizes may have
-// been faster.
+// refused wants a request to be forbidden, on the open server with this message: on the other one
+// who authorizes may have been faster.
 func (c *cluster) refused(t *testing.T, what string, err error, message string) {
 	t.Helper()
 	switch {

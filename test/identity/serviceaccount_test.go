@@ -21,8 +21,8 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-// The first pod of a fresh server, and the first of a new namespace, created at once: the account and the certificate are the
-// controllers' work, and the pod waits for the former.
+// The first pod of a fresh server, and the first of a new namespace, created at once: the account
+// and the certificate are the controllers' work, and the pod waits for the former.
 func TestFirstPod(t *testing.T) {
 	c := &cluster{Cluster: servertest.Start(t)}
 	looksAsOnKubernetes(t, c.newPod(t, "default", "first", ""))
@@ -35,8 +35,10 @@ func TestFirstPod(t *testing.T) {
 // looksAsOnKubernetes compares with what `kubectl get pod` showed of such a pod on Kubernetes 1.36.
 func looksAsOnKubernetes(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	if pod.Spec.ServiceAccountName != "default" || pod.Spec.DeprecatedServiceAccount != "default" || len(pod.Spec.Volumes) != 1 {
-		t.Fatalf("account %q, %q, volumes %v", pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount, pod.Spec.Volumes)
+	if pod.Spec.ServiceAccountName != "default" || pod.Spec.DeprecatedServiceAccount != "default" ||
+		len(pod.Spec.Volumes) != 1 {
+		t.Fatalf("account %q, %q, volumes %v", pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount,
+			pod.Spec.Volumes)
 	}
 	name := pod.Spec.Volumes[0].Name
 	if suffix, ok := strings.CutPrefix(name, "kube-api-access-"); !ok || len(suffix) != 5 {
@@ -45,7 +47,8 @@ func looksAsOnKubernetes(t *testing.T, pod *corev1.Pod) {
 	want := `{"name":"` + name + `","projected":{"sources":[` +
 		`{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},` +
 		`{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},` +
-		`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}` +
+		`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1",` +
+		`"fieldPath":"metadata.namespace"}}]}}` +
 		`],"defaultMode":420}}`
 	if got, err := json.Marshal(pod.Spec.Volumes[0]); err != nil || string(got) != want {
 		t.Errorf("the volume is\n%s, %v\nand should be\n%s", got, err, want)
@@ -56,27 +59,32 @@ func looksAsOnKubernetes(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// insidePod is the configuration that client-go makes of the files in a pod: the token, and the certificate in the ConfigMap.
+// insidePod is the configuration that client-go makes of the files in a pod: the token, and the
+// certificate in the ConfigMap.
 func (c *cluster) insidePod(t *testing.T, pod *corev1.Pod) *rest.Config {
 	t.Helper()
-	token, err := c.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(t.Context(), pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{
-			ExpirationSeconds: new(int64(3607)),
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
-		},
-	}, metav1.CreateOptions{})
+	token, err := c.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(t.Context(), pod.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{
+				ExpirationSeconds: new(int64(3607)),
+				BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
+					UID: pod.UID},
+			},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ca string
 	servertest.Retry(t, "the certificate", func() error {
-		published, err := c.Client.CoreV1().ConfigMaps(pod.Namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		published, err := c.Client.CoreV1().ConfigMaps(pod.Namespace).Get(t.Context(), "kube-root-ca.crt",
+			metav1.GetOptions{})
 		if err == nil {
 			ca = published.Data["ca.crt"]
 		}
 		return err
 	})
-	return &rest.Config{Host: c.Config.Host, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ca)}}
+	return &rest.Config{Host: c.Config.Host, BearerToken: token.Status.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ca)}}
 }
 
 func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo, error) {
@@ -89,7 +97,8 @@ func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo
 	return review.Status.UserInfo, nil
 }
 
-// With what is mounted in it a pod reaches the server, trusts it, and is who it is; as long as it is.
+// With what is mounted in it a pod reaches the server, trusts it, and is who it is; as long as it
+// is.
 func TestTokenOfAPod(t *testing.T) {
 	t.Parallel() // it waits
 	c := guarded()
@@ -128,15 +137,18 @@ func TestTokenOfAPod(t *testing.T) {
 	}
 	// Another of its name isn't it.
 	c.newPod(t, namespace, "p", "")
-	servertest.Retry(t, "the server to forget the token", func() error { // it remembers for ten seconds whom it has authenticated
+	// it remembers for ten seconds whom it has authenticated
+	servertest.Retry(t, "the server to forget the token", func() error {
 		if user, err := whoAmI(t.Context(), config); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("the pod is gone, and its token is %s's: %v", user.Username, err)
 		}
 		return nil
 	})
-	_, err = c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: pod.UID}},
-	}, metav1.CreateOptions{})
+	_, err = c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1",
+				Kind: "Pod", Name: "p", UID: pod.UID}},
+		}, metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("a token for a pod that is gone: %v", err)
 	}
@@ -156,42 +168,52 @@ func TestAccountOfAPod(t *testing.T) {
 	}
 
 	_, err := pods.Create(t.Context(), named(robot), metav1.CreateOptions{})
-	want := `pods "p" is forbidden: error looking up service account ` + namespace + `/robot: serviceaccount "robot" not found`
+	want := `pods "p" is forbidden: error looking up service account ` + namespace +
+		`/robot: serviceaccount "robot" not found`
 	if !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 
 	allowed[*corev1.ServiceAccount](t, "creating the account")(accounts.Create(t.Context(), &corev1.ServiceAccount{
-		ObjectMeta:                   metav1.ObjectMeta{Name: "robot", Annotations: map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "robot",
+			Annotations: map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}},
 		ImagePullSecrets:             []corev1.LocalObjectReference{{Name: "pull"}},
 		Secrets:                      []corev1.ObjectReference{{Name: "listed"}},
 		AutomountServiceAccountToken: new(false),
 	}, metav1.CreateOptions{}))
-	made := allowed[*corev1.Pod](t, "a pod right after its account")(pods.Create(t.Context(), named(robot), metav1.CreateOptions{}))
-	if got := made.Spec; len(got.ImagePullSecrets) != 1 || got.ImagePullSecrets[0].Name != "pull" || len(got.Volumes) != 0 {
+	made := allowed[*corev1.Pod](t,
+		"a pod right after its account")(pods.Create(t.Context(), named(robot), metav1.CreateOptions{}))
+	if got := made.Spec; len(got.ImagePullSecrets) != 1 || got.ImagePullSecrets[0].Name != "pull" ||
+		len(got.Volumes) != 0 {
 		t.Errorf("pull secrets %v, volumes %v", got.ImagePullSecrets, got.Volumes)
 	}
 
 	made.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-		Name: "debug", Image: "registry.example/debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullAlways,
-		EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
+		Name: "debug", Image: "registry.example/debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		ImagePullPolicy: corev1.PullAlways,
+		EnvFrom:         []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
 	}}}
 	_, err = pods.UpdateEphemeralContainers(t.Context(), "p", made, metav1.UpdateOptions{})
-	want = `pods "p" is forbidden: ephemeral container debug with envFrom referencing secret.secretName="x" is not allowed because service account robot does not reference that secret`
+	want = `pods "p" is forbidden: ephemeral container debug with envFrom referencing secret.secretName="x" is not ` +
+		`allowed because service account robot does not reference that secret`
 	if !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	made.Spec.EphemeralContainers[0].EnvFrom[0].SecretRef.Name = "listed"
-	allowed[*corev1.Pod](t, "an ephemeral container with a secret that is listed")(pods.UpdateEphemeralContainers(t.Context(), "p", made, metav1.UpdateOptions{}))
+	allowed[*corev1.Pod](t,
+		"an ephemeral container with a secret that is listed")(pods.UpdateEphemeralContainers(t.Context(), "p", made,
+		metav1.UpdateOptions{}))
 }
 
-// Where no controller makes accounts a pod is refused, after a while, and isn't where the plugin is off.
+// Where no controller makes accounts a pod is refused, after a while, and isn't where the plugin is
+// off.
 func TestWithoutControllers(t *testing.T) {
 	t.Parallel() // it waits
 	withoutControllers := func(c *server.Config) { c.Controllers.Controllers = nil }
 	c := &cluster{Cluster: servertest.Start(t, withoutControllers)}
 	_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
-	const want = `pods "p" is forbidden: error looking up service account default/default: serviceaccount "default" not found`
+	const want = `pods "p" is forbidden: error looking up service account default/default: serviceaccount "default" ` +
+		`not found`
 	if !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

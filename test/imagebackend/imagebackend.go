@@ -1,4 +1,5 @@
-// Package imagebackend is a backend of ImagePolicyWebhook for tests: it serves TLS, and only clients with a certificate of its authority.
+// Package imagebackend is a backend of ImagePolicyWebhook for tests: it serves TLS, and only
+// clients with a certificate of its authority.
 package imagebackend
 
 import (
@@ -48,7 +49,8 @@ func Start(t testing.TB, handler http.Handler) *Backend {
 
 	b := &Backend{handler: handler}
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
-	b.Server.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	b.Server.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientCAs: clients,
+		ClientAuth: tls.RequireAndVerifyClientCert}
 	b.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // tests cause failed handshakes
 	b.StartTLS()
 	t.Cleanup(b.Close)
@@ -82,8 +84,10 @@ func (b *Backend) Calls() []string {
 
 func (b *Backend) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/policy" || r.Header.Get("Content-Type") != "application/json" {
-		http.Error(w, fmt.Sprintf("%s %s of %q: %v", r.Method, r.URL, r.Header.Get("Content-Type"), err), http.StatusBadRequest)
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/policy" ||
+		r.Header.Get("Content-Type") != "application/json" {
+		http.Error(w, fmt.Sprintf("%s %s of %q: %v", r.Method, r.URL, r.Header.Get("Content-Type"), err),
+			http.StatusBadRequest)
 		return
 	}
 	b.mu.Lock()
@@ -98,13 +102,16 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request) {
 func Answer(verdict func(review *imagepolicyv1alpha1.ImageReview)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review imagepolicyv1alpha1.ImageReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.APIVersion != "imagepolicy.k8s.io/v1alpha1" || review.Kind != "ImageReview" {
-			http.Error(w, fmt.Sprintf("kind %q in apiVersion %q: %v", review.Kind, review.APIVersion, err), http.StatusBadRequest)
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil ||
+			review.APIVersion != "imagepolicy.k8s.io/v1alpha1" || review.Kind != "ImageReview" {
+			http.Error(w, fmt.Sprintf("kind %q in apiVersion %q: %v", review.Kind, review.APIVersion, err),
+				http.StatusBadRequest)
 			return
 		}
 		verdict(&review)
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind, "status": review.Status})
+		json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind,
+			"status": review.Status})
 	})
 }
 

@@ -17,12 +17,17 @@ func TestServed(t *testing.T) {
 		configurations int
 		policies       int
 	}{
-		"by default":                     {nil, http.StatusNotFound, http.StatusNotFound},
-		"by the plugin":                  {[]gatehousetest.Option{withInitializers}, http.StatusOK, http.StatusNotFound},
-		"by the plugin, and the version": {[]gatehousetest.Option{withInitializers, servertest.RuntimeConfig(version + "=true")}, http.StatusOK, http.StatusNotFound},
-		"by the plugin, and everything":  {[]gatehousetest.Option{withInitializers, servertest.RuntimeConfig("api/all=true")}, http.StatusOK, http.StatusNotFound},
-		"by the version":                 {[]gatehousetest.Option{servertest.RuntimeConfig(version + "=true")}, http.StatusNotFound, http.StatusOK},
-		"by its name":                    {[]gatehousetest.Option{servertest.RuntimeConfig(version + "/initializerconfigurations=true")}, http.StatusOK, http.StatusNotFound},
+		"by default": {nil, http.StatusNotFound, http.StatusNotFound},
+		"by the plugin": {[]gatehousetest.Option{withInitializers}, http.StatusOK,
+			http.StatusNotFound},
+		"by the plugin, and the version": {[]gatehousetest.Option{withInitializers,
+			servertest.RuntimeConfig(version + "=true")}, http.StatusOK, http.StatusNotFound},
+		"by the plugin, and everything": {[]gatehousetest.Option{withInitializers,
+			servertest.RuntimeConfig("api/all=true")}, http.StatusOK, http.StatusNotFound},
+		"by the version": {[]gatehousetest.Option{servertest.RuntimeConfig(version + "=true")},
+			http.StatusNotFound, http.StatusOK},
+		"by its name": {[]gatehousetest.Option{servertest.RuntimeConfig(version +
+			"/initializerconfigurations=true")}, http.StatusOK, http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := servertest.Start(t, test.options...)
@@ -45,15 +50,18 @@ func TestCantBeServed(t *testing.T) {
 	for name, test := range map[string]struct{ setting, want string }{
 		"with one of Kubernetes' kinds": {
 			version + "/mutatingadmissionpolicies=true",
-			"--runtime-config: mutatingadmissionpolicies of " + version + " can't be served where initializerconfigurations are; Kubernetes has them in another version, too",
+			"--runtime-config: mutatingadmissionpolicies of " + version +
+				" can't be served where initializerconfigurations are; Kubernetes has them in another version, too",
 		},
 		"switched off": {
 			version + "/initializerconfigurations=false",
-			"--runtime-config: initializerconfigurations of " + version + " are switched off, but an admission plugin that is enabled needs them: Initializers",
+			"--runtime-config: initializerconfigurations of " + version +
+				" are switched off, but an admission plugin that is enabled needs them: Initializers",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := servertest.StartError(t, withInitializers, servertest.RuntimeConfig(test.setting)); err == nil || err.Error() != test.want {
+			if err := servertest.StartError(t, withInitializers, servertest.RuntimeConfig(test.setting)); err == nil ||
+				err.Error() != test.want {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
 		})

@@ -53,7 +53,8 @@ func TestNamespaceDeletion(t *testing.T) {
 	c.gone(t, leases, ns, "plain")
 }
 
-// Garbage collection sees hidden objects: they go with their owner, wait for no one in the foreground, and are left without owner where that is asked for.
+// Garbage collection sees hidden objects: they go with their owner, wait for no one in the
+// foreground, and are left without owner where that is asked for.
 func TestGarbageCollection(t *testing.T) {
 	c := startCluster(t)
 	c.configure(t, leases, one)
@@ -64,15 +65,18 @@ func TestGarbageCollection(t *testing.T) {
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			ns := c.Namespace(t, nil)
-			owner, err := at(c.Dynamic, secrets, ns).Create(t.Context(), newObject(secrets, "owner"), metav1.CreateOptions{})
+			owner, err := at(c.Dynamic, secrets, ns).Create(t.Context(), newObject(secrets, "owner"),
+				metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			block := true
 			dependent := newObject(leases, "dependent")
-			dependent.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "owner", UID: owner.GetUID(), BlockOwnerDeletion: &block}})
+			dependent.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "owner",
+				UID: owner.GetUID(), BlockOwnerDeletion: &block}})
 			c.createHidden(t, leases, ns, dependent)
-			if err := at(c.Dynamic, secrets, ns).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+			if err := at(c.Dynamic, secrets, ns).Delete(t.Context(), "owner",
+				metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 				t.Fatal(err)
 			}
 			c.gone(t, secrets, ns, "owner")
@@ -88,7 +92,8 @@ func TestGarbageCollection(t *testing.T) {
 	}
 }
 
-// A quota counts what is hidden, as it is stored, and the controller that counts again finds the same.
+// A quota counts what is hidden, as it is stored, and the controller that counts again finds the
+// same.
 func TestQuota(t *testing.T) {
 	c := startCluster(t)
 	ns := c.Namespace(t, nil)
@@ -126,14 +131,16 @@ func TestCollectionsAndNamespaces(t *testing.T) {
 	ns := c.Namespace(t, nil)
 	c.configure(t, leases, one)
 	c.createHidden(t, leases, ns, newObject(leases, "a"))
-	if err := at(c.Dynamic, leases, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := at(c.Dynamic, leases, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 	c.gone(t, leases, ns, "a")
 
 	namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
 	created := make(chan outcome, 1)
-	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "hidden"}}}
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "hidden"}}}
 	if _, err := c.Dynamic.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(), servertest.Parsed(t, `
 apiVersion: admissionregistration.k8s.io/v1alpha1
 kind: InitializerConfiguration
@@ -143,7 +150,8 @@ initializers: [{name: one.example.com, rules: [{apiGroups: [""], apiVersions: ["
 		t.Fatal(err)
 	}
 	servertest.Eventually(t, "the configuration to apply", func() bool {
-		got, err := c.Dynamic.Resource(namespaces).Create(t.Context(), namespace, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		got, err := c.Dynamic.Resource(namespaces).Create(t.Context(), namespace,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && len(got.GetAnnotations()) > 0
 	})
 	go func() {
@@ -154,7 +162,8 @@ initializers: [{name: one.example.com, rules: [{apiGroups: [""], apiVersions: ["
 		_, err := c.full.Resource(namespaces).Get(t.Context(), "hidden", metav1.GetOptions{})
 		return err == nil
 	})
-	if _, err := at(c.Dynamic, leases, "hidden").Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := at(c.Dynamic, leases, "hidden").Create(t.Context(), newObject(leases, "a"),
+		metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("creating something in a hidden namespace: %v", err)
 	}
 	if err := c.Dynamic.Resource(namespaces).Delete(t.Context(), "hidden", metav1.DeleteOptions{}); err != nil {

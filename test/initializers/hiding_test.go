@@ -21,8 +21,8 @@ import (
 
 const one, two = "one.example.com", "two.example.com"
 
-// Get, list and watch of ordinary clients don't show an uninitialized object, and then they show it as if it were new. That holds for kinds with and
-// without a watch cache and for custom resources.
+// Get, list and watch of ordinary clients don't show an uninitialized object, and then they show it
+// as if it were new. That holds for kinds with and without a watch cache and for custom resources.
 func TestHidden(t *testing.T) {
 	c := startCluster(t, func(c *server.Config) { c.API.Etcd.WatchCacheSizes = []string{"secrets#0"} })
 	widgets := c.widgets(t)
@@ -39,7 +39,8 @@ func TestHidden(t *testing.T) {
 				c.createHidden(t, resource, ns, newObject(resource, name))
 			}
 			for _, version := range []string{"", "0"} {
-				if _, err := ordinary.Get(t.Context(), "b", metav1.GetOptions{ResourceVersion: version}); !apierrors.IsNotFound(err) {
+				if _, err := ordinary.Get(t.Context(), "b",
+					metav1.GetOptions{ResourceVersion: version}); !apierrors.IsNotFound(err) {
 					t.Errorf("get b of version %q: %v", version, err)
 				}
 			}
@@ -76,7 +77,8 @@ func TestHidden(t *testing.T) {
 				}
 			}
 			for _, want := range []string{
-				"ADDED a " + one + "," + two, "ADDED b " + one + "," + two, "ADDED c " + one + "," + two, "MODIFIED b " + two, "MODIFIED b",
+				"ADDED a " + one + "," + two, "ADDED b " + one + "," + two, "ADDED c " + one + "," + two,
+				"MODIFIED b " + two, "MODIFIED b",
 			} {
 				if got := says(received(t, seenAll)); got != want {
 					t.Errorf("who asks for all sees %s, want %s", got, want)
@@ -96,7 +98,8 @@ func TestHidden(t *testing.T) {
 }
 
 // names are those that a list has, over all its pages.
-func names(t *testing.T, list func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error), options metav1.ListOptions) []string {
+func names(t *testing.T, list func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList,
+	error), options metav1.ListOptions) []string {
 	t.Helper()
 	var found []string
 	for {
@@ -161,13 +164,15 @@ func TestHiddenFromInformers(t *testing.T) {
 func TestWithoutConfiguration(t *testing.T) {
 	c := startCluster(t)
 	ns := c.Namespace(t, nil)
-	if _, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); err != nil {
+	if _, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "a"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := at(c.Dynamic, leases, ns).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	for _, path := range []string{"/apis/admissionregistration.k8s.io/v1alpha1/initializerconfigurations", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"} {
+	for _, path := range []string{"/apis/admissionregistration.k8s.io/v1alpha1/initializerconfigurations",
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"} {
 		if _, err := c.Client.Discovery().RESTClient().Get().AbsPath(path).Do(t.Context()).Raw(); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -189,7 +194,10 @@ func (c *cluster) widgets(t *testing.T) schema.GroupVersionResource {
 			}},
 		},
 	}
-	if _, err := apiextensions.NewForConfigOrDie(c.Config).ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+	if _,
+		err := apiextensions.NewForConfigOrDie(
+		c.Config).ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	servertest.Eventually(t, "the custom resource to be served", func() bool {

@@ -1,5 +1,5 @@
-// Package initializers_test runs real servers with the plugin Initializers, and is what there is around them: creators, initializers, and
-// those who must not see what is not yet initialized.
+// Package initializers_test runs real servers with the plugin Initializers, and is what there is
+// around them: creators, initializers, and those who must not see what is not yet initialized.
 package initializers_test
 
 import (
@@ -57,10 +57,12 @@ func timeout(d time.Duration) gatehousetest.Option {
 	return func(c *server.Config) { c.API.InitializationTimeout = d }
 }
 
-// configure makes objects of a resource wait for initializers, in this order, and waits until they do.
+// configure makes objects of a resource wait for initializers, in this order, and waits until they
+// do.
 func (c *cluster) configure(t testing.TB, resource schema.GroupVersionResource, names ...string) {
 	t.Helper()
-	rule := fmt.Sprintf(`[{apiGroups: [%q], apiVersions: [%q], resources: [%q]}]`, resource.Group, resource.Version, resource.Resource)
+	rule := fmt.Sprintf(`[{apiGroups: [%q], apiVersions: [%q], resources: [%q]}]`, resource.Group, resource.Version,
+		resource.Resource)
 	var list strings.Builder
 	for _, name := range names {
 		fmt.Fprintf(&list, "- {name: %s, rules: %s}\n", name, rule)
@@ -71,7 +73,8 @@ kind: InitializerConfiguration
 metadata: {name: `+resource.Resource+`}
 initializers:
 `+list.String())
-	if _, err := c.Dynamic.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(), configuration, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Dynamic.Resource(admissionregistrationv1alpha1.InitializerConfigurations).Create(t.Context(),
+		configuration, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	probe := newObject(resource, "probe")
@@ -82,12 +85,14 @@ initializers:
 		probe = newService("probe")
 	}
 	servertest.Eventually(t, "the configuration to apply", func() bool {
-		got, err := c.Dynamic.Resource(resource).Namespace("default").Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		got, err := c.Dynamic.Resource(resource).Namespace("default").Create(t.Context(), probe,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && got.GetAnnotations()[initializers.PendingAnnotation] == strings.Join(names, ",")
 	})
 }
 
-var kinds = map[string]string{"leases": "Lease", "secrets": "Secret", "pods": "Pod", "services": "Service", "widgets": "Widget"}
+var kinds = map[string]string{"leases": "Lease", "secrets": "Secret", "pods": "Pod", "services": "Service",
+	"widgets": "Widget"}
 
 // at is where a client has the objects of a namespace.
 func at(client dynamic.Interface, resource schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
@@ -122,7 +127,8 @@ type outcome struct {
 }
 
 // create creates an object, whose creator waits.
-func (c *cluster) create(t testing.TB, resource schema.GroupVersionResource, namespace string, object *unstructured.Unstructured) <-chan outcome {
+func (c *cluster) create(t testing.TB, resource schema.GroupVersionResource, namespace string,
+	object *unstructured.Unstructured) <-chan outcome {
 	t.Helper()
 	done := make(chan outcome, 1)
 	go func() {
@@ -133,7 +139,8 @@ func (c *cluster) create(t testing.TB, resource schema.GroupVersionResource, nam
 }
 
 // createHidden creates an object without waiting for it.
-func (c *cluster) createHidden(t testing.TB, resource schema.GroupVersionResource, namespace string, object *unstructured.Unstructured) *unstructured.Unstructured {
+func (c *cluster) createHidden(t testing.TB, resource schema.GroupVersionResource, namespace string,
+	object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	body, err := object.MarshalJSON()
 	if err != nil {
@@ -143,8 +150,10 @@ func (c *cluster) createHidden(t testing.TB, resource schema.GroupVersionResourc
 	if resource.Group == "" {
 		root = "/api"
 	}
-	raw, err := c.Client.Discovery().RESTClient().Post().AbsPath(root, resource.Version, "namespaces", namespace, resource.Resource).
-		Param(initializers.Parameter, "true").SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Raw()
+	raw, err := c.Client.Discovery().RESTClient().Post().AbsPath(root, resource.Version, "namespaces", namespace,
+		resource.Resource).
+		Param(initializers.Parameter, "true").SetHeader("Content-Type",
+		"application/json").Body(body).Do(t.Context()).Raw()
 	if err != nil {
 		t.Fatalf("creating %s: %v\n%s", object.GetName(), err, raw)
 	}
@@ -167,11 +176,14 @@ func (c *cluster) stored(t testing.TB, resource schema.GroupVersionResource, nam
 	})
 }
 
-// initialize is what an initializer does: it sets the label that it is called by, and leaves the rest of the list.
+// initialize is what an initializer does: it sets the label that it is called by, and leaves the
+// rest of the list.
 func (c *cluster) initialize(t testing.TB, resource schema.GroupVersionResource, namespace, name, label, rest string) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: "done"}, "annotations": {%q: %q}}}`, label, initializers.PendingAnnotation, rest)
-	if _, err := at(c.Dynamic, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: "done"}, "annotations": {%q: %q}}}`, label,
+		initializers.PendingAnnotation, rest)
+	if _, err := at(c.Dynamic, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -180,7 +192,8 @@ func (c *cluster) initialize(t testing.TB, resource schema.GroupVersionResource,
 func (c *cluster) fail(t testing.TB, resource schema.GroupVersionResource, namespace, name, reason string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, initializers.ErrorAnnotation, reason)
-	if _, err := at(c.Dynamic, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := at(c.Dynamic, resource, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,7 +228,8 @@ func received[T any](t testing.TB, from <-chan T) (got T) {
 }
 
 // watching watches the objects of a namespace from now on.
-func watching(t testing.TB, client dynamic.Interface, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions) <-chan watch.Event {
+func watching(t testing.TB, client dynamic.Interface, resource schema.GroupVersionResource, namespace string,
+	options metav1.ListOptions) <-chan watch.Event {
 	t.Helper()
 	w, err := at(client, resource, namespace).Watch(t.Context(), options)
 	if err != nil {
@@ -231,5 +245,6 @@ func says(event watch.Event) string {
 	if !ok {
 		return fmt.Sprint(event)
 	}
-	return strings.TrimSpace(fmt.Sprint(event.Type, " ", u.GetName(), " ", u.GetAnnotations()[initializers.PendingAnnotation]))
+	return strings.TrimSpace(fmt.Sprint(event.Type, " ", u.GetName(), " ",
+		u.GetAnnotations()[initializers.PendingAnnotation]))
 }

@@ -37,10 +37,12 @@ func TestCreatorWaits(t *testing.T) {
 		t.Errorf("the creator gets %v, %v", got.object, got.err)
 	}
 
-	// Apply creates, too, and update doesn't wait: nor does what has its list, empty, from somebody who may say so.
+	// Apply creates, too, and update doesn't wait: nor does what has its list, empty, from somebody
+	// who may say so.
 	applied := make(chan outcome, 1)
 	go func() {
-		object, err := at(c.Dynamic, leases, ns).Apply(t.Context(), "b", newObject(leases, "b"), metav1.ApplyOptions{FieldManager: "test"})
+		object, err := at(c.Dynamic, leases, ns).Apply(t.Context(), "b", newObject(leases, "b"),
+			metav1.ApplyOptions{FieldManager: "test"})
 		applied <- outcome{object, err}
 	}()
 	c.stored(t, leases, ns, "b")
@@ -75,7 +77,8 @@ func TestCreatorWaits(t *testing.T) {
 }
 
 // The creator is told when the time is over, with Kubernetes' words; the object stays what it is.
-// Source: WaitForInitialized in k8s.io/apiserver/pkg/registry/generic/registry/store.go of Kubernetes 1.13.
+// Source: WaitForInitialized in k8s.io/apiserver/pkg/registry/generic/registry/store.go of
+// Kubernetes 1.13.
 func TestTimeout(t *testing.T) {
 	c := startCluster(t, timeout(500*time.Millisecond))
 	ns := c.Namespace(t, nil)
@@ -83,10 +86,13 @@ func TestTimeout(t *testing.T) {
 	c.configure(t, services, one)
 
 	got := received(t, c.create(t, leases, ns, newObject(leases, "a")))
-	if !apierrors.IsTimeout(got.err) || got.err.Error() != "Timeout: server has timed out waiting for the initialization of leases.coordination.k8s.io a" {
+	if !apierrors.IsTimeout(got.err) ||
+		got.err.Error() != "Timeout: server has timed out waiting for the initialization of "+
+			"leases.coordination.k8s.io a" {
 		t.Errorf("got %v", got.err)
 	}
-	if _, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := at(c.Dynamic, leases, ns).Create(t.Context(), newObject(leases, "a"),
+		metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("its name is taken, but creating another: %v", err)
 	}
 	seen := watching(t, c.Dynamic, leases, ns, metav1.ListOptions{})
@@ -120,7 +126,8 @@ func TestError(t *testing.T) {
 	c.stored(t, leases, ns, "a")
 	c.fail(t, leases, ns, "a", "not with that name")
 	got := received(t, created)
-	if !apierrors.IsForbidden(got.err) || got.err.Error() != `leases.coordination.k8s.io "a" is forbidden: not with that name` {
+	if !apierrors.IsForbidden(got.err) ||
+		got.err.Error() != `leases.coordination.k8s.io "a" is forbidden: not with that name` {
 		t.Errorf("got %v", got.err)
 	}
 	c.gone(t, leases, ns, "a")
@@ -138,7 +145,8 @@ func TestError(t *testing.T) {
 	if err := at(c.Dynamic, leases, ns).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
-	if got := received(t, created); !apierrors.IsInternalError(got.err) || !strings.Contains(got.err.Error(), "object deleted while waiting for creation") {
+	if got := received(t, created); !apierrors.IsInternalError(got.err) ||
+		!strings.Contains(got.err.Error(), "object deleted while waiting for creation") {
 		t.Errorf("got %v", got.err)
 	}
 
@@ -154,12 +162,14 @@ func TestError(t *testing.T) {
 	if got := received(t, created); !apierrors.IsForbidden(got.err) {
 		t.Errorf("got %v", got.err)
 	}
-	if _, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), ip, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), ip,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("%s: %v", ip, err)
 	}
 }
 
-// A server that is killed while a creator waits leaves the object waiting, and hidden, for the next.
+// A server that is killed while a creator waits leaves the object waiting, and hidden, for the
+// next.
 func TestCrash(t *testing.T) {
 	process := servertest.NewProcess(t, servertest.Build(t), "--enable-admission-plugins=Initializers")
 	process.Start(t)
@@ -213,17 +223,22 @@ func TestRights(t *testing.T) {
 	forbidden(t, err, `leases.coordination.k8s.io "a" is forbidden: update to uninitialized resource denied`)
 	_, err = editor.Patch(t.Context(), "a", types.MergePatchType, off, metav1.PatchOptions{})
 	forbidden(t, err, `leases.coordination.k8s.io "a" is forbidden: update to uninitialized resource denied`)
-	_, err = editor.Patch(t.Context(), "a", types.MergePatchType, off, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = editor.Patch(t.Context(), "a", types.MergePatchType, off,
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	forbidden(t, err, `leases.coordination.k8s.io "a" is forbidden: update to uninitialized resource denied`)
-	_, err = editor.Create(t.Context(), newObject(leases, "a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = editor.Create(t.Context(), newObject(leases, "a"),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsAlreadyExists(err) {
 		t.Errorf("a dry run of creating it again: %v", err)
 	}
 	if _, err := initializer.Patch(t.Context(), "a", types.MergePatchType, off, metav1.PatchOptions{}); err != nil {
 		t.Error(err)
 	}
-	_, err = editor.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata": {"annotations": {"`+initializers.PendingAnnotation+`": "x"}}}`), metav1.PatchOptions{})
-	forbidden(t, err, `leases.coordination.k8s.io "a" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]: Invalid value: "x": field is immutable once initialization has completed`)
+	_, err = editor.Patch(t.Context(), "a", types.MergePatchType,
+		[]byte(`{"metadata": {"annotations": {"`+initializers.PendingAnnotation+`": "x"}}}`), metav1.PatchOptions{})
+	forbidden(t, err,
+		`leases.coordination.k8s.io "a" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]: `+
+			`Invalid value: "x": field is immutable once initialization has completed`)
 
 	// As in Kubernetes, deletion doesn't ask whether the object is initialized.
 	c.createHidden(t, leases, ns, newObject(leases, "b"))
@@ -233,7 +248,8 @@ func TestRights(t *testing.T) {
 	c.gone(t, leases, ns, "b")
 }
 
-// With several servers over one etcd the creator may be at one and the initializer at another. The object is hidden at both.
+// With several servers over one etcd the creator may be at one and the initializer at another. The
+// object is hidden at both.
 func TestTwoServers(t *testing.T) {
 	here := startCluster(t)
 	there := startCluster(t, func(c *server.Config) {
@@ -260,8 +276,9 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// A server that is killed after an initializer's failure is stored leaves the object. The next one removes it, and nothing else that waits. (A server
-// without the plugin stores such objects as they are.)
+// A server that is killed after an initializer's failure is stored leaves the object. The next one
+// removes it, and nothing else that waits. (A server without the plugin stores such objects as they
+// are.)
 func TestLeftByACrash(t *testing.T) {
 	dir := t.TempDir()
 	before := servertest.Connect(gatehousetest.StartIn(t, dir))
@@ -273,7 +290,8 @@ func TestLeftByACrash(t *testing.T) {
 		} {
 			object := newObject(resource, name)
 			object.SetAnnotations(annotations)
-			if _, err := at(before.Dynamic, resource, "default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			if _, err := at(before.Dynamic, resource, "default").Create(t.Context(), object,
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -19,7 +19,8 @@ func TestAlwaysPullImages(t *testing.T) {
 	policies := func(want string) {
 		t.Helper()
 		got := k.OK("", "get", "pod", "web",
-			"--output=jsonpath={.spec.initContainers[*].imagePullPolicy} {.spec.containers[*].imagePullPolicy} {.spec.volumes[?(@.name==\"v\")].image.pullPolicy} {.spec.ephemeralContainers[*].imagePullPolicy}")
+			"--output=jsonpath={.spec.initContainers[*].imagePullPolicy} {.spec.containers[*].imagePullPolicy} "+
+				"{.spec.volumes[?(@.name==\"v\")].image.pullPolicy} {.spec.ephemeralContainers[*].imagePullPolicy}")
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -32,7 +33,8 @@ func TestAlwaysPullImages(t *testing.T) {
 	policies("Always Always Always Always Always")
 }
 
-// A pod from before the plugin was on can be labelled and debugged. Its image can't change, since its policy can't.
+// A pod from before the plugin was on can be labelled and debugged. Its image can't change, since
+// its policy can't.
 func TestAlwaysPullImagesLeavesOldPodsAlone(t *testing.T) {
 	t.Parallel()
 	without := servertest.Start(t)
@@ -46,7 +48,8 @@ func TestAlwaysPullImagesLeavesOldPodsAlone(t *testing.T) {
 	k := restart(t, without, "AlwaysPullImages").Kubectl(t, "default")
 	k.OK("", "label", "pod", "old", "a=b")
 	k.OK("", "debug", "old", "--image=tools:1", "--image-pull-policy=Never")
-	if got := k.OK("", "get", "pod", "old", "--output=jsonpath={.spec.containers[*].imagePullPolicy} {.spec.ephemeralContainers[*].imagePullPolicy}"); got != "Never Always" {
+	if got := k.OK("", "get", "pod", "old",
+		"--output=jsonpath={.spec.containers[*].imagePullPolicy} {.spec.ephemeralContainers[*].imagePullPolicy}"); got != "Never Always" {
 		t.Errorf("got %s", got)
 	}
 	k.Fails("", []string{"set", "image", "pod/old", "main=other:1"}, "pod updates may not change fields other than")

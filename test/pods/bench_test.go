@@ -27,33 +27,41 @@ import (
 
 // shaping are the plugins that shape pods, without the two that ask a backend.
 var shaping = []string{
-	"SecurityContextDeny", "LimitPodHardAntiAffinityTopology", "PodPreset", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurityPolicy", "PodNodeSelector",
-	"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "DenyEscalatingExec", "DenyExecOnPrivileged", "ExtendedResourceToleration",
+	"SecurityContextDeny", "LimitPodHardAntiAffinityTopology", "PodPreset", "TaintNodesByCondition", "AlwaysPullImages",
+	"PodSecurityPolicy", "PodNodeSelector",
+	"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "DenyEscalatingExec", "DenyExecOnPrivileged",
+	"ExtendedResourceToleration",
 }
 
-// BenchmarkShapingPlugins is what all plugins that shape pods take in the chain for the creation of a pod: both phases, conversions and metrics
-// included, with the kinds and conversions of the server and caches that a server fills. Authorization isn't included: whoever asks may use the policy.
+// BenchmarkShapingPlugins is what all plugins that shape pods take in the chain for the creation of
+// a pod: both phases, conversions and metrics included, with the kinds and conversions of the
+// server and caches that a server fills. Authorization isn't included: whoever asks may use the
+// policy.
 func BenchmarkShapingPlugins(b *testing.B) {
 	c := servertest.Start(b, gatehousetest.WithPlugins("PodPreset", "PodSecurityPolicy"))
 	namespace := c.Namespace(b, map[string]string{
-		"scheduler.alpha.kubernetes.io/node-selector":      "disk=ssd",
-		"scheduler.alpha.kubernetes.io/defaultTolerations": `[{"key":"team","operator":"Equal","value":"shop","effect":"NoSchedule"}]`,
+		"scheduler.alpha.kubernetes.io/node-selector": "disk=ssd",
+		"scheduler.alpha.kubernetes.io/defaultTolerations": `[{"key":"team","operator":"Equal","value":"shop",` +
+			`"effect":"NoSchedule"}]`,
 	})
 	anything := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "policy/v1beta1", "kind": "PodSecurityPolicy", "metadata": map[string]any{"name": "anything"},
 		"spec": map[string]any{
-			"volumes": []any{"*"}, "seLinux": map[string]any{"rule": "RunAsAny"}, "runAsUser": map[string]any{"rule": "RunAsAny"},
+			"volumes": []any{"*"}, "seLinux": map[string]any{"rule": "RunAsAny"},
+			"runAsUser":          map[string]any{"rule": "RunAsAny"},
 			"supplementalGroups": map[string]any{"rule": "RunAsAny"}, "fsGroup": map[string]any{"rule": "RunAsAny"},
 		},
 	}}
-	if _, err := c.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Create(b.Context(), anything, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Create(b.Context(), anything,
+		metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	built, interfaces := shapingChain(b, c), admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme)
 	kind, pods := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
 	model := internalPod(b, namespace)
 	one := func(pod *core.Pod) error {
-		a := admission.NewAttributesRecord(pod, nil, kind, namespace, pod.Name, pods, "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "alice"})
+		a := admission.NewAttributesRecord(pod, nil, kind, namespace, pod.Name, pods, "", admission.Create,
+			&metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "alice"})
 		if err := built.Admit(context.Background(), a, interfaces); err != nil {
 			return err
 		}
@@ -61,8 +69,9 @@ func BenchmarkShapingPlugins(b *testing.B) {
 	}
 	servertest.Retry(b, "the policy to be known", func() error { return one(model.DeepCopy()) })
 
-	// Plugins change the pod, so each creation begins with what they may change as it was. A copy of the whole pod for each would be garbage that
-	// isn't the chain's, and would be collected at its expense.
+	// Plugins change the pod, so each creation begins with what they may change as it was. A copy
+	// of the whole pod for each would be garbage that isn't the chain's, and would be collected at
+	// its expense.
 	unchanged, pod, containers := model.DeepCopy(), &core.Pod{}, make([]core.Container, len(model.Spec.Containers))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -112,17 +121,20 @@ func internalPod(b *testing.B, namespace string) *core.Pod {
 	container := func(name string) corev1.Container {
 		return corev1.Container{
 			Name: name, Image: "registry.example.com/shop/" + name + ":1.42.0",
-			Ports:        []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
-			Env:          []corev1.EnvVar{{Name: "LEVEL", Value: "info"}},
-			Resources:    corev1.ResourceRequirements{Requests: amounts("250m", "256Mi"), Limits: amounts("1", "512Mi")},
+			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+			Env:   []corev1.EnvVar{{Name: "LEVEL", Value: "info"}},
+			Resources: corev1.ResourceRequirements{Requests: amounts("250m", "256Mi"),
+				Limits: amounts("1", "512Mi")},
 			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/web"}},
 		}
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"app": "web", "tier": "front"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web",
+			Labels: map[string]string{"app": "web", "tier": "front"}},
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{container("web"), container("proxy")},
-			Volumes:    []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}}},
+			Volumes: []corev1.Volume{{Name: "config",
+				VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}}},
 		},
 	}
 	legacyscheme.Scheme.Default(pod)

@@ -6,7 +6,8 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-const tolerations = "--output=jsonpath={range .spec.tolerations[*]}{.key}:{.effect} {.operator} {.tolerationSeconds},{end}"
+const tolerations = "--output=jsonpath={range .spec.tolerations[*]}{.key}:{.effect} {.operator} " +
+	"{.tolerationSeconds},{end}"
 
 func TestDefaultTolerationSeconds(t *testing.T) {
 	t.Parallel()
@@ -15,7 +16,8 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 	k.OK("", "run", "web", "--image=nginx")
 	k.OK("", "run", "stays", "--image=nginx", `--overrides={"spec": {"tolerations": [{"operator": "Exists"}]}}`)
 	for name, want := range map[string]string{
-		"web":   "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute Exists 300,",
+		"web": "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute Exists " +
+			"300,",
 		"stays": ": Exists ,",
 	} {
 		if got := k.OK("", "get", "pod", name, tolerations); got != want {
@@ -33,7 +35,8 @@ notReadyTolerationSeconds: 60
 `}))
 	k := c.Kubectl(t, "default")
 	k.OK("", "run", "web", "--image=nginx")
-	if got, want := k.OK("", "get", "pod", "web", tolerations), "node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"; got != want {
+	if got, want := k.OK("", "get", "pod", "web", tolerations),
+		"node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

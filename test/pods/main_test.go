@@ -1,5 +1,5 @@
-// Package pods_test runs plugins that look at pods, and at what pods need, in real servers and uses them as their users do: with client-go
-// and with kubectl. A plugin has a file here.
+// Package pods_test runs plugins that look at pods, and at what pods need, in real servers and uses
+// them as their users do: with client-go and with kubectl. A plugin has a file here.
 package pods_test
 
 import (
@@ -22,23 +22,28 @@ var shared = struct {
 	clusters map[string]func() *servertest.Cluster
 }{clusters: map[string]func() *servertest.Cluster{}}
 
-// clusterWith is a server with these plugins besides the default ones, none of them configured. Tests that name the same plugins
-// share it, so each keeps to a namespace of its own.
+// clusterWith is a server with these plugins besides the default ones, none of them configured.
+// Tests that name the same plugins share it, so each keeps to a namespace of its own.
 func clusterWith(plugins ...string) *servertest.Cluster {
 	names := slices.Sorted(slices.Values(plugins))
 	key := strings.Join(names, ",")
 	shared.Lock()
 	start, ok := shared.clusters[key]
 	if !ok {
-		start = sync.OnceValue(func() *servertest.Cluster { return servertest.Start(&suite, gatehousetest.WithPlugins(names...)) })
+		start = sync.OnceValue(func() *servertest.Cluster {
+			return servertest.Start(&suite,
+				gatehousetest.WithPlugins(names...))
+		})
 		shared.clusters[key] = start
 	}
 	shared.Unlock()
 	return start()
 }
 
-// simple are plugins that have no configuration and don't get in each other's way: their tests share a server.
-var simple = []string{"AlwaysPullImages", "DenyEscalatingExec", "ExtendedResourceToleration", "LimitPodHardAntiAffinityTopology", "SecurityContextDeny"}
+// simple are plugins that have no configuration and don't get in each other's way: their tests
+// share a server.
+var simple = []string{"AlwaysPullImages", "DenyEscalatingExec", "ExtendedResourceToleration",
+	"LimitPodHardAntiAffinityTopology", "SecurityContextDeny"}
 
 // restart is a server that was stopped, started again with these plugins besides the default ones.
 func restart(t testing.TB, stopped *servertest.Cluster, plugins ...string) *servertest.Cluster {

@@ -17,7 +17,8 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-// exampleCluster is a server as the plugin's folder of examples has it, whose README must show the files as they are.
+// exampleCluster is a server as the plugin's folder of examples has it, whose README must show the
+// files as they are.
 func exampleCluster(t *testing.T, plugin string) *servertest.Cluster {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join("../../examples", strings.ToLower(plugin)))
@@ -37,7 +38,8 @@ func exampleCluster(t *testing.T, plugin string) *servertest.Cluster {
 			t.Errorf("README.md shows another %s", file)
 		}
 	}
-	return servertest.Start(t, gatehousetest.WithPlugins(plugin), func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") })
+	return servertest.Start(t, gatehousetest.WithPlugins(plugin),
+		func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") })
 }
 
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
@@ -51,11 +53,14 @@ func TestPodNodeSelector(t *testing.T) {
 
 	t.Run("the example", func(t *testing.T) {
 		k.OK("", "apply", "--filename=../../examples/podnodeselector/pod.yaml")
-		if got, want := k.OK("", "get", "pod", "fast", "--output=jsonpath={.spec.nodeSelector}"), `{"disk":"ssd","env":"test"}`; got != want {
+		if got, want := k.OK("", "get", "pod", "fast", "--output=jsonpath={.spec.nodeSelector}"),
+			`{"disk":"ssd","env":"test"}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		k.Fails("", []string{"apply", "--filename=../../examples/podnodeselector/pod-elsewhere.yaml"},
-			`(Forbidden)`, `pods "elsewhere" is forbidden: pod node label selector conflicts with its namespace node label selector`)
+			`(Forbidden)`,
+			`pods "elsewhere" is forbidden: pod node label selector conflicts with its namespace node label `+
+				`selector`)
 	})
 
 	// A gate lets a pod be given more labels, which is how one could leave its nodes.
@@ -66,7 +71,8 @@ func TestPodNodeSelector(t *testing.T) {
 			t.Fatal(err)
 		}
 		patch := func(labels string) (*corev1.Pod, error) {
-			return pods.Patch(t.Context(), "gated", types.MergePatchType, []byte(`{"spec": {"nodeSelector": `+labels+`}}`), metav1.PatchOptions{})
+			return pods.Patch(t.Context(), "gated", types.MergePatchType,
+				[]byte(`{"spec": {"nodeSelector": `+labels+`}}`), metav1.PatchOptions{})
 		}
 		_, err := patch(`{"zone": "b"}`)
 		if want := `pods "gated" is forbidden: pod node label selector labels conflict with its namespace whitelist`; !apierrors.IsForbidden(err) || err.Error() != want {
@@ -84,7 +90,8 @@ func TestPodNodeSelector(t *testing.T) {
 	t.Run("a namespace that can't be read", func(t *testing.T) {
 		broken := c.Namespace(t, map[string]string{nodeSelectorAnnotation: "env in (test)"})
 		_, err := c.Client.CoreV1().Pods(broken).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
-		want := `pods "p" is forbidden: the node selector of namespace ` + broken + ` can't be read: metadata.annotations[` + nodeSelectorAnnotation +
+		want := `pods "p" is forbidden: the node selector of namespace ` + broken +
+			` can't be read: metadata.annotations[` + nodeSelectorAnnotation +
 			`]: Invalid value: "env in (test)": invalid selector: [env in (test)]`
 		if !apierrors.IsForbidden(err) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -92,7 +99,8 @@ func TestPodNodeSelector(t *testing.T) {
 	})
 
 	t.Run("a dry run", func(t *testing.T) {
-		created, err := pods.Create(t.Context(), servertest.Pod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		created, err := pods.Create(t.Context(), servertest.Pod("dry"),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			t.Fatal(err)
 		}

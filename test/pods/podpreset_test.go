@@ -57,11 +57,13 @@ spec:
 		t.Fatal(err)
 	}
 	for _, container := range append(made.Spec.InitContainers, made.Spec.Containers...) {
-		if len(container.Env) != 2 || container.Env[1].ValueFrom.FieldRef.APIVersion != "v1" || len(container.EnvFrom) != 1 || len(container.VolumeMounts) != 2 {
+		if len(container.Env) != 2 || container.Env[1].ValueFrom.FieldRef.APIVersion != "v1" ||
+			len(container.EnvFrom) != 1 || len(container.VolumeMounts) != 2 {
 			t.Errorf("container %s: %v", container.Name, container)
 		}
 	}
-	if len(made.Spec.Volumes) != 2 || made.Spec.Volumes[0].EmptyDir == nil || *made.Spec.Volumes[1].Secret.DefaultMode != 0o644 {
+	if len(made.Spec.Volumes) != 2 || made.Spec.Volumes[0].EmptyDir == nil ||
+		*made.Spec.Volumes[1].Secret.DefaultMode != 0o644 {
 		t.Errorf("volumes %v", made.Spec.Volumes)
 	}
 	if got := made.Annotations["podpreset.admission.kubernetes.io/podpreset-preset"]; got != preset.GetResourceVersion() {
@@ -71,14 +73,17 @@ spec:
 	// What has all of it already, with the defaults that the server sets, is in no conflict.
 	same := labelled("same")
 	same.Spec = *made.Spec.DeepCopy()
-	if made, err := pods.Create(t.Context(), same, metav1.CreateOptions{}); err != nil || made.Annotations["podpreset.admission.kubernetes.io/podpreset-preset"] == "" {
+	if made, err := pods.Create(t.Context(), same, metav1.CreateOptions{}); err != nil ||
+		made.Annotations["podpreset.admission.kubernetes.io/podpreset-preset"] == "" {
 		t.Errorf("the same once more: %v, %v", made.Annotations, err)
 	}
 
 	other := labelled("other")
-	other.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}}
+	other.Spec.Volumes = []corev1.Volume{{Name: "v",
+		VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}}
 	made, err = pods.Create(t.Context(), other, metav1.CreateOptions{})
-	if err != nil || len(made.Spec.Volumes) != 1 || len(made.Spec.Containers[0].Env) != 0 || len(made.Annotations) != 0 {
+	if err != nil || len(made.Spec.Volumes) != 1 || len(made.Spec.Containers[0].Env) != 0 ||
+		len(made.Annotations) != 0 {
 		t.Errorf("with a volume of its own: %v, %v", made, err)
 	}
 	servertest.Eventually(t, "the event", func() bool {
@@ -91,7 +96,8 @@ spec:
 		if len(events.Items) == 0 {
 			return false
 		}
-		if got, want := events.Items[0].Message, "merging volumes for preset has a conflict on v: "; !strings.Contains(got, want) {
+		if got, want := events.Items[0].Message,
+			"merging volumes for preset has a conflict on v: "; !strings.Contains(got, want) {
 			t.Errorf("the event says %s", got)
 		}
 		return true

@@ -17,7 +17,8 @@ import (
 
 // use is the right to use a policy.
 func use(policy string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{"policy"}, Resources: []string{"podsecuritypolicies"}, ResourceNames: []string{policy}, Verbs: []string{"use"}}
+	return rbacv1.PolicyRule{APIGroups: []string{"policy"}, Resources: []string{"podsecuritypolicies"},
+		ResourceNames: []string{policy}, Verbs: []string{"use"}}
 }
 
 func TestPodSecurityPolicy(t *testing.T) {
@@ -26,12 +27,14 @@ func TestPodSecurityPolicy(t *testing.T) {
 	namespace := c.Namespace(t, nil)
 	alice := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "alice"}
 	c.Kubectl(t, namespace).OK("", "create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice")
-	c.Grant(t, namespace, alice, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update"}})
+	c.Grant(t, namespace, alice, rbacv1.PolicyRule{APIGroups: []string{""},
+		Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update"}})
 	pods := kubernetes.NewForConfigOrDie(c.As("alice")).CoreV1().Pods(namespace)
 
 	servertest.Retry(t, "RBAC to know what alice may do", func() error {
 		_, err := pods.Create(t.Context(), servertest.Pod("early"), metav1.CreateOptions{})
-		if want := `pods "early" is forbidden: PodSecurityPolicy: no providers available to validate pod request: the cluster has no PodSecurityPolicy`; !apierrors.IsForbidden(err) || err.Error() != want {
+		if want := `pods "early" is forbidden: PodSecurityPolicy: no providers available to validate pod request: ` +
+			`the cluster has no PodSecurityPolicy`; !apierrors.IsForbidden(err) || err.Error() != want {
 			return fmt.Errorf("got %v, want %s", err, want)
 		}
 		return nil
@@ -77,7 +80,8 @@ spec:
 	}
 	c.Grant(t, namespace, alice, use("restricted"))
 	servertest.Retry(t, "the policy to be alice's", func() error {
-		_, err := pods.Create(t.Context(), servertest.Pod("try"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := pods.Create(t.Context(), servertest.Pod("try"),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
 
@@ -86,9 +90,12 @@ spec:
 		t.Fatal(err)
 	}
 	pod, own := made.Spec.SecurityContext, made.Spec.Containers[0].SecurityContext
-	if made.Annotations["kubernetes.io/psp"] != "restricted" || pod.SELinuxOptions.Level != "s0:c1,c2" || *pod.FSGroup != 6 || pod.SupplementalGroups[0] != 5 ||
-		pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *own.RunAsUser != 1000 || *own.RunAsGroup != 1000 || !*own.ReadOnlyRootFilesystem ||
-		*own.AllowPrivilegeEscalation || own.Capabilities.Drop[0] != "ALL" || own.AppArmorProfile.Type != corev1.AppArmorProfileTypeRuntimeDefault {
+	if made.Annotations["kubernetes.io/psp"] != "restricted" || pod.SELinuxOptions.Level != "s0:c1,c2" ||
+		*pod.FSGroup != 6 || pod.SupplementalGroups[0] != 5 ||
+		pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *own.RunAsUser != 1000 ||
+		*own.RunAsGroup != 1000 || !*own.ReadOnlyRootFilesystem ||
+		*own.AllowPrivilegeEscalation || own.Capabilities.Drop[0] != "ALL" ||
+		own.AppArmorProfile.Type != corev1.AppArmorProfileTypeRuntimeDefault {
 		t.Errorf("annotations %v, pod %v, container %v", made.Annotations, pod, own)
 	}
 	// What the policy made of the pod it allows ever after.
@@ -101,14 +108,17 @@ spec:
 	host.Spec.HostNetwork = true
 	host.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 88}}
 	_, err = pods.Create(t.Context(), host, metav1.CreateOptions{})
-	if want := `pods "host" is forbidden: PodSecurityPolicy: unable to admit pod: [spec.securityContext.hostNetwork: Invalid value: true: Host network is not allowed to be used ` +
+	if want := `pods "host" is forbidden: PodSecurityPolicy: unable to admit pod: ` +
+		`[spec.securityContext.hostNetwork: Invalid value: true: Host network is not allowed to be used ` +
 		`spec.containers[0].hostPort: Invalid value: 88: Host port 88 is not allowed to be used. Allowed ports: []]`; !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 
-	// A service account that may use another policy lends it to the pods that run as it, whoever makes them.
+	// A service account that may use another policy lends it to the pods that run as it, whoever
+	// makes them.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}
-	if _, err := c.Client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.Grant(t, namespace, rbacv1.Subject{Kind: "ServiceAccount", Name: "agent", Namespace: namespace}, use("zz-host"))

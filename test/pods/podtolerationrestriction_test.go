@@ -25,14 +25,17 @@ func TestPodTolerationRestriction(t *testing.T) {
 		k := c.Kubectl(t, "training")
 		k.OK("", "apply", "--filename=../../examples/podtolerationrestriction/namespace.yaml")
 		k.OK("", "apply", "--filename=../../examples/podtolerationrestriction/pod.yaml")
-		const want = "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute Exists 300," +
+		const want = "node.kubernetes.io/not-ready:NoExecute Exists 300,node.kubernetes.io/unreachable:NoExecute " +
+			"Exists 300," +
 			"gpu:NoSchedule Exists ,node.kubernetes.io/memory-pressure:NoSchedule Exists ,"
 		if got := k.OK("", "get", "pod", "train", tolerations); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		for namespace, scope := range map[string]string{"training": "namespace", "default": "cluster"} {
-			c.Kubectl(t, namespace).Fails("", []string{"apply", "--filename=../../examples/podtolerationrestriction/pod-everywhere.yaml"}, "(Forbidden)",
-				`pods "everywhere" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its `+scope+" whitelist: spec.tolerations[0]")
+			c.Kubectl(t, namespace).Fails("", []string{"apply",
+				"--filename=../../examples/podtolerationrestriction/pod-everywhere.yaml"}, "(Forbidden)",
+				`pods "everywhere" is forbidden: pod tolerations (possibly merged with namespace default `+
+					`tolerations) conflict with its `+scope+" whitelist: spec.tolerations[0]")
 		}
 	})
 
@@ -46,21 +49,25 @@ func TestPodTolerationRestriction(t *testing.T) {
 		if want := `pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]`; !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
-		// The seconds that DefaultTolerationSeconds gives are no conflict with those of a namespace.
+		// The seconds that DefaultTolerationSeconds gives are no conflict with those of a
+		// namespace.
 		namespace = c.Namespace(t, map[string]string{
-			defaultTolerations:   `[{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 600}]`,
+			defaultTolerations: `[{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": ` +
+				`"NoExecute", "tolerationSeconds": 600}]`,
 			tolerationsWhitelist: "",
 		})
 		k := c.Kubectl(t, namespace)
 		k.OK("", "run", "web", "--image=nginx")
-		const want = "node.kubernetes.io/unreachable:NoExecute Exists 300,node.kubernetes.io/not-ready:NoExecute Exists 600,"
+		const want = "node.kubernetes.io/unreachable:NoExecute Exists 300,node.kubernetes.io/not-ready:NoExecute " +
+			"Exists 600,"
 		if got := k.OK("", "get", "pod", "web", tolerations); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	})
 
-	// The API lets no toleration be taken away. What the plugins add is there again before it looks. (Not so what ServiceAccount
-	// would add: the manifest says its account, and does without a token.)
+	// The API lets no toleration be taken away. What the plugins add is there again before it
+	// looks. (Not so what ServiceAccount would add: the manifest says its account, and does without
+	// a token.)
 	t.Run("a manifest that is sent again", func(t *testing.T) {
 		const manifest = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "again"%s},
 			"spec": {"serviceAccountName": "default", "automountServiceAccountToken": false,
@@ -68,7 +75,8 @@ func TestPodTolerationRestriction(t *testing.T) {
 		k := c.Kubectl(t, c.Namespace(t, nil))
 		k.OK(fmt.Sprintf(manifest, ""), "create", "--filename=-")
 		k.OK(fmt.Sprintf(manifest, `, "labels": {"a": "b"}`), "replace", "--filename=-")
-		if got := k.OK("", "get", "pod", "again", tolerations); !strings.HasSuffix(got, "node.kubernetes.io/memory-pressure:NoSchedule Exists ,") {
+		if got := k.OK("", "get", "pod", "again", tolerations); !strings.HasSuffix(got,
+			"node.kubernetes.io/memory-pressure:NoSchedule Exists ,") {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -77,7 +85,8 @@ func TestPodTolerationRestriction(t *testing.T) {
 		for _, annotation := range []string{defaultTolerations, tolerationsWhitelist} {
 			broken := c.Namespace(t, map[string]string{annotation: `[{"operator": "Exists", "keys": ["a"]}]`})
 			_, err := c.Client.CoreV1().Pods(broken).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
-			want := `pods "p" is forbidden: the tolerations of namespace ` + broken + ` can't be read: metadata.annotations[` + annotation + `]: Invalid value: `
+			want := `pods "p" is forbidden: the tolerations of namespace ` + broken +
+				` can't be read: metadata.annotations[` + annotation + `]: Invalid value: `
 			if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
@@ -87,7 +96,9 @@ func TestPodTolerationRestriction(t *testing.T) {
 	// A whitelist that is made stricter keeps no pod from being updated, nor from ending.
 	t.Run("a stricter whitelist", func(t *testing.T) {
 		k := c.Kubectl(t, c.Namespace(t, map[string]string{tolerationsWhitelist: "[]"}))
-		k.OK("", "run", "web", "--image=nginx", `--overrides={"metadata": {"finalizers": ["example.com/f"]}, "spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
+		k.OK("", "run", "web", "--image=nginx",
+			`--overrides={"metadata": {"finalizers": ["example.com/f"]}, "spec": {"tolerations": [{"key": "x", `+
+				`"operator": "Exists"}]}}`)
 		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite", tolerationsWhitelist+"={")
 		k.OK("", "label", "pod", "web", "a=b")
 		k.OK("", "delete", "pod", "web", "--wait=false", "--now")

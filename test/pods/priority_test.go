@@ -19,7 +19,8 @@ func priorityOf(pod *corev1.Pod) string {
 	if pod.Spec.Priority == nil || pod.Spec.PreemptionPolicy == nil {
 		return fmt.Sprintf("%s %v %v", pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %d %s", pod.Spec.PriorityClassName, *pod.Spec.Priority, *pod.Spec.PreemptionPolicy))
+	return strings.TrimSpace(fmt.Sprintf("%s %d %s", pod.Spec.PriorityClassName, *pod.Spec.Priority,
+		*pod.Spec.PreemptionPolicy))
 }
 
 // The first requests of a new server, once it says that it is ready.
@@ -44,7 +45,8 @@ func TestSystemPriorityClassesAreThereFromTheStart(t *testing.T) {
 		}
 	}
 	want := "system-cluster-critical 2000000000\nsystem-node-critical 2000001000\n"
-	if got := c.Kubectl(t, "default").OK("", "get", "priorityclass", `--output=jsonpath={range .items[*]}{.metadata.name} {.value}{"\n"}{end}`); got != want {
+	if got := c.Kubectl(t, "default").OK("", "get", "priorityclass",
+		`--output=jsonpath={range .items[*]}{.metadata.name} {.value}{"\n"}{end}`); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -57,8 +59,10 @@ func TestPriority(t *testing.T) {
 
 	t.Run("a new class is used at once", func(t *testing.T) {
 		for i := range 50 {
-			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("new-%d", i)}, Value: int32(i)}
-			if _, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("new-%d", i)},
+				Value: int32(i)}
+			if _, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class,
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			pod := servertest.Pod(class.Name)
@@ -78,7 +82,8 @@ func TestPriority(t *testing.T) {
 			pod := servertest.Pod("web")
 			pod.Spec.PriorityClassName = name
 			_, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
-			if want := `pods "web" is forbidden: no PriorityClass with name ` + name + ` was found`; !apierrors.IsForbidden(err) || err.Error() != want {
+			if want := `pods "web" is forbidden: no PriorityClass with name ` + name +
+				` was found`; !apierrors.IsForbidden(err) || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
 		}
@@ -86,16 +91,19 @@ func TestPriority(t *testing.T) {
 
 	t.Run("another number", func(t *testing.T) {
 		k.Fails("", []string{"run", "web", "--image=nginx", `--overrides={"spec": {"priority": 7}}`},
-			`pods "web" is forbidden: the integer value of priority (7) must not be provided in pod spec; priority admission controller computed 0 from the given PriorityClass name`)
+			`pods "web" is forbidden: the integer value of priority (7) must not be provided in pod spec; priority `+
+				`admission controller computed 0 from the given PriorityClass name`)
 	})
 
-	// What ServiceAccount would add to it can't be taken away again; so it says it, or does without.
+	// What ServiceAccount would add to it can't be taken away again; so it says it, or does
+	// without.
 	t.Run("a manifest that is sent again", func(t *testing.T) {
 		const manifest = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "again"%s},
 			"spec": {"serviceAccountName": "default", "automountServiceAccountToken": false, "priorityClassName": "system-node-critical", "containers": [{"name": "main", "image": "nginx"}]}}`
 		k.OK(fmt.Sprintf(manifest, ""), "create", "--filename=-")
 		k.OK(fmt.Sprintf(manifest, `, "labels": {"a": "b"}`), "replace", "--filename=-")
-		if got, want := k.OK("", "get", "pod", "again", "--output=jsonpath={.metadata.labels.a} {.spec.priority}"), "b 2000001000"; got != want {
+		if got, want := k.OK("", "get", "pod", "again", "--output=jsonpath={.metadata.labels.a} {.spec.priority}"),
+			"b 2000001000"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -104,11 +112,15 @@ func TestPriority(t *testing.T) {
 		k.OK("", "create", "priorityclass", "low", "--value=-10", "--global-default", "--preemption-policy=Never")
 		// The same server admits both, and the second one whatever its cache shows.
 		const second = "is already marked as default. Only one default can exist"
-		k.Fails("", []string{"create", "priorityclass", "lower", "--value=-20", "--global-default"}, `priorityclasses.scheduling.k8s.io "lower" is forbidden: PriorityClass low `+second)
-		k.Fails("", []string{"patch", "priorityclass", "system-node-critical", "--patch", `{"globalDefault": true}`}, "PriorityClass low "+second)
+		k.Fails("", []string{"create", "priorityclass", "lower", "--value=-20", "--global-default"},
+			`priorityclasses.scheduling.k8s.io "lower" is forbidden: PriorityClass low `+second)
+		k.Fails("", []string{"patch", "priorityclass", "system-node-critical", "--patch", `{"globalDefault": true}`},
+			"PriorityClass low "+second)
 		k.OK("", "patch", "priorityclass", "low", "--patch", `{"description": "for what can wait"}`)
 		k.OK("", "run", "by-default", "--image=nginx")
-		if got, want := k.OK("", "get", "pod", "by-default", "--output=jsonpath={.spec.priorityClassName} {.spec.priority} {.spec.preemptionPolicy}"), "low -10 Never"; got != want {
+		if got, want := k.OK("", "get", "pod", "by-default",
+			"--output=jsonpath={.spec.priorityClassName} {.spec.priority} {.spec.preemptionPolicy}"),
+			"low -10 Never"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		k.OK("", "delete", "priorityclass", "low")
@@ -116,7 +128,8 @@ func TestPriority(t *testing.T) {
 
 	// What is stored is as the plugin made it, and other updates leave it so.
 	t.Run("an update", func(t *testing.T) {
-		patched, err := pods.Patch(t.Context(), "new-7", types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{})
+		patched, err := pods.Patch(t.Context(), "new-7", types.MergePatchType,
+			[]byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,11 +43,15 @@ func TestRemovedAPIsAreServedWhereAskedFor(t *testing.T) {
 		options           []gatehousetest.Option
 		presets, policies int
 	}{
-		"by default":        {nil, http.StatusNotFound, http.StatusNotFound},
-		"all of Kubernetes": {[]gatehousetest.Option{servertest.RuntimeConfig("api/all=true")}, http.StatusNotFound, http.StatusNotFound},
-		"a version":         {[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1alpha1=true", "policy/v1=true")}, http.StatusOK, http.StatusNotFound},
-		"a resource":        {[]gatehousetest.Option{servertest.RuntimeConfig("policy/v1beta1/podsecuritypolicies=true")}, http.StatusNotFound, http.StatusOK},
-		"by a plugin":       {[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset")}, http.StatusOK, http.StatusNotFound},
+		"by default": {nil, http.StatusNotFound, http.StatusNotFound},
+		"all of Kubernetes": {[]gatehousetest.Option{servertest.RuntimeConfig("api/all=true")}, http.StatusNotFound,
+			http.StatusNotFound},
+		"a version": {[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1alpha1=true",
+			"policy/v1=true")}, http.StatusOK, http.StatusNotFound},
+		"a resource": {[]gatehousetest.Option{servertest.RuntimeConfig("policy/v1beta1/podsecuritypolicies=true")},
+			http.StatusNotFound, http.StatusOK},
+		"by a plugin": {[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset")}, http.StatusOK,
+			http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +67,9 @@ func TestRemovedAPIsAreServedWhereAskedFor(t *testing.T) {
 				t.Errorf("policy/v1: %d", got)
 			}
 			group, err := c.Client.Discovery().RESTClient().Get().AbsPath("/apis/policy").Do(t.Context()).Raw()
-			if want := test.policies == http.StatusOK; err != nil || strings.Contains(string(group), "policy/v1beta1") != want || !strings.Contains(string(group), `"preferredVersion":{"groupVersion":"policy/v1"`) {
+			if want := test.policies == http.StatusOK; err != nil ||
+				strings.Contains(string(group), "policy/v1beta1") != want ||
+				!strings.Contains(string(group), `"preferredVersion":{"groupVersion":"policy/v1"`) {
 				t.Errorf("/apis/policy: %s, %v", group, err)
 			}
 		})
@@ -76,13 +82,17 @@ func TestRemovedAPIsThatCantBeServed(t *testing.T) {
 		want    string
 	}{
 		"needed but off": {
-			[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset"), servertest.RuntimeConfig("settings.k8s.io/v1alpha1/podpresets=false")},
-			"--runtime-config: podpresets of settings.k8s.io/v1alpha1 are switched off, but an admission plugin that is enabled needs them: PodPreset",
+			[]gatehousetest.Option{gatehousetest.WithPlugins("PodPreset"),
+				servertest.RuntimeConfig("settings.k8s.io/v1alpha1/podpresets=false")},
+			"--runtime-config: podpresets of settings.k8s.io/v1alpha1 are switched off, but an admission plugin " +
+				"that is enabled needs them: PodPreset",
 		},
 		"of no version": {
-			[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1=true")}, "--runtime-config: group version settings.k8s.io/v1 that has not been registered",
+			[]gatehousetest.Option{servertest.RuntimeConfig("settings.k8s.io/v1=true")},
+			"--runtime-config: group version settings.k8s.io/v1 that has not been registered",
 		},
-		"of no group": {[]gatehousetest.Option{servertest.RuntimeConfig("setting.k8s.io/v1=true")}, "--runtime-config: unknown api groups setting.k8s.io/v1"},
+		"of no group": {[]gatehousetest.Option{servertest.RuntimeConfig("setting.k8s.io/v1=true")},
+			"--runtime-config: unknown api groups setting.k8s.io/v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := servertest.StartError(t, test.options...); err == nil || err.Error() != test.want {
@@ -128,7 +138,8 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 		}
 	}
 
-	if _, err := presets.Create(t.Context(), servertest.Parsed(t, presetManifest), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := presets.Create(t.Context(), servertest.Parsed(t, presetManifest),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := presets.Create(t.Context(), servertest.Parsed(t, presetManifest), metav1.CreateOptions{}); err != nil {
@@ -153,11 +164,14 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), ".spec.env") {
 		t.Errorf("applying over what others have set: %v", err)
 	}
-	if _, err := presets.Apply(t.Context(), "preset", applied, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+	if _, err := presets.Apply(t.Context(), "preset", applied,
+		metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 		t.Error(err)
 	}
 	seen(watch.Modified, map[string]string{"A": "applied"})
-	if _, err := presets.Apply(t.Context(), "made", servertest.Parsed(t, strings.Replace(presetManifest, "name: preset", "name: made", 1)), metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+	if _, err := presets.Apply(t.Context(), "made", servertest.Parsed(t,
+		strings.Replace(presetManifest, "name: preset", "name: made", 1)),
+		metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Error(err)
 	}
 
@@ -166,10 +180,12 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := preferring.Resource(settingsv1alpha1.PodPresets).Namespace(namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 2 {
+	if list, err := preferring.Resource(settingsv1alpha1.PodPresets).Namespace(namespace).List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(list.Items) != 2 {
 		t.Errorf("metadata: %v, %v", list, err)
 	}
-	if err := preferring.Resource(settingsv1alpha1.PodPresets).Namespace(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := preferring.Resource(settingsv1alpha1.PodPresets).Namespace(namespace).DeleteCollection(t.Context(),
+		metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 	if list, err := presets.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
@@ -183,7 +199,9 @@ func TestRemovedAPIsAreRealAPIs(t *testing.T) {
 	}
 	strange := servertest.Parsed(t, presetManifest)
 	strange.Object["spec"].(map[string]any)["enw"] = "x"
-	if _, err := presets.Create(t.Context(), strange, metav1.CreateOptions{FieldValidation: "Strict"}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.enw"`) {
+	if _, err := presets.Create(t.Context(), strange,
+		metav1.CreateOptions{FieldValidation: "Strict"}); !apierrors.IsBadRequest(err) ||
+		!strings.Contains(err.Error(), `unknown field "spec.enw"`) {
 		t.Errorf("with an unknown field: %v", err)
 	}
 }
@@ -205,7 +223,8 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 		t.Errorf("kubectl get psp prints\n%s", got)
 	}
 	for argument, want := range map[string][]string{
-		"podpreset.spec":                   {"KIND:       PodPreset", "env	<[]EnvVar>", "envFrom	<[]EnvFromSource>", "selector	<LabelSelector>", "volumeMounts	<[]VolumeMount>", "volumes	<[]Volume>"},
+		"podpreset.spec": {"KIND:       PodPreset", "env	<[]EnvVar>", "envFrom	<[]EnvFromSource>",
+			"selector	<LabelSelector>", "volumeMounts	<[]VolumeMount>", "volumes	<[]Volume>"},
 		"podpreset.spec.env.valueFrom":     {"fieldRef	<ObjectFieldSelector>"},
 		"psp.spec.runAsUser":               {"ranges	<[]IDRange>", "rule	<string> -required-"},
 		"podsecuritypolicies.spec.fsGroup": {"GROUP:      policy", "VERSION:    v1beta1"},
@@ -225,15 +244,18 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 	k.OK("", "patch", "podpreset", "preset", "--type=merge", `--patch={"spec": {"env": [{"name": "B"}]}}`)
 	k.OK(presetManifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
 	k.OK("", "annotate", "podpreset", "preset", "a=b")
-	if got := k.OK("", "get", "podpreset", "preset", "--output=jsonpath={.spec.env} {.metadata.generation} {.metadata.annotations.a}"); got != `[{"name":"A","value":"1"}] 3 b` {
+	if got := k.OK("", "get", "podpreset", "preset",
+		"--output=jsonpath={.spec.env} {.metadata.generation} {.metadata.annotations.a}"); got != `[{"name":"A","value":"1"}] 3 b` {
 		t.Errorf("after patch and apply: %s", got)
 	}
-	k.Fails(strings.Replace(presetManifest, "env:", "enw:", 1), []string{"apply", "--filename=-"}, `unknown field "spec.enw"`)
+	k.Fails(strings.Replace(presetManifest, "env:", "enw:", 1), []string{"apply", "--filename=-"},
+		`unknown field "spec.enw"`)
 	k.OK("", "delete", "podpreset", "preset")
 	k.Fails("", []string{"get", "podpreset", "preset"}, `podpresets.settings.k8s.io "preset" not found`)
 
 	// The verb of RBAC that is for policies alone.
-	k.OK("", "create", "clusterrole", "users", "--verb=use", "--resource=podsecuritypolicies", "--resource-name=restricted")
+	k.OK("", "create", "clusterrole", "users", "--verb=use", "--resource=podsecuritypolicies",
+		"--resource-name=restricted")
 	k.OK("", "create", "rolebinding", "users", "--clusterrole=users", "--user=alice")
 	for policy, want := range map[string]string{"restricted": "yes\n", "privileged": "no\n"} {
 		if got, _, _ := k.Run("", "auth", "can-i", "use", "podsecuritypolicies/"+policy, "--as=alice"); got != want {
@@ -244,7 +266,8 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 	doomed := c.Namespace(t, nil)
 	k.OK(presetManifest, "apply", "--filename=-", "--namespace="+doomed)
 	k.OK("", "delete", "namespace", doomed, "--timeout=60s")
-	if list, err := c.Dynamic.Resource(settingsv1alpha1.PodPresets).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+	if list, err := c.Dynamic.Resource(settingsv1alpha1.PodPresets).List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
 		t.Errorf("with its namespace a preset goes: %v, %v", list, err)
 	}
 }
@@ -257,7 +280,8 @@ func TestRemovedAPIsAreKept(t *testing.T) {
 	first := servertest.Connect(gatehousetest.StartIn(t, dir, config))
 	policy := servertest.Parsed(t, `{apiVersion: policy/v1beta1, kind: PodSecurityPolicy, metadata: {name: p}, spec: {seLinux: {rule: RunAsAny}, runAsUser: {rule: MustRunAs, ranges: [{min: 1, max: 4294967295}]},
 		supplementalGroups: {rule: RunAsAny}, fsGroup: {rule: RunAsAny}}}`)
-	made, err := first.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Create(t.Context(), policy, metav1.CreateOptions{})
+	made, err := first.Dynamic.Resource(policyv1beta1.PodSecurityPolicies).Create(t.Context(), policy,
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +292,8 @@ func TestRemovedAPIsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	maximum, _, err := unstructured.NestedSlice(found.Object, "spec", "runAsUser", "ranges")
-	if err != nil || maximum[0].(map[string]any)["max"] != int64(4294967295) || found.GetResourceVersion() != made.GetResourceVersion() {
+	if err != nil || maximum[0].(map[string]any)["max"] != int64(4294967295) ||
+		found.GetResourceVersion() != made.GetResourceVersion() {
 		t.Errorf("found %v, made %v", found, made)
 	}
 }

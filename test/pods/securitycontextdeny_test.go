@@ -15,8 +15,10 @@ func TestSecurityContextDeny(t *testing.T) {
 	t.Parallel()
 	c := clusterWith(simple...)
 	k := c.Kubectl(t, c.Namespace(t, nil))
-	k.Fails("", []string{"run", "web", "--image=nginx", `--overrides={"spec": {"securityContext": {"runAsUser": 0, "fsGroup": 0}}}`},
-		`Error from server (Forbidden): pods "web" is forbidden: [spec.securityContext.runAsUser is forbidden, spec.securityContext.fsGroup is forbidden]`)
+	k.Fails("", []string{"run", "web", "--image=nginx",
+		`--overrides={"spec": {"securityContext": {"runAsUser": 0, "fsGroup": 0}}}`},
+		`Error from server (Forbidden): pods "web" is forbidden: [spec.securityContext.runAsUser is forbidden, `+
+			`spec.securityContext.fsGroup is forbidden]`)
 	k.Fails(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
 		"initContainers": [{"name": "i", "image": "i", "securityContext": {"seLinuxOptions": {"level": "s0"}}}],
 		"containers": [{"name": "c", "image": "c", "securityContext": {"runAsNonRoot": true}}]}}`, []string{"create", "--filename=-"},

@@ -1,7 +1,8 @@
-// Package prometheustest runs a real Prometheus that has seen containers for as long as a test says.
+// Package prometheustest runs a real Prometheus that has seen containers for as long as a test
+// says.
 //
-// It needs the programs prometheus and promtool, which on Debian are the package prometheus. Where they
-// are not there the test fails.
+// It needs the programs prometheus and promtool, which on Debian are the package prometheus. Where
+// they are not there the test fails.
 package prometheustest
 
 import (
@@ -25,11 +26,13 @@ type Container struct {
 	Namespace, Pod, Name, Image string
 	// From and To are how long ago that began and ended.
 	From, To time.Duration
-	// CPU is what it used, in processors, and Memory in bytes: each of the numbers for an equal part of the time.
+	// CPU is what it used, in processors, and Memory in bytes: each of the numbers for an equal
+	// part of the time.
 	CPU, Memory []float64
 }
 
-// Start runs a Prometheus that has seen the containers, and returns the address of its API. It ends with the test.
+// Start runs a Prometheus that has seen the containers, and returns the address of its API. It ends
+// with the test.
 func Start(t testing.TB, containers ...Container) string {
 	t.Helper()
 	for _, program := range []string{"prometheus", "promtool"} {
@@ -38,10 +41,12 @@ func Start(t testing.TB, containers ...Container) string {
 		}
 	}
 	dir := t.TempDir()
-	data, samples, config := filepath.Join(dir, "data"), filepath.Join(dir, "samples"), filepath.Join(dir, "prometheus.yml")
+	data, samples, config := filepath.Join(dir, "data"), filepath.Join(dir, "samples"),
+		filepath.Join(dir, "prometheus.yml")
 	write(t, samples, openMetrics(time.Now(), containers))
 	write(t, config, []byte("{}"))
-	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples, data).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples,
+		data).CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)
 	}
 	server := exec.CommandContext(t.Context(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+data,
@@ -100,7 +105,8 @@ func openMetrics(now time.Time, containers []Container) []byte {
 				used += c.CPU[i*len(c.CPU)/count] * scrapeInterval.Seconds()
 			}
 			if len(c.Memory) > 0 {
-				fmt.Fprintf(&memory, "container_memory_working_set_bytes{%s} %g %d\n", labels, c.Memory[i*len(c.Memory)/count], at)
+				fmt.Fprintf(&memory, "container_memory_working_set_bytes{%s} %g %d\n", labels,
+					c.Memory[i*len(c.Memory)/count], at)
 			}
 		}
 	}

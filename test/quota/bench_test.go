@@ -34,7 +34,8 @@ func clientOf(srv *gatehousetest.Server) *kubernetes.Clientset {
 
 func namespaceWith(t testing.TB, client kubernetes.Interface, name string, quotas int) {
 	t.Helper()
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range quotas {
@@ -82,7 +83,8 @@ func BenchmarkCreate(b *testing.B) {
 			for range clients {
 				running.Go(func() {
 					for range work {
-						if _, err := client.CoreV1().Pods(namespace).Create(b.Context(), pod(fmt.Sprintf("p-%d", n.Add(1))), metav1.CreateOptions{}); err != nil {
+						if _, err := client.CoreV1().Pods(namespace).Create(b.Context(),
+							pod(fmt.Sprintf("p-%d", n.Add(1))), metav1.CreateOptions{}); err != nil {
 							b.Error(err)
 						}
 					}
@@ -99,15 +101,17 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkRatio is what two quotas add to a creation, and ten, and what 50,000 pods in a namespace with two quotas do. It creates pods in turn in two namespaces,
-// so that whatever else disk and processors do concerns both alike: one at a time with one client, where medians are compared, and batches with 100,
-// where throughput is.
+// BenchmarkRatio is what two quotas add to a creation, and ten, and what 50,000 pods in a namespace
+// with two quotas do. It creates pods in turn in two namespaces, so that whatever else disk and
+// processors do concerns both alike: one at a time with one client, where medians are compared, and
+// batches with 100, where throughput is.
 func BenchmarkRatio(b *testing.B) {
 	srv := gatehousetest.Start(b)
 	client := clientOf(srv)
 	var n atomic.Int64
 	create := func(namespace string) {
-		if _, err := client.CoreV1().Pods(namespace).Create(b.Context(), pod(fmt.Sprintf("p-%d", n.Add(1))), metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Pods(namespace).Create(b.Context(), pod(fmt.Sprintf("p-%d", n.Add(1))),
+			metav1.CreateOptions{}); err != nil {
 			b.Error(err)
 		}
 	}
@@ -142,15 +146,18 @@ func BenchmarkRatio(b *testing.B) {
 	})
 }
 
-// turns is the order in which two sides are measured: a creation gets slower with the number of pods that the server holds.
+// turns is the order in which two sides are measured: a creation gets slower with the number of
+// pods that the server holds.
 var turns = []int{0, 1, 1, 0, 1, 0, 0, 1}
 
 // compare compares what 100 clients create in two namespaces.
 //
-// Garbage is collected after each round of batches, and each side is charged with what it left: the share of the collection's time that it
-// allocated of what makes the collector run. Collections of a server that holds many pods take as long as a thousand creations, and would fall into
-// some batches and not into others. Pods are kept, so a round needs more memory than the one before, and its last batch is the one that waits for it: a
-// creation takes half as long again then. So which side comes last changes from round to round; it takes an even number of them (-benchtime=30x).
+// Garbage is collected after each round of batches, and each side is charged with what it left: the
+// share of the collection's time that it allocated of what makes the collector run. Collections of
+// a server that holds many pods take as long as a thousand creations, and would fall into some
+// batches and not into others. Pods are kept, so a round needs more memory than the one before, and
+// its last batch is the one that waits for it: a creation takes half as long again then. So which
+// side comes last changes from round to round; it takes an even number of them (-benchtime=30x).
 func compare(b *testing.B, create func(namespace string), namespaces [2]string) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const batch = 250
@@ -202,8 +209,9 @@ func median(took []time.Duration) time.Duration {
 	return took[len(took)/2]
 }
 
-// BenchmarkSync is what the quota controller computes in a period, with 50,000 pods in a namespace with a quota, and without one: what else goes on in
-// a server that nobody asks anything is in both.
+// BenchmarkSync is what the quota controller computes in a period, with 50,000 pods in a namespace
+// with a quota, and without one: what else goes on in a server that nobody asks anything is in
+// both.
 func BenchmarkSync(b *testing.B) {
 	srv := gatehousetest.Start(b)
 	client := clientOf(srv)
@@ -221,22 +229,24 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// cpuTime is what the process has computed so far, server and clients together. It says what a creation costs where other
-// work on the machine blurs how long it takes.
+// cpuTime is what the process has computed so far, server and clients together. It says what a
+// creation costs where other work on the machine blurs how long it takes.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// fill puts pods into a namespace, past the API server, which would take a minute for what is done here in a second.
+// fill puts pods into a namespace, past the API server, which would take a minute for what is done
+// here in a second.
 func fill(b *testing.B, srv *gatehousetest.Server, client kubernetes.Interface, namespace string, pods int) {
 	b.Helper()
 	if pods == 0 {
 		return
 	}
 	namespaceWith(b, client, "model-of-"+namespace, 0)
-	if _, err := client.CoreV1().Pods("model-of-"+namespace).Create(b.Context(), pod("model"), metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Pods("model-of-"+namespace).Create(b.Context(), pod("model"),
+		metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	store := srv.Etcd.Client()
@@ -250,9 +260,11 @@ func fill(b *testing.B, srv *gatehousetest.Server, client kubernetes.Interface, 
 	}
 	p := decoded.(*corev1.Pod)
 	p.Namespace = namespace
-	info, _ := kruntime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), kruntime.ContentTypeProtobuf)
+	info, _ := kruntime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(),
+		kruntime.ContentTypeProtobuf)
 	encoder := legacyscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
-	// Each at a revision of its own, as the API server writes them: watches show one object of a kind a revision.
+	// Each at a revision of its own, as the API server writes them: watches show one object of a
+	// kind a revision.
 	var puts errgroup.Group
 	puts.SetLimit(50)
 	for i := range pods {

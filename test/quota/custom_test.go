@@ -17,7 +17,8 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-// A quota that is written through a server which has had no request for a custom resource yet counts what is stored through another one.
+// A quota that is written through a server which has had no request for a custom resource yet
+// counts what is stored through another one.
 func TestCustomResourcesOfAnotherServer(t *testing.T) {
 	const namespace = "custom"
 	store := startEtcd(t)
@@ -28,17 +29,23 @@ func TestCustomResourcesOfAnotherServer(t *testing.T) {
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
-			}}},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
+						XPreserveUnknownFields: &preserve},
+				}}},
 		},
 	}
-	if _, err := apiextensions.NewForConfigOrDie(a.Config).ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+	if _,
+		err := apiextensions.NewForConfigOrDie(
+		a.Config).ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	namespaceWith(t, clientOf(a), namespace, 0)
 	widgets := func(srv *gatehousetest.Server) dynamic.ResourceInterface {
-		return dynamic.NewForConfigOrDie(srv.Config).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace(namespace)
+		return dynamic.NewForConfigOrDie(srv.Config).Resource(schema.GroupVersionResource{Group: "example.com",
+			Version: "v1", Resource: "widgets"}).Namespace(namespace)
 	}
 	create := func(srv *gatehousetest.Server, n int) error {
 		_, err := widgets(srv).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -52,7 +59,8 @@ func TestCustomResourcesOfAnotherServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/widgets.example.com": resource.MustParse("3")}}}
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/widgets.example.com": resource.MustParse("3")}}}
 	if _, err := clientOf(b).CoreV1().ResourceQuotas(namespace).Create(t.Context(), q, createOptions); err != nil {
 		t.Fatal(err)
 	}

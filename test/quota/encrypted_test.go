@@ -16,7 +16,8 @@ import (
 	"gatehouse.dev/server"
 )
 
-// What is stored encrypted (--encryption-provider-config) is never the same twice, and counts all the same.
+// What is stored encrypted (--encryption-provider-config) is never the same twice, and counts all
+// the same.
 func TestEncrypted(t *testing.T) {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
@@ -36,8 +37,10 @@ resources:
 	client := clientOf(srv)
 	const namespace = "secret"
 	namespaceWith(t, client, namespace, 0)
-	two := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "two"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("2")}}}
-	if _, err := client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), two, metav1.CreateOptions{}); err != nil {
+	two := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "two"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("2")}}}
+	if _,
+		err := client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), two, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	create := func(name string) error {
@@ -64,7 +67,8 @@ resources:
 	}
 	used("2")
 	now := int64(0)
-	if err := client.CoreV1().Pods(namespace).Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	if err := client.CoreV1().Pods(namespace).Delete(t.Context(), "a",
+		metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)
 	}
 	used("1")

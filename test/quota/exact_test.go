@@ -31,8 +31,8 @@ var load = flag.Duration("quota.load", 10*time.Second, "how long TestExact puts 
 
 const clients = 100
 
-// What is promised of quota, with two servers over one etcd and many clients that create, update and delete pods, fail at it
-// in every way there is, and edit the limits meanwhile:
+// What is promised of quota, with two servers over one etcd and many clients that create, update
+// and delete pods, fail at it in every way there is, and edit the limits meanwhile:
 //
 //	(a) the sum over the stored objects never exceeds the hard limits at any revision unless they were lowered,
 //	(b) status.used equals that sum at every revision,
@@ -49,7 +49,8 @@ func TestExact(t *testing.T) {
 	const namespace = "busy"
 	namespaceWith(t, servers[0], namespace, 0)
 	for _, q := range busyQuotas() {
-		if _, err := servers[0].CoreV1().ResourceQuotas(namespace).Create(t.Context(), q, metav1.CreateOptions{}); err != nil {
+		if _, err := servers[0].CoreV1().ResourceQuotas(namespace).Create(t.Context(), q,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +87,10 @@ func TestExact(t *testing.T) {
 
 // busyQuotas are small enough to be full most of the time.
 func busyQuotas() []*corev1.ResourceQuota {
-	limits := func(name string, hard map[corev1.ResourceName]string, scopes ...corev1.ResourceQuotaScope) *corev1.ResourceQuota {
-		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}, Scopes: scopes}}
+	limits := func(name string, hard map[corev1.ResourceName]string,
+		scopes ...corev1.ResourceQuotaScope) *corev1.ResourceQuota {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}, Scopes: scopes}}
 		for k, v := range hard {
 			q.Spec.Hard[k] = resource.MustParse(v)
 		}
@@ -99,12 +102,14 @@ func busyQuotas() []*corev1.ResourceQuota {
 	}
 }
 
-// editLimits lowers and raises a limit, and sets and lifts another one, all the time, and each time at another server.
+// editLimits lowers and raises a limit, and sets and lifts another one, all the time, and each time
+// at another server.
 func editLimits(ctx context.Context, t *testing.T, servers []kubernetes.Interface, namespace string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		memory := []string{`"4Gi"`, `null`}[i/2%2]
 		patch := fmt.Sprintf(`{"spec":{"hard":{"pods":"%d","requests.memory":%s}}}`, 30+10*(i%3), memory)
-		_, err := servers[i%len(servers)].CoreV1().ResourceQuotas(namespace).Patch(ctx, "all", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := servers[i%len(servers)].CoreV1().ResourceQuotas(namespace).Patch(ctx, "all", types.MergePatchType,
+			[]byte(patch), metav1.PatchOptions{})
 		if err != nil && ctx.Err() == nil {
 			t.Errorf("editing the limit: %v", err)
 		}
@@ -165,7 +170,8 @@ func (w *worker) step(ctx context.Context) {
 		if w.random.IntN(3) == 0 {
 			patch, subresource = `{"status":{"phase":"Succeeded"}}`, "status"
 		}
-		_, err := pods.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, subresources(subresource)...)
+		_, err := pods.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{},
+			subresources(subresource)...)
 		w.judge(ctx, "updated", err)
 	case len(w.mine) > 0:
 		i := w.random.IntN(len(w.mine))
@@ -210,7 +216,8 @@ func (w *worker) judge(ctx context.Context, success string, err error) {
 		w.tally.add("missing")
 	case apierrors.IsInvalid(err):
 		w.tally.add("invalid")
-	case w.tolerant && (!errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)):
+	case w.tolerant && (!errors.As(err, &status) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)):
 		w.tally.add("away")
 	case errors.As(err, &status):
 		w.t.Errorf("%s: %d %s", success, status.ErrStatus.Code, status.ErrStatus.Message)
@@ -230,7 +237,8 @@ func (t *tally) add(what string) {
 	t.counts[what]++
 }
 
-// waitFor waits for at least that long, and then until all of what has happened, but not for longer than most.
+// waitFor waits for at least that long, and then until all of what has happened, but not for longer
+// than most.
 func (t *tally) waitFor(least, most time.Duration, what ...string) (missing []string) {
 	started := time.Now()
 	for range time.Tick(100 * time.Millisecond) {
@@ -266,28 +274,34 @@ func over(store *etcd.Server) gatehousetest.Option {
 	return func(c *server.Config) { c.API.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()} }
 }
 
-// vetoing makes a validating webhook that refuses pods labelled veto, and waits until all servers ask it.
+// vetoing makes a validating webhook that refuses pods labelled veto, and waits until all servers
+// ask it.
 func vetoing(t *testing.T, servers []kubernetes.Interface) {
 	t.Helper()
 	backend := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "vetoed"))
 	rule := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+			Resources: []string{"pods"}},
 	}
 	none := admissionregistrationv1.SideEffectClassNone
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "veto"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "veto.example.com", ClientConfig: backend.ClientConfig("/"), SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			Rules: []admissionregistrationv1.RuleWithOperations{rule}, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"veto": "yes"}},
+			Name: "veto.example.com", ClientConfig: backend.ClientConfig("/"), SideEffects: &none,
+			AdmissionReviewVersions: []string{"v1"},
+			Rules:                   []admissionregistrationv1.RuleWithOperations{rule},
+			ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"veto": "yes"}},
 		}},
 	}
-	if _, err := servers[0].AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), configuration, metav1.CreateOptions{}); err != nil {
+	if _, err := servers[0].AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(),
+		configuration, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, server := range servers {
 		for {
-			_, err := server.CoreV1().Pods("default").Create(t.Context(), vetoed("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := server.CoreV1().Pods("default").Create(t.Context(), vetoed("probe"),
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if apierrors.IsForbidden(err) {
 				break
 			}

@@ -19,7 +19,8 @@ import (
 	"gatehouse.dev/quota"
 )
 
-// history is all that happens to a namespace's pods and quotas, revision by revision, as etcd tells it.
+// history is all that happens to a namespace's pods and quotas, revision by revision, as etcd tells
+// it.
 type history struct {
 	client    *clientv3.Client
 	namespace string
@@ -79,12 +80,14 @@ func (h *history) follow(t *testing.T) {
 		h.mu.Lock()
 		for _, event := range response.Events {
 			key := string(event.Kv.Key)
-			if !strings.HasPrefix(key, "/registry/pods/"+h.namespace+"/") && !strings.HasPrefix(key, "/registry/resourcequotas/"+h.namespace+"/") {
+			if !strings.HasPrefix(key, "/registry/pods/"+h.namespace+"/") &&
+				!strings.HasPrefix(key, "/registry/resourcequotas/"+h.namespace+"/") {
 				continue
 			}
 			last := h.states[len(h.states)-1]
 			if last.revision < event.Kv.ModRevision {
-				h.states = append(h.states, state{revision: event.Kv.ModRevision, pods: maps.Clone(last.pods), quotas: maps.Clone(last.quotas)})
+				h.states = append(h.states, state{revision: event.Kv.ModRevision, pods: maps.Clone(last.pods),
+					quotas: maps.Clone(last.quotas)})
 			}
 			now := h.states[len(h.states)-1]
 			if event.Type == clientv3.EventTypeDelete {
@@ -173,30 +176,35 @@ func (h *history) check(t *testing.T) {
 					// A limit that has just been set. Until its usage is shown nothing may move it.
 					was := h.states[i-1].total(t, q)[resource]
 					if sum.Cmp(was) != 0 {
-						fail("revision %d: quota %s doesn't show yet how much %s is used, and that went from %s to %s", s.revision, name, resource, was.String(), sum.String())
+						fail("revision %d: quota %s doesn't show yet how much %s is used, and that went from %s to %s",
+							s.revision, name, resource, was.String(), sum.String())
 					}
 				} else if used.Cmp(sum) != 0 {
-					fail("revision %d: quota %s shows %s of %s, stored are %s", s.revision, name, used.String(), resource, sum.String())
+					fail("revision %d: quota %s shows %s of %s, stored are %s", s.revision, name, used.String(),
+						resource, sum.String())
 				}
 				if sum.Cmp(limit) <= 0 {
 					continue
 				}
 				// Above the limit: only because it was lowered, and never rising.
 				if i == 0 {
-					fail("revision %d: %s of %s are stored, quota %s allows %s", s.revision, sum.String(), resource, name, limit.String())
+					fail("revision %d: %s of %s are stored, quota %s allows %s", s.revision, sum.String(), resource,
+						name, limit.String())
 					continue
 				}
 				before := h.states[i-1]
 				was := before.total(t, q)[resource]
 				if sum.Cmp(was) > 0 {
-					fail("revision %d: %s rises from %s to %s, quota %s allows %s", s.revision, resource, was.String(), sum.String(), name, limit.String())
+					fail("revision %d: %s rises from %s to %s, quota %s allows %s", s.revision, resource, was.String(),
+						sum.String(), name, limit.String())
 				}
 			}
 		}
 	}
 	for _, d := range h.denied {
 		if !h.wasFull(t, d) {
-			fail("%s was refused between revisions %d and %d though there was room all the time: %v", d.pod.Name, d.from, d.to, d.err)
+			fail("%s was refused between revisions %d and %d though there was room all the time: %v", d.pod.Name,
+				d.from, d.to, d.err)
 		}
 	}
 	if failures > 10 {

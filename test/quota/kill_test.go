@@ -13,7 +13,8 @@ import (
 // kills is how often TestKilled kills a server.
 const kills = 4
 
-// A server that is killed at any moment leaves no charge without its object and no object without its charge.
+// A server that is killed at any moment leaves no charge without its object and no object without
+// its charge.
 func TestKilled(t *testing.T) {
 	binary, store := servertest.Build(t), startEtcd(t)
 	var servers [2]*servertest.Process
@@ -38,8 +39,9 @@ func TestKilled(t *testing.T) {
 	for i := range 32 {
 		server := servers[i%len(servers)]
 		running.Go(func() {
-			w := &worker{t: t, client: server.Connect(t).Client, namespace: namespace, history: h, tally: counts, tolerant: true,
-				random: rand.New(rand.NewPCG(uint64(i), 2)), id: i}
+			w := &worker{t: t, client: server.Connect(t).Client, namespace: namespace, history: h, tally: counts,
+				tolerant: true,
+				random:   rand.New(rand.NewPCG(uint64(i), 2)), id: i}
 			for ctx.Err() == nil {
 				w.step(ctx)
 			}

@@ -15,7 +15,8 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-// What is wrong in etcd, which no write through this server makes, is found by the quota controller, time and again.
+// What is wrong in etcd, which no write through this server makes, is found by the quota
+// controller, time and again.
 func TestMended(t *testing.T) {
 	srv := gatehousetest.Start(t, func(c *server.Config) { c.Controllers.QuotaSyncPeriod = 100 * time.Millisecond })
 	client := clientOf(srv)
@@ -35,7 +36,8 @@ func TestMended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := srv.Etcd.Client().KV.Put(t.Context(), "/registry/resourcequotas/"+namespace+"/q0", string(data)); err != nil {
+		if _, err := srv.Etcd.Client().KV.Put(t.Context(), "/registry/resourcequotas/"+namespace+"/q0",
+			string(data)); err != nil {
 			t.Fatal(err)
 		}
 		servertest.Eventually(t, "the quota to be mended", func() bool {

@@ -87,19 +87,23 @@ func TestAuditAnnotationsAndWarnings(t *testing.T) {
 	})
 
 	// As it is on the wire, and as a client's program gets it.
-	a := shared.send(t, request{method: "POST", path: "/api/v1/namespaces/audit/configmaps", contentType: jsonType, body: []byte(`{"metadata":{"name":"raw"}}`)})
+	a := shared.send(t, request{method: "POST", path: "/api/v1/namespaces/audit/configmaps", contentType: jsonType,
+		body: []byte(`{"metadata":{"name":"raw"}}`)})
 	a.wantCode(t, http.StatusCreated)
-	if diff := cmp.Diff([]string{`299 - "mind the \"gap\""`, `299 - "seen twice"`}, a.header.Values("Warning")); diff != "" {
+	if diff := cmp.Diff([]string{`299 - "mind the \"gap\""`, `299 - "seen twice"`},
+		a.header.Values("Warning")); diff != "" {
 		t.Errorf("Warning headers (-want +got):\n%s", diff)
 	}
 	config := rest.CopyConfig(shared.Config)
 	handler := &warnings{}
 	config.WarningHandler = handler
 	maps := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(namespace)
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "client"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "client"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}, metav1.CreateOptions{})
+	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "refused"}},
+		metav1.CreateOptions{})
 	wantError(t, err, http.StatusForbidden, metav1.StatusReasonForbidden, `configmaps "refused" is forbidden: no`)
 	want := []string{`299 - mind the "gap"`, "299 - seen twice", `299 - mind the "gap"`, "299 - seen twice"}
 	if diff := cmp.Diff(want, handler.got); diff != "" {
@@ -115,11 +119,13 @@ func TestAuditAnnotationsAndWarnings(t *testing.T) {
 		}
 		for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
 			var event auditv1.Event
-			if json.Unmarshal(lines.Bytes(), &event) == nil && event.Verb == "create" && event.ObjectRef.Resource == "configmaps" {
+			if json.Unmarshal(lines.Bytes(), &event) == nil && event.Verb == "create" &&
+				event.ObjectRef.Resource == "configmaps" {
 				events[event.ObjectRef.Name] = event
 			}
 		}
-		return events["raw"].ResponseStatus != nil && events["client"].ResponseStatus != nil && events["refused"].ResponseStatus != nil
+		return events["raw"].ResponseStatus != nil && events["client"].ResponseStatus != nil &&
+			events["refused"].ResponseStatus != nil
 	})
 	for name, code := range map[string]int32{"raw": 201, "client": 201, "refused": 403} {
 		event := events[name]
@@ -127,7 +133,8 @@ func TestAuditAnnotationsAndWarnings(t *testing.T) {
 			t.Errorf("the event of %s is %+v", name, event)
 		}
 		for annotation, want := range map[string]string{
-			"probe.example.com/admitted": "mutating", "probe.example.com/validated": name, "authorization.k8s.io/decision": "allow",
+			"probe.example.com/admitted": "mutating", "probe.example.com/validated": name,
+			"authorization.k8s.io/decision": "allow",
 		} {
 			if got := event.Annotations[annotation]; got != want {
 				t.Errorf("the annotation %s of %s is %q, want %q", annotation, name, got, want)
@@ -163,12 +170,15 @@ func TestAdmissionMetrics(t *testing.T) {
 		}
 		return nil
 	}
-	const plugin = `apiserver_admission_controller_admission_duration_seconds_count{name="%s",operation="%s",rejected="%t",type="%s"}`
+	const plugin = `apiserver_admission_controller_admission_duration_seconds_count{name="%s",operation="%s",` +
+		`rejected="%t",type="%s"}`
 	const step = `apiserver_admission_step_admission_duration_seconds_count{operation="%s",rejected="%t",type="%s"}`
-	const summary = `apiserver_admission_step_admission_duration_seconds_summary_count{operation="%s",rejected="%t",type="%s"}`
+	const summary = `apiserver_admission_step_admission_duration_seconds_summary_count{operation="%s",rejected="%t",` +
+		`type="%s"}`
 	path := "/api/v1/namespaces/" + namespace + "/configmaps"
 	create := func(name string) request {
-		return request{method: "POST", path: path, contentType: jsonType, body: fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)}
+		return request{method: "POST", path: path, contentType: jsonType,
+			body: fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)}
 	}
 	for _, test := range []struct {
 		name    string
@@ -178,18 +188,22 @@ func TestAdmissionMetrics(t *testing.T) {
 		counts  []string
 	}{
 		{"admitted", hook{}, create("admitted"), 201, []string{
-			fmt.Sprintf(plugin, "ProbeFirst", "CREATE", false, "admit"), fmt.Sprintf(plugin, "ProbeFirst", "CREATE", false, "validate"),
+			fmt.Sprintf(plugin, "ProbeFirst", "CREATE", false, "admit"),
+			fmt.Sprintf(plugin, "ProbeFirst", "CREATE", false, "validate"),
 			fmt.Sprintf(plugin, "NamespaceLifecycle", "CREATE", false, "admit"),
-			fmt.Sprintf(step, "CREATE", false, "admit"), fmt.Sprintf(step, "CREATE", false, "validate"), fmt.Sprintf(summary, "CREATE", false, "validate"),
+			fmt.Sprintf(step, "CREATE", false, "admit"), fmt.Sprintf(step, "CREATE", false, "validate"),
+			fmt.Sprintf(summary, "CREATE", false, "validate"),
 		}},
 		{"refused while mutating", hook{admit: refuse}, create("refused"), 403, []string{
 			fmt.Sprintf(plugin, "ProbeFirst", "CREATE", true, "admit"), fmt.Sprintf(step, "CREATE", true, "admit"),
 		}},
 		{"refused while validating", hook{validate: refuse}, create("refused"), 403, []string{
-			fmt.Sprintf(plugin, "ProbeFirst", "CREATE", true, "validate"), fmt.Sprintf(step, "CREATE", true, "validate"), fmt.Sprintf(summary, "CREATE", true, "validate"),
+			fmt.Sprintf(plugin, "ProbeFirst", "CREATE", true, "validate"),
+			fmt.Sprintf(step, "CREATE", true, "validate"), fmt.Sprintf(summary, "CREATE", true, "validate"),
 		}},
 		{"delete", hook{}, request{method: "DELETE", path: path + "/admitted"}, 200, []string{
-			fmt.Sprintf(plugin, "ProbeFirst", "DELETE", false, "validate"), fmt.Sprintf(step, "DELETE", false, "validate"),
+			fmt.Sprintf(plugin, "ProbeFirst", "DELETE", false, "validate"),
+			fmt.Sprintf(step, "DELETE", false, "validate"),
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 func badPatches() []badInput {
 	const source = "k8s.io/apiserver/pkg/endpoints/handlers/patch.go "
 	patch := func(name, function, contentType, query, body string) badInput {
-		return badInput{name, source + function, "PATCH", configMaps + "/kept" + query, contentType, body, 400, badRequest, ""}
+		return badInput{name, source + function, "PATCH", configMaps + "/kept" + query, contentType, body, 400,
+			badRequest, ""}
 	}
 	refused := func(b badInput, message string) badInput {
 		b.message = message
@@ -37,39 +38,54 @@ func badPatches() []badInput {
 	}
 	deep := nested(100_000, `{"a":`, "1", "}")
 	deepValue := `[{"op":"add","path":"/data/x","value":` + nested(100_000, "[", "", "]") + "}]"
-	many := patch("JSON patch of too many operations", "maxJSONPatchOperations", jsonPatchType, "", operations(10_001, `{"op":"test","path":"/data/a","value":"b"}`))
+	many := patch("JSON patch of too many operations", "maxJSONPatchOperations", jsonPatchType, "",
+		operations(10_001, `{"op":"test","path":"/data/a","value":"b"}`))
 	many.code, many.reason = 413, tooLarge
 	many.message = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
 
 	// What the decoders say that patch.go calls; into any for the types that it decodes into.
 	decodeError := func(body string, into any) string {
-		return "error decoding patch: " + strings.ReplaceAll(undecodable(body, into), "requests_test.operation", "handlers.jsonPatchOp")
+		return "error decoding patch: " +
+			strings.ReplaceAll(undecodable(body, into), "requests_test.operation", "handlers.jsonPatchOp")
 	}
 	_, lenient := jsonpatch.DecodePatch([]byte(deepValue))
 	return []badInput{
 		many,
-		// What it copies doubles with each operation; JSONPatchMaxCopyBytes of k8s.io/apiserver/pkg/server/config.go ends that at 3 MiB.
+		// What it copies doubles with each operation; JSONPatchMaxCopyBytes of
+		// k8s.io/apiserver/pkg/server/config.go ends that at 3 MiB.
 		rejected("JSON patch that copies its object into itself again and again", "["+strings.Join(bomb, ",")+"]"),
 		rejected("JSON patch of an unknown operation", `[{"op":"make","path":"/data/a"}]`),
 		rejected("JSON patch of a path that isn't there", `[{"op":"replace","path":"/none/of/this","value":1}]`),
 		rejected("JSON patch without a path", `[{"op":"remove"}]`),
-		rejected("JSON patch of an impossible index", `[{"op":"add","path":"/metadata/managedFields/4294967296","value":{}}]`),
+		rejected("JSON patch of an impossible index",
+			`[{"op":"add","path":"/metadata/managedFields/4294967296","value":{}}]`),
 		refused(patch("JSON patch that is none", "applyJSPatch", jsonPatchType, "", `{"op":"remove","path":"/data/a"}`),
 			decodeError(`{"op":"remove","path":"/data/a"}`, &[]operation{})),
-		refused(patch("JSON patch of a deep value", "applyJSPatch", jsonPatchType, "", deepValue), decodeError(deepValue, &[]operation{})),
-		refused(patch("JSON patch of a deep value, unvalidated", "applyJSPatch", jsonPatchType, "?fieldValidation=Ignore", deepValue), fmt.Sprint(lenient)),
-		refused(patch("merge patch that is none", "applyJSPatch", mergePatchType, "", "[1]"), decodeError("[1]", &map[string]any{})),
-		refused(patch("merge patch that is none, unvalidated", "applyJSPatch", mergePatchType, "?fieldValidation=Ignore", "[1"), jsonpatch.ErrBadJSONPatch.Error()),
-		refused(patch("deep merge patch", "applyJSPatch", mergePatchType, "", deep), decodeError(deep, &map[string]any{})),
-		refused(patch("deep merge patch, unvalidated", "applyJSPatch", mergePatchType, "?fieldValidation=Ignore", deep), jsonpatch.ErrBadJSONPatch.Error()),
-		refused(patch("strategic merge patch that is none", "strategicPatchObject", strategicPatchType, "", "nothing"), undecodable("nothing", &map[string]any{})),
-		refused(patch("deep strategic merge patch", "strategicPatchObject", strategicPatchType, "", deep), undecodable(deep, &map[string]any{})),
-		refused(patch("deep strategic merge patch, unvalidated", "strategicPatchObject", strategicPatchType, "?fieldValidation=Ignore", deep),
+		refused(patch("JSON patch of a deep value", "applyJSPatch", jsonPatchType, "", deepValue),
+			decodeError(deepValue, &[]operation{})),
+		refused(patch("JSON patch of a deep value, unvalidated", "applyJSPatch", jsonPatchType,
+			"?fieldValidation=Ignore", deepValue), fmt.Sprint(lenient)),
+		refused(patch("merge patch that is none", "applyJSPatch", mergePatchType, "", "[1]"),
+			decodeError("[1]", &map[string]any{})),
+		refused(patch("merge patch that is none, unvalidated", "applyJSPatch", mergePatchType,
+			"?fieldValidation=Ignore", "[1"), jsonpatch.ErrBadJSONPatch.Error()),
+		refused(patch("deep merge patch", "applyJSPatch", mergePatchType, "", deep),
+			decodeError(deep, &map[string]any{})),
+		refused(patch("deep merge patch, unvalidated", "applyJSPatch", mergePatchType, "?fieldValidation=Ignore", deep),
+			jsonpatch.ErrBadJSONPatch.Error()),
+		refused(patch("strategic merge patch that is none", "strategicPatchObject", strategicPatchType, "", "nothing"),
+			undecodable("nothing", &map[string]any{})),
+		refused(patch("deep strategic merge patch", "strategicPatchObject", strategicPatchType, "", deep),
+			undecodable(deep, &map[string]any{})),
+		refused(patch("deep strategic merge patch, unvalidated", "strategicPatchObject", strategicPatchType,
+			"?fieldValidation=Ignore", deep),
 			kjson.UnmarshalCaseSensitivePreserveInts([]byte(deep), &map[string]any{}).Error()),
 		refused(patch("apply of no YAML", "applyPatchToCurrentObject", applyPatchType, "?fieldManager=f", "a: ["),
 			"error decoding YAML: "+fmt.Sprint(yaml.Unmarshal([]byte("a: ["), &map[string]any{}))),
-		{"merge patch that leaves no object", source + "applyPatchToCurrentObject", "PATCH", configMaps + "/kept", mergePatchType, `{"data":{"a":{"b":"c"}}}`, 422, invalid,
-			`~ "" is invalid: patch: Invalid value: "{.*}": json: cannot unmarshal object into Go struct field ConfigMap\.data of type string`},
+		{"merge patch that leaves no object", source + "applyPatchToCurrentObject", "PATCH", configMaps + "/kept",
+			mergePatchType, `{"data":{"a":{"b":"c"}}}`, 422, invalid,
+			`~ "" is invalid: patch: Invalid value: "{.*}": json: cannot unmarshal object into Go struct field ` +
+				`ConfigMap\.data of type string`},
 	}
 }
 
@@ -96,14 +112,24 @@ func tooBig() []badInput {
 	return []badInput{
 		{"create over the limit", source, "POST", configMaps, jsonType, big(bodyLimit + 1), 413, tooLarge, message},
 		{"create far over the limit", source, "POST", configMaps, jsonType, big(5 * bodyLimit), 413, tooLarge, message},
-		{"update over the limit", source, "PUT", configMaps + "/kept", jsonType, big(bodyLimit + 1), 413, tooLarge, message},
-		{"patch over the limit", source, "PATCH", configMaps + "/kept", mergePatchType, big(bodyLimit + 1), 413, tooLarge, message},
-		{"apply over the limit", source, "PATCH", configMaps + "/kept?fieldManager=f", applyPatchType, big(bodyLimit + 1), 413, tooLarge, message},
-		{"delete over the limit", source, "DELETE", configMaps + "/kept", jsonType, big(bodyLimit + 1), 413, tooLarge, message},
-		{"as much as the limit, which is too much for a ConfigMap", "k8s.io/kubernetes/pkg/apis/core/validation/validation.go ValidateConfigMap", "POST", configMaps, jsonType,
-			strings.Replace(big(bodyLimit), "kept", "made", 1), 422, invalid, fmt.Sprintf(`ConfigMap "made" is invalid: []: Too long: may not be more than %d bytes`, corev1.MaxSecretSize)},
-		{"too much for etcd", "go.etcd.io/etcd/server/v3/etcdserver/v3_server.go; k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/status.go", "POST",
-			"/api/v1/namespaces/bad/pods", jsonType, fmt.Sprintf(pod, strings.Repeat("x", 1_700_000)), 500, unexpected, "etcdserver: request is too large"},
+		{"update over the limit", source, "PUT", configMaps + "/kept", jsonType, big(bodyLimit + 1), 413, tooLarge,
+			message},
+		{"patch over the limit", source, "PATCH", configMaps + "/kept", mergePatchType, big(bodyLimit + 1), 413,
+			tooLarge, message},
+		{"apply over the limit", source, "PATCH", configMaps + "/kept?fieldManager=f", applyPatchType,
+			big(bodyLimit + 1), 413, tooLarge, message},
+		{"delete over the limit", source, "DELETE", configMaps + "/kept", jsonType, big(bodyLimit + 1), 413, tooLarge,
+			message},
+		{"as much as the limit, which is too much for a ConfigMap",
+			"k8s.io/kubernetes/pkg/apis/core/validation/validation.go ValidateConfigMap", "POST", configMaps, jsonType,
+			strings.Replace(big(bodyLimit), "kept", "made", 1), 422, invalid,
+			fmt.Sprintf(`ConfigMap "made" is invalid: []: Too long: may not be more than %d bytes`,
+				corev1.MaxSecretSize)},
+		{"too much for etcd",
+			"go.etcd.io/etcd/server/v3/etcdserver/v3_server.go; " +
+				"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/status.go", "POST",
+			"/api/v1/namespaces/bad/pods", jsonType, fmt.Sprintf(pod, strings.Repeat("x", 1_700_000)), 500, unexpected,
+			"etcdserver: request is too large"},
 	}
 }
 
@@ -113,7 +139,8 @@ func TestOddInput(t *testing.T) {
 	path := "/api/v1/namespaces/" + namespace + "/configmaps"
 	get := func(t *testing.T, name string) map[string]string {
 		var object corev1.ConfigMap
-		if err := json.Unmarshal(shared.send(t, request{method: "GET", path: path + "/" + name}).body, &object); err != nil {
+		if err := json.Unmarshal(shared.send(t, request{method: "GET", path: path + "/" + name}).body,
+			&object); err != nil {
 			t.Fatal(err)
 		}
 		return object.Data
@@ -125,10 +152,12 @@ func TestOddInput(t *testing.T) {
 		// Quoted, it is a string whatever it looks like.
 		"yaml-number":   {yamlType, "metadata: {name: yaml-number}\ndata: {a: '1e999999'}\n", "1e999999"},
 		"no-type-given": {"", `{"metadata":{"name":"no-type-given"},"data":{"a":"b"}}`, "b"},
-		"with-charset":  {"application/json; charset=utf-8", `{"metadata":{"name":"with-charset"},"data":{"a":"b"}}`, "b"},
+		"with-charset": {"application/json; charset=utf-8", `{"metadata":{"name":"with-charset"},"data":{"a":"b"}}`,
+			"b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shared.send(t, request{method: "POST", path: path, contentType: test.contentType, body: []byte(test.body)}).wantCode(t, http.StatusCreated)
+			shared.send(t, request{method: "POST", path: path, contentType: test.contentType,
+				body: []byte(test.body)}).wantCode(t, http.StatusCreated)
 			if got := get(t, name)["a"]; got != test.want {
 				t.Errorf("stored is %q, want %q", got, test.want)
 			}

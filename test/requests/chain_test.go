@@ -19,7 +19,8 @@ import (
 )
 
 func newPod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1"}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1"}}}}
 }
 
 func forbid(reason string) func(context.Context, admission.Attributes) error {
@@ -47,7 +48,8 @@ func wantLines(t testing.TB, got []string, want ...string) {
 	}
 }
 
-// podPhases says which plugin was asked in which phase. Controllers make other objects in every new namespace.
+// podPhases says which plugin was asked in which phase. Controllers make other objects in every new
+// namespace.
 func podPhases(plugin, phase string, a admission.Attributes) string {
 	if a.GetResource().Resource != "pods" {
 		return ""
@@ -58,15 +60,18 @@ func podPhases(plugin, phase string, a admission.Attributes) string {
 func TestPhasesAndOrder(t *testing.T) {
 	namespace := shared.namespace(t, "order")
 	j := recording(t, namespace, podPhases, first, adopted, last)
-	if _, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{}); err != nil {
+	if _, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wantLines(t, j.read(), "ProbeFirst admit", "ProbeAdopted admit", "ProbeLast admit", "ProbeFirst validate", "ProbeAdopted validate", "ProbeLast validate")
+	wantLines(t, j.read(), "ProbeFirst admit", "ProbeAdopted admit", "ProbeLast admit", "ProbeFirst validate",
+		"ProbeAdopted validate", "ProbeLast validate")
 
 	j = recording(t, namespace, podPhases, last)
 	first.during(t, namespace, hook{admit: forbid("not here")})
 	// The pod is invalid, too, but that is found out later.
-	_, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "invalid"}}, metav1.CreateOptions{})
+	_, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "invalid"}}, metav1.CreateOptions{})
 	wantError(t, err, http.StatusForbidden, metav1.StatusReasonForbidden, `pods "invalid" is forbidden: not here`)
 	wantLines(t, j.read())
 
@@ -93,11 +98,13 @@ func TestMutatedObjectIsValidated(t *testing.T) {
 	}})
 	_, err := shared.Client.CoreV1().Pods(namespace).Create(t.Context(), newPod("p"), metav1.CreateOptions{})
 	wantError(t, err, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
-		`Pod "p" is invalid: spec.containers[0].name: Invalid value: "Not_A_Label": `+strings.Join(validation.IsDNS1123Label("Not_A_Label"), ""))
+		`Pod "p" is invalid: spec.containers[0].name: Invalid value: "Not_A_Label": `+strings.Join(
+			validation.IsDNS1123Label("Not_A_Label"), ""))
 	wantLines(t, j.read(), "ProbeLast admit")
 }
 
-// The mutating phase sees what the client sent, with its defaults; the validating phase what is going to be stored.
+// The mutating phase sees what the client sent, with its defaults; the validating phase what is
+// going to be stored.
 func TestFinalState(t *testing.T) {
 	namespace := shared.namespace(t, "final")
 	j := recording(t, namespace, func(_, phase string, a admission.Attributes) string {
@@ -106,10 +113,12 @@ func TestFinalState(t *testing.T) {
 			return err.Error()
 		}
 		made := object.GetCreationTimestamp()
-		known := fmt.Sprintf("%s: name %t uid %t time %t", phase, object.GetName() != "", object.GetUID() != "", !made.IsZero())
+		known := fmt.Sprintf("%s: name %t uid %t time %t", phase, object.GetName() != "", object.GetUID() != "",
+			!made.IsZero())
 		switch object := a.GetObject().(type) {
 		case *corev1.Pod:
-			return fmt.Sprintf("%s restart %q phase %q qos %q", known, object.Spec.RestartPolicy, object.Status.Phase, object.Status.QOSClass)
+			return fmt.Sprintf("%s restart %q phase %q qos %q", known, object.Spec.RestartPolicy, object.Status.Phase,
+				object.Status.QOSClass)
 		case *corev1.Service:
 			return fmt.Sprintf("%s type %q ip %t", known, object.Spec.Type, object.Spec.ClusterIP != "")
 		}
@@ -124,8 +133,10 @@ func TestFinalState(t *testing.T) {
 		`admit: name false uid false time false restart "Always" phase "" qos ""`,
 		`validate: name true uid true time true restart "Always" phase "Pending" qos "BestEffort"`)
 
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	if _, err := shared.Client.CoreV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	if _, err := shared.Client.CoreV1().Services(namespace).Create(t.Context(), service,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantLines(t, j.read(),
@@ -133,14 +144,16 @@ func TestFinalState(t *testing.T) {
 		`validate: name true uid true time true type "ClusterIP" ip true`)
 }
 
-// A plugin written for kube-apiserver works on internal types, between plugins that work on k8s.io/api's.
+// A plugin written for kube-apiserver works on internal types, between plugins that work on
+// k8s.io/api's.
 func TestAdoptedPlugin(t *testing.T) {
 	namespace := shared.namespace(t, "adopted")
 	var seen journal
 	first.during(t, namespace, hook{admit: func(_ context.Context, a admission.Attributes) error {
 		if pod, ok := a.GetObject().(*corev1.Pod); ok {
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "added", Image: "nginx:2",
-				TerminationMessagePath: corev1.TerminationMessagePathDefault, TerminationMessagePolicy: corev1.TerminationMessageReadFile})
+				TerminationMessagePath:   corev1.TerminationMessagePathDefault,
+				TerminationMessagePolicy: corev1.TerminationMessageReadFile})
 		}
 		return nil
 	}})
@@ -169,7 +182,8 @@ func TestAdoptedPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantLines(t, seen.read(), "adopted, admit: *core.Pod of 2 containers", "last, admit: *v1.Pod pulls Always", "adopted, validate: *core.Pod")
+	wantLines(t, seen.read(), "adopted, admit: *core.Pod of 2 containers", "last, admit: *v1.Pod pulls Always",
+		"adopted, validate: *core.Pod")
 	stored, err := shared.Client.CoreV1().Pods(namespace).Get(t.Context(), "p", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +195,8 @@ func TestAdoptedPlugin(t *testing.T) {
 	for _, c := range stored.Spec.Containers {
 		containers = append(containers, c.Name+" "+string(c.ImagePullPolicy))
 	}
-	if want := []string{"c Always", "added Always"}; !cmp.Equal(containers, want) || stored.Labels["last"] != "was-here" {
+	if want := []string{"c Always", "added Always"}; !cmp.Equal(containers, want) ||
+		stored.Labels["last"] != "was-here" {
 		t.Errorf("stored are the containers %q and the labels %v", containers, stored.Labels)
 	}
 }

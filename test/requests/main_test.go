@@ -1,5 +1,6 @@
-// Package requests_test sends real requests to a running server and compares status, reason, message and object with what
-// Kubernetes documents. What is expected is taken from Kubernetes' documentation and sources, never from an answer of ours.
+// Package requests_test sends real requests to a running server and compares status, reason,
+// message and object with what Kubernetes documents. What is expected is taken from Kubernetes'
+// documentation and sources, never from an answer of ours.
 package requests_test
 
 import (
@@ -65,7 +66,8 @@ func start(t testing.TB, options ...gatehousetest.Option) *api {
 func captureLog() {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
-	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false",
+		"stderrthreshold": "FATAL"} {
 		if err := flags.Set(name, value); err != nil {
 			panic(err)
 		}

@@ -26,14 +26,18 @@ func TestPanic(t *testing.T) {
 			for verb, r := range map[string]request{
 				"create": {method: "POST", path: "/api/v1/namespaces/panic/configmaps", contentType: "application/json",
 					body: []byte(`{"metadata":{"name":"bad","labels":{"panic":"please"}}}`)},
-				"update": {method: "PATCH", path: "/api/v1/namespaces/panic/configmaps/kept", contentType: "application/merge-patch+json",
-					body: []byte(`{"metadata":{"labels":{"panic":"please"}}}`)},
-				"apply": {method: "PATCH", path: "/api/v1/namespaces/panic/configmaps/bad?fieldManager=test", contentType: "application/apply-patch+yaml",
-					body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bad","labels":{"panic":"please"}}}`)},
+				"update": {method: "PATCH", path: "/api/v1/namespaces/panic/configmaps/kept",
+					contentType: "application/merge-patch+json",
+					body:        []byte(`{"metadata":{"labels":{"panic":"please"}}}`)},
+				"apply": {method: "PATCH", path: "/api/v1/namespaces/panic/configmaps/bad?fieldManager=test",
+					contentType: "application/apply-patch+yaml",
+					body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bad",` +
+						`"labels":{"panic":"please"}}}`)},
 			} {
 				t.Run(verb, func(t *testing.T) {
-					kept := request{method: "PATCH", path: "/api/v1/namespaces/panic/configmaps/kept?fieldManager=test", contentType: "application/apply-patch+yaml",
-						body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kept"}}`)}
+					kept := request{method: "PATCH", path: "/api/v1/namespaces/panic/configmaps/kept?fieldManager=test",
+						contentType: "application/apply-patch+yaml",
+						body:        []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kept"}}`)}
 					before := shared.send(t, kept)
 					logged := log.size()
 
@@ -46,7 +50,8 @@ func TestPanic(t *testing.T) {
 						}
 					}
 					entry := log.from(logged)
-					for _, want := range []string{`"Admission plugin panicked"`, `plugin="ProbeFirst"`, `phase="` + phase + `"`, "panic_test.go", "assignment to entry in nil map"} {
+					for _, want := range []string{`"Admission plugin panicked"`, `plugin="ProbeFirst"`, `phase="` +
+						phase + `"`, "panic_test.go", "assignment to entry in nil map"} {
 						if !strings.Contains(entry, want) {
 							t.Errorf("the log has no %s:\n%s", want, entry)
 						}

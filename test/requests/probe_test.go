@@ -21,7 +21,8 @@ var (
 	last    = &probe{name: "ProbeLast"}
 )
 
-// probe is a plugin in both phases that does in a namespace what a test asks it to, and nothing elsewhere.
+// probe is a plugin in both phases that does in a namespace what a test asks it to, and nothing
+// elsewhere.
 type probe struct {
 	name string
 
@@ -78,7 +79,8 @@ func (p *probe) descriptor() chain.Descriptor {
 	}
 }
 
-// upstream is a plugin as they are written for kube-apiserver: it is registered, and works on internal types.
+// upstream is a plugin as they are written for kube-apiserver: it is registered, and works on
+// internal types.
 type upstream struct {
 	*admission.Handler
 }
@@ -115,7 +117,8 @@ func withProbes(c *server.Config) {
 		[]chain.Descriptor{first.descriptor()},
 		c.Plugins,
 		[]chain.Descriptor{
-			chain.Adopt(chain.Descriptor{Name: adopted.name, Phases: chain.Mutating | chain.Validating, Default: true}, Register),
+			chain.Adopt(chain.Descriptor{Name: adopted.name, Phases: chain.Mutating | chain.Validating, Default: true},
+				Register),
 			last.descriptor(),
 		})
 }
@@ -142,7 +145,8 @@ func (j *journal) read() []string {
 }
 
 // recording writes what the plugins are asked in the namespace, as describe says it.
-func recording(t testing.TB, namespace string, describe func(plugin, phase string, a admission.Attributes) string, plugins ...*probe) *journal {
+func recording(t testing.TB, namespace string, describe func(plugin, phase string, a admission.Attributes) string,
+	plugins ...*probe) *journal {
 	j := &journal{}
 	for _, p := range plugins {
 		record := func(phase string) func(context.Context, admission.Attributes) error {

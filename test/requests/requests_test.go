@@ -2,7 +2,8 @@ package requests_test
 
 import "testing"
 
-// TestTable sends the requests of the table, in order, since later ones work on what earlier ones have made.
+// TestTable sends the requests of the table, in order, since later ones work on what earlier ones
+// have made.
 func TestTable(t *testing.T) {
 	table := readTable(t)
 	if len(table) < 60 {

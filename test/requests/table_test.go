@@ -18,16 +18,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// entry is one request of the table and its answer. ${x} in any of its strings is what an earlier entry has saved as x.
+// entry is one request of the table and its answer. ${x} in any of its strings is what an earlier
+// entry has saved as x.
 type entry struct {
 	// Name says what the request is an example of; it is unique.
 	Name string `json:"name"`
-	// Source is where the expectation is from: a page of kubernetes.io, of github.com/kubernetes/community, or a file under k8s.io/.
+	// Source is where the expectation is from: a page of kubernetes.io, of
+	// github.com/kubernetes/community, or a file under k8s.io/.
 	Source string `json:"source"`
 
 	// Request is method, path and query.
 	Request string `json:"request"`
-	// User and Groups are impersonated. Anonymous sends no credentials; Token is sent instead of them.
+	// User and Groups are impersonated. Anonymous sends no credentials; Token is sent instead of
+	// them.
 	User      string   `json:"user"`
 	Groups    []string `json:"groups"`
 	Anonymous bool     `json:"anonymous"`
@@ -38,7 +41,8 @@ type entry struct {
 	// Body is sent as it is where it is a string, otherwise as JSON.
 	Body any `json:"body"`
 
-	// Eventually sends a read again until the answer agrees: what it reads is made in the background.
+	// Eventually sends a read again until the answer agrees: what it reads is made in the
+	// background.
 	Eventually bool `json:"eventually"`
 	// Save keeps fields of the answer: a name, and the path of the field.
 	Save map[string]string `json:"save"`
@@ -250,10 +254,10 @@ func at(object any, path string) any {
 	return object
 }
 
-// match tells where got differs from want. Of an object only the fields that want has are compared; one
-// that is null must be absent. A list has the same elements in the same order, except where
-// want's begins with "...": then got has the elements that follow, among others. A string that begins with ~ is a
-// regular expression for the whole string.
+// match tells where got differs from want. Of an object only the fields that want has are compared;
+// one that is null must be absent. A list has the same elements in the same order, except where
+// want's begins with "...": then got has the elements that follow, among others. A string that
+// begins with ~ is a regular expression for the whole string.
 func match(path string, want, got any) error {
 	switch want := want.(type) {
 	case nil:

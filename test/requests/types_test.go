@@ -22,7 +22,8 @@ const crd = `{"metadata":{"name":"gadgets.types.example.com"},"spec":{"group":"t
 	"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true,
 		"properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}},"status":{"type":"object","properties":{"size":{"type":"integer"}}}}}}}]}}`
 
-// describeTypes says what a plugin sees: the operation, the resource, and the objects' types with the kinds that they say they are.
+// describeTypes says what a plugin sees: the operation, the resource, and the objects' types with
+// the kinds that they say they are.
 func describeTypes(_, phase string, a admission.Attributes) string {
 	show := func(object runtime.Object) string {
 		if object == nil {
@@ -34,10 +35,12 @@ func describeTypes(_, phase string, a admission.Attributes) string {
 	if a.GetSubresource() != "" {
 		resource += "/" + a.GetSubresource()
 	}
-	line := fmt.Sprintf("%s %s %s %s: %s, old %s", phase, a.GetOperation(), resource, a.GetName(), show(a.GetObject()), show(a.GetOldObject()))
+	line := fmt.Sprintf("%s %s %s %s: %s, old %s", phase, a.GetOperation(), resource, a.GetName(), show(a.GetObject()),
+		show(a.GetOldObject()))
 	for _, object := range []runtime.Object{a.GetObject(), a.GetOldObject()} {
 		if object != nil && object.GetObjectKind().GroupVersionKind() != a.GetKind() {
-			line += fmt.Sprintf(" (which says it is a %s, not a %s)", object.GetObjectKind().GroupVersionKind(), a.GetKind())
+			line += fmt.Sprintf(" (which says it is a %s, not a %s)", object.GetObjectKind().GroupVersionKind(),
+				a.GetKind())
 		}
 	}
 	return line
@@ -47,12 +50,15 @@ func describeTypes(_, phase string, a admission.Attributes) string {
 func TestTypes(t *testing.T) {
 	namespace := shared.namespace(t, "types")
 	const core, apps = "/api/v1/namespaces/types/", "/apis/apps/v1/namespaces/types/"
-	const deployment = `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	const deployment = `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},` +
+		`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	const gadgets = "/apis/types.example.com/v1/namespaces/types/gadgets"
-	shared.send(t, request{method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", contentType: jsonType, body: []byte(crd)}).
+	shared.send(t, request{method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		contentType: jsonType, body: []byte(crd)}).
 		wantCode(t, http.StatusCreated)
 	t.Cleanup(func() {
-		_, _ = shared.do(context.Background(), request{method: "DELETE", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.types.example.com"})
+		_, _ = shared.do(context.Background(), request{method: "DELETE",
+			path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.types.example.com"})
 	})
 	servertest.Eventually(t, "the custom resource to be served", func() bool {
 		a, err := shared.do(t.Context(), request{method: "GET", path: gadgets})
@@ -87,9 +93,11 @@ func TestTypes(t *testing.T) {
 		{"GET " + core + "pods/p/log", "", 404, nil}, // reads don't pass admission
 		{"PATCH " + core + "pods/p/status", `{"status":{"phase":"Pending","message":"m"}}`, 200,
 			[]string{"UPDATE pods/status p: *v1.Pod, old *v1.Pod"}},
-		{"PATCH " + core + "pods/p/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"}]}}`, 200,
+		{"PATCH " + core + "pods/p/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"}]}}`,
+			200,
 			[]string{"UPDATE pods/ephemeralcontainers p: *v1.Pod, old *v1.Pod"}},
-		{"POST " + core + "pods/p/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`, 201,
+		{"POST " + core + "pods/p/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`,
+			201,
 			[]string{"CREATE pods/eviction p: *v1.Eviction, old none"}},
 		{"DELETE " + core + "pods/p?gracePeriodSeconds=0", "", 200,
 			[]string{"DELETE pods p: none, old *v1.Pod"}},
@@ -101,14 +109,21 @@ func TestTypes(t *testing.T) {
 			[]string{"UPDATE deployments d: *v1.Deployment, old *v1.Deployment"}},
 		{"PATCH " + apps + "deployments/d/scale", `{"spec":{"replicas":2}}`, 200,
 			[]string{"UPDATE deployments/scale d: *v1.Scale, old *v1.Scale"}},
-		{"POST /apis/autoscaling/v1/namespaces/types/horizontalpodautoscalers", `{"metadata":{"name":"h"},"spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"}}}`, 201,
+		{"POST /apis/autoscaling/v1/namespaces/types/horizontalpodautoscalers",
+			`{"metadata":{"name":"h"},"spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1",` +
+				`"kind":"Deployment","name":"d"}}}`, 201,
 			[]string{"CREATE horizontalpodautoscalers h: *v1.HorizontalPodAutoscaler, old none"}},
 		{"PATCH /apis/autoscaling/v2/namespaces/types/horizontalpodautoscalers/h", `{"spec":{"maxReplicas":3}}`, 200,
-			[]string{"UPDATE horizontalpodautoscalers h: *v2.HorizontalPodAutoscaler, old *v2.HorizontalPodAutoscaler"}},
-		{"POST " + core + "secrets", `{"metadata":{"name":"s1"}}`, 201, []string{"CREATE secrets s1: *v1.Secret, old none"}},
-		{"POST " + core + "secrets", `{"metadata":{"name":"s2"}}`, 201, []string{"CREATE secrets s2: *v1.Secret, old none"}},
-		// Not by POST, which waits two seconds where the definition is new, for other servers to know it.
-		{"PATCH " + gadgets + "/g?fieldManager=f", `{"apiVersion":"types.example.com/v1","kind":"Gadget","metadata":{"name":"g"},"spec":{"size":1}}`, 201,
+			[]string{"UPDATE horizontalpodautoscalers h: *v2.HorizontalPodAutoscaler, old " +
+				"*v2.HorizontalPodAutoscaler"}},
+		{"POST " + core + "secrets", `{"metadata":{"name":"s1"}}`, 201,
+			[]string{"CREATE secrets s1: *v1.Secret, old none"}},
+		{"POST " + core + "secrets", `{"metadata":{"name":"s2"}}`, 201,
+			[]string{"CREATE secrets s2: *v1.Secret, old none"}},
+		// Not by POST, which waits two seconds where the definition is new, for other servers to
+		// know it.
+		{"PATCH " + gadgets + "/g?fieldManager=f",
+			`{"apiVersion":"types.example.com/v1","kind":"Gadget","metadata":{"name":"g"},"spec":{"size":1}}`, 201,
 			[]string{"CREATE gadgets g: *unstructured.Unstructured, old none"}},
 		{"PATCH " + gadgets + "/g", `{"spec":{"size":2}}`, 200,
 			[]string{"UPDATE gadgets g: *unstructured.Unstructured, old *unstructured.Unstructured"}},
@@ -116,7 +131,9 @@ func TestTypes(t *testing.T) {
 			[]string{"UPDATE gadgets/scale g: *v1.Scale, old *v1.Scale"}},
 		{"DELETE " + gadgets + "/g", "", 200,
 			[]string{"DELETE gadgets g: none, old *unstructured.Unstructured"}},
-		{"POST /apis/authorization.k8s.io/v1/namespaces/types/localsubjectaccessreviews", `{"metadata":{"namespace":"types"},"spec":{"user":"u","resourceAttributes":{"namespace":"types","verb":"get","resource":"pods"}}}`, 201,
+		{"POST /apis/authorization.k8s.io/v1/namespaces/types/localsubjectaccessreviews",
+			`{"metadata":{"namespace":"types"},"spec":{"user":"u","resourceAttributes":{"namespace":"types",` +
+				`"verb":"get","resource":"pods"}}}`, 201,
 			[]string{"CREATE localsubjectaccessreviews : *v1.LocalSubjectAccessReview, old none"}},
 	} {
 		t.Run(test.request, func(t *testing.T) {
@@ -127,21 +144,24 @@ func TestTypes(t *testing.T) {
 			} else if method == "PATCH" {
 				contentType = mergePatchType
 			}
-			shared.send(t, request{method: method, path: path, contentType: contentType, body: []byte(test.body)}).wantCode(t, test.code)
+			shared.send(t, request{method: method, path: path, contentType: contentType,
+				body: []byte(test.body)}).wantCode(t, test.code)
 			var want []string
 			for _, phase := range []string{"admit ", "validate "} {
 				for _, line := range test.sees {
 					want = append(want, phase+line)
 				}
 			}
-			// Where the stored object turns out to be newer than the watch cache's, the registry asks once more.
+			// Where the stored object turns out to be newer than the watch cache's, the registry
+			// asks once more.
 			lines := j.read()
 			slices.Sort(lines)
 			wantLines(t, slices.Compact(lines), want...)
 		})
 	}
 
-	// Each object of a collection by itself, in some order. The request's name is not theirs: it has none.
+	// Each object of a collection by itself, in some order. The request's name is not theirs: it
+	// has none.
 	j = recording(t, namespace, func(plugin, phase string, a admission.Attributes) string {
 		line := describeTypes(plugin, phase, a)
 		if old, err := meta.Accessor(a.GetOldObject()); err == nil {

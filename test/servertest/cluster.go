@@ -50,7 +50,8 @@ func (c *Cluster) As(user string, groups ...string) *rest.Config {
 func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) string {
 	t.Helper()
 	created, err := c.Client.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Annotations: annotations}}, metav1.CreateOptions{})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Annotations: annotations}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) string 
 func (c *Cluster) Grant(t testing.TB, namespace string, to rbacv1.Subject, right rbacv1.PolicyRule) {
 	t.Helper()
 	role, err := c.Client.RbacV1().Roles(namespace).Create(t.Context(),
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: []rbacv1.PolicyRule{right}}, metav1.CreateOptions{})
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: []rbacv1.PolicyRule{right}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func (c *Cluster) Grant(t testing.TB, namespace string, to rbacv1.Subject, right
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects:   []rbacv1.Subject{to},
 	}
-	if _, err := c.Client.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.RbacV1().RoleBindings(namespace).Create(t.Context(), binding,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"gatehouse.dev/server"
 )
 
-// Configured gives plugins their configuration, YAML by the plugin's name, as the administrator does: in an admission control configuration file.
+// Configured gives plugins their configuration, YAML by the plugin's name, as the administrator
+// does: in an admission control configuration file.
 func Configured(t testing.TB, byPlugin map[string]string) gatehousetest.Option {
 	t.Helper()
 	type section struct {

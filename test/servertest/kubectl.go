@@ -68,7 +68,8 @@ func (k Kubectl) Fails(stdin string, args []string, want ...string) {
 	}
 }
 
-// kubectlBinary is the path of kubectl of the module's own version; the go command keeps it, once built.
+// kubectlBinary is the path of kubectl of the module's own version; the go command keeps it, once
+// built.
 var kubectlBinary = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "kubectl").Output()
 	var exit *exec.ExitError

@@ -30,13 +30,15 @@ type Process struct {
 func Build(t testing.TB) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "gatehouse")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "gatehouse.dev/cmd/gatehouse").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
+		"gatehouse.dev/cmd/gatehouse").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return binary
 }
 
-// NewProcess is one to be started, with flags besides those for the data directory and the port, which stay the same.
+// NewProcess is one to be started, with flags besides those for the data directory and the port,
+// which stay the same.
 func NewProcess(t testing.TB, binary string, flags ...string) *Process {
 	t.Helper()
 	// Not t.TempDir: a socket's path must be short, and tests' names are long.
@@ -51,7 +53,8 @@ func NewProcess(t testing.TB, binary string, flags ...string) *Process {
 	}
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
-	return &Process{DataDir: dir, binary: binary, flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
+	return &Process{DataDir: dir, binary: binary,
+		flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
 }
 
 // Start starts the server and waits until it is ready. It ends with the test.

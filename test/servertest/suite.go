@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Suite is a testing.TB for servers that tests share, which are no test's own: they end after all tests. Methods that it doesn't have are nobody's
-// to call.
+// Suite is a testing.TB for servers that tests share, which are no test's own: they end after all
+// tests. Methods that it doesn't have are nobody's to call.
 type Suite struct {
 	testing.TB
 
@@ -21,7 +21,8 @@ type Suite struct {
 	failed   bool
 }
 
-// Main is for TestMain: it runs the tests, without the servers' log but for its errors, ends what they share, and exits.
+// Main is for TestMain: it runs the tests, without the servers' log but for its errors, ends what
+// they share, and exits.
 func (s *Suite) Main(m *testing.M) {
 	klog.LogToStderr(false) // the tests cause refusals by the dozen
 	klog.SetOutput(io.Discard)

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// What a server does in the background is asked for this often, and for this long, which is far more than it takes.
+// What a server does in the background is asked for this often, and for this long, which is far
+// more than it takes.
 const (
 	pollInterval = 5 * time.Millisecond
 	deadline     = 30 * time.Second
@@ -31,10 +32,11 @@ func Retry(t testing.TB, what string, try func() error) {
 	t.Helper()
 	var last error
 	// Not t.Context: it may be a cleanup that waits.
-	err := wait.PollUntilContextTimeout(context.Background(), pollInterval, deadline, true, func(context.Context) (bool, error) {
-		last = try()
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(context.Background(), pollInterval, deadline, true,
+		func(context.Context) (bool, error) {
+			last = try()
+			return last == nil, nil
+		})
 	if err != nil {
 		t.Fatalf("waiting %v for %s: %v", deadline, what, last)
 	}

@@ -10,7 +10,8 @@ import (
 func TestDefaultIngressClass(t *testing.T) {
 	t.Parallel()
 	const (
-		class = `{"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "%s"%s}, "spec": {"controller": "example.com/c"}}`
+		class = `{"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "%s"%s}, ` +
+			`"spec": {"controller": "example.com/c"}}`
 		marks = `, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}`
 	)
 	c := servertest.Start(t)

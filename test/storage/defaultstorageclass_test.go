@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	storageClass = `{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "%s"}, "provisioner": "example.com/disk"}`
-	claim        = `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"generateName": "data-"}, "spec": {%s
+	storageClass = `{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "%s"}, ` +
+		`"provisioner": "example.com/disk"}`
+	claim = `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"generateName": "data-"}, "spec": {%s
 		"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`
 	isDefault = "storageclass.kubernetes.io/is-default-class"
 )
 
-// createClaim creates a claim that says of classes what is in its spec, and is the class it has then.
+// createClaim creates a claim that says of classes what is in its spec, and is the class it has
+// then.
 func createClaim(t *testing.T, k servertest.Kubectl, spec string) string {
 	t.Helper()
 	return k.OK(fmt.Sprintf(claim, spec), "create", "--filename=-", "--output=jsonpath={.spec.storageClassName}")
@@ -49,7 +51,8 @@ func TestDefaultStorageClass(t *testing.T) {
 		return code != 0
 	})
 	k.Fails(fmt.Sprintf(claim, ""), []string{"create", "--filename=-"},
-		`is forbidden: 2 default StorageClasses were found: disk, flash; set spec.storageClassName, or let only one of them have the annotation`)
+		`is forbidden: 2 default StorageClasses were found: disk, flash; set spec.storageClassName, or let only one `+
+			`of them have the annotation`)
 	if got := createClaim(t, k, `"storageClassName": "disk",`); got != "disk" {
 		t.Errorf("a claim that names a class got %q", got)
 	}

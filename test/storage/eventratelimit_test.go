@@ -17,7 +17,8 @@ import (
 func TestEventRateLimit(t *testing.T) {
 	t.Parallel()
 	const (
-		core  = `{"apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "e-"}, "involvedObject": {"kind": "Pod", "namespace": "%s", "name": "web"}, "reason": "r", "message": "m"}`
+		core = `{"apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "e-"}, "involvedObject": ` +
+			`{"kind": "Pod", "namespace": "%s", "name": "web"}, "reason": "r", "message": "m"}`
 		newer = `{"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"generateName": "e-"}, "regarding": {"kind": "Pod", "namespace": "%s", "name": "web"},
 			"reportingController": "example.com/c", "reportingInstance": "i", "action": "a", "reason": "r", "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z"}`
 		burst = 5
@@ -34,7 +35,8 @@ limits:
 	// Not with client-go, which tries again by itself.
 	post := func(api, namespace, event, query string) (code int, retryAfter, body string) {
 		t.Helper()
-		response, err := client.Post(fmt.Sprintf("%s/%s/namespaces/%s/events%s", c.Config.Host, api, namespace, query), "application/json",
+		response, err := client.Post(fmt.Sprintf("%s/%s/namespaces/%s/events%s", c.Config.Host, api, namespace, query),
+			"application/json",
 			strings.NewReader(fmt.Sprintf(event, namespace)))
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +61,8 @@ limits:
 			created++
 		case http.StatusTooManyRequests:
 			refused++
-			if want := "Too many requests: limit reached on type Namespace for key " + namespace; retryAfter != "1" || !strings.Contains(body, want) {
+			if want := "Too many requests: limit reached on type Namespace for key " + namespace; retryAfter != "1" ||
+				!strings.Contains(body, want) {
 				t.Errorf("%s: Retry-After %q, %s", api, retryAfter, body)
 			}
 		default:

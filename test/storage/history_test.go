@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// history is what watches have told. Revisions tell before from after for all objects; the times are when it was heard.
+// history is what watches have told. Revisions tell before from after for all objects; the times
+// are when it was heard.
 type history struct {
 	t  testing.TB
 	mu sync.Mutex

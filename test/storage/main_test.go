@@ -1,5 +1,6 @@
-// Package storage_test runs the plugins for storage, for the classes of Ingresses and for events in real servers and uses them as their users do: with client-go
-// and with kubectl. A plugin has a file here.
+// Package storage_test runs the plugins for storage, for the classes of Ingresses and for events in
+// real servers and uses them as their users do: with client-go and with kubectl. A plugin has a
+// file here.
 package storage_test
 
 import (

@@ -36,9 +36,10 @@ func newVolume(name string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs.example", Path: "/"}},
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs.example",
+				Path: "/"}},
 		},
 	}
 }
@@ -77,8 +78,10 @@ func TestClaimsInUse(t *testing.T) {
 		// end ends the use, however pods do that.
 		end func(t *testing.T, pod string)
 	}{
-		"deleted":  {podWith("deleted", "deleted", "node-1"), func(t *testing.T, pod string) { k.OK("", "delete", "pod", pod, "--force") }},
-		"no grace": {podWith("no-grace", "no-grace", "node-1"), func(t *testing.T, pod string) { must(struct{}{}, pods.Delete(t.Context(), pod, atOnce))(t) }},
+		"deleted": {podWith("deleted", "deleted", "node-1"),
+			func(t *testing.T, pod string) { k.OK("", "delete", "pod", pod, "--force") }},
+		"no grace": {podWith("no-grace", "no-grace", "node-1"),
+			func(t *testing.T, pod string) { must(struct{}{}, pods.Delete(t.Context(), pod, atOnce))(t) }},
 		// A pod that is done keeps its claims until it is deleted.
 		"done": {podWith("done", "done", "node-1"), func(t *testing.T, pod string) {
 			k.OK("", "patch", "pod", pod, "--subresource=status", `--patch={"status": {"phase": "Succeeded"}}`)
@@ -120,7 +123,8 @@ func TestClaimsInUse(t *testing.T) {
 		}
 	})
 
-	// As in Kubernetes: neither a claim that isn't there nor one that is being deleted is a reason to refuse a pod.
+	// As in Kubernetes: neither a claim that isn't there nor one that is being deleted is a reason
+	// to refuse a pod.
 	t.Run("a new pod on a node, the claim being deleted", func(t *testing.T) {
 		claim := must(claims.Create(t.Context(), newClaim("shared"), metav1.CreateOptions{}))(t)
 		first := must(pods.Create(t.Context(), podWith("first", "shared", "node-1"), metav1.CreateOptions{}))(t)
@@ -130,7 +134,8 @@ func TestClaimsInUse(t *testing.T) {
 		h.waitFor(h.gone, "the first pod", first.UID)
 		must(claims.Get(t.Context(), "shared", metav1.GetOptions{}))(t)
 		must(struct{}{}, pods.Delete(t.Context(), "second", atOnce))(t)
-		if ended, gone := h.waitFor(h.gone, "the second pod", second.UID), h.waitFor(h.gone, "the claim", claim.UID); gone.revision < ended.revision {
+		if ended, gone := h.waitFor(h.gone, "the second pod", second.UID),
+			h.waitFor(h.gone, "the claim", claim.UID); gone.revision < ended.revision {
 			t.Error("the claim was gone before the second pod")
 		}
 	})
@@ -163,10 +168,12 @@ func TestVolumeAttributesClassesInUse(t *testing.T) {
 	t.Parallel()
 	c := servertest.Start(t)
 	k := c.Kubectl(t, c.Namespace(t, nil))
-	classes, claims := c.Client.StorageV1().VolumeAttributesClasses(), c.Client.CoreV1().PersistentVolumeClaims(k.Namespace)
+	classes, claims := c.Client.StorageV1().VolumeAttributesClasses(),
+		c.Client.CoreV1().PersistentVolumeClaims(k.Namespace)
 	h := watching(t, classes.Watch, claims.Watch)
 	class := must(classes.Create(t.Context(), &storagev1.VolumeAttributesClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "example.com/disk", Parameters: map[string]string{"iops": "1000"},
+		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "example.com/disk",
+		Parameters: map[string]string{"iops": "1000"},
 	}, metav1.CreateOptions{}))(t)
 	if want := []string{"kubernetes.io/vac-protection"}; !slices.Equal(class.Finalizers, want) {
 		t.Errorf("finalizers %q, want %q", class.Finalizers, want)
@@ -174,8 +181,9 @@ func TestVolumeAttributesClassesInUse(t *testing.T) {
 	template := newClaim("c")
 	template.Spec.VolumeAttributesClassName = new("fast")
 	claim := must(claims.Create(t.Context(), template, metav1.CreateOptions{}))(t)
-	// The controller of classes asks its caches only. That they show the claim is seen by what another controller, with the same cache, does: a claim from before the
-	// plugin was enabled gets its finalizer.
+	// The controller of classes asks its caches only. That they show the claim is seen by what
+	// another controller, with the same cache, does: a claim from before the plugin was enabled
+	// gets its finalizer.
 	k.OK("", "patch", "pvc", "c", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
 	servertest.Eventually(t, "the claim to have its finalizer again", func() bool {
 		return len(must(claims.Get(t.Context(), "c", metav1.GetOptions{}))(t).Finalizers) == 1
@@ -192,8 +200,10 @@ func TestVolumeAttributesClassesInUse(t *testing.T) {
 	}
 }
 
-// Claims are deleted at the moment when pods that name them are created, hundreds of them in one namespace, so that the controller looks at several at once. Each pod has a
-// kubelet, which starts it only if it finds its claim, and finds that it isn't being deleted. A claim whose pod was started is there until the pod isn't.
+// Claims are deleted at the moment when pods that name them are created, hundreds of them in one
+// namespace, so that the controller looks at several at once. Each pod has a kubelet, which starts
+// it only if it finds its claim, and finds that it isn't being deleted. A claim whose pod was
+// started is there until the pod isn't.
 //
 // The race is that of https://github.com/kubernetes/kubernetes/issues/76703.
 func TestNoStartedPodLosesItsClaim(t *testing.T) {
@@ -233,7 +243,8 @@ func TestNoStartedPodLosesItsClaim(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range podsOfClaim {
 			all.Go(func() {
-				pod, err := pods.Create(t.Context(), podWith(fmt.Sprint(name, "-", i), name, "node-1"), metav1.CreateOptions{})
+				pod, err := pods.Create(t.Context(), podWith(fmt.Sprint(name, "-", i), name, "node-1"),
+					metav1.CreateOptions{})
 				created <- struct{}{}
 				if err != nil {
 					t.Error(err)
@@ -252,7 +263,8 @@ func TestNoStartedPodLosesItsClaim(t *testing.T) {
 				mu.Unlock()
 				<-deleted
 				if starts {
-					if found, err := claims.Get(t.Context(), name, metav1.GetOptions{}); err != nil || found.UID != claim.UID {
+					if found, err := claims.Get(t.Context(), name, metav1.GetOptions{}); err != nil ||
+						found.UID != claim.UID {
 						t.Errorf("%s was started, and its claim is gone: %v", pod.Name, err)
 					}
 				}
@@ -311,7 +323,8 @@ func TestNoStartedPodLosesItsClaim(t *testing.T) {
 		took = append(took, gone.at.Sub(last.at))
 	}
 	slices.Sort(took)
-	t.Logf("%d pods on a node, %d of them started, %d of the others left without a claim; claims went after their last use: half of them within %v, the last %v",
+	t.Logf("%d pods on a node, %d of them started, %d of the others left without a claim; claims went after their "+
+		"last use: half of them within %v, the last %v",
 		bound, started, without, took[len(took)/2], took[len(took)-1])
 	if started == 0 || started == bound {
 		t.Error("this tests nothing: there should be pods of both kinds")

@@ -1,4 +1,5 @@
-// Package volumelabel_test runs PersistentVolumeLabel in a real server, over clouds that answer as EC2 and Compute Engine do, and uses it with kubectl.
+// Package volumelabel_test runs PersistentVolumeLabel in a real server, over clouds that answer as
+// EC2 and Compute Engine do, and uses it with kubectl.
 package volumelabel_test
 
 import (
@@ -26,14 +27,18 @@ gce: {project: %s, region: us-central1, endpoint: %s/compute/v1, certificateAuth
 
 // volume is a manifest; source and metadata are in YAML's flow style.
 func volume(name, source, metadata string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s%s}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], %s}\n", name, metadata, source)
+	return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s%s}\nspec: {capacity: {storage: "+
+		"1Gi}, accessModes: [ReadWriteOnce], %s}\n", name, metadata, source)
 }
 
 func TestPersistentVolumeLabel(t *testing.T) {
 	ec2 := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a", "vol-2": "us-east-1b"})
-	gce := cloudtest.GCE(t, cloudtest.Disk{Name: "zonal", Zone: "us-central1-b"}, cloudtest.Disk{Name: "regional", Replicas: []string{"us-central1-c", "us-central1-a"}})
-	clouds := fmt.Sprintf(configuration, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile, cloudtest.Project, gce.URL, gce.AuthorityFile, gce.CredentialsFile)
-	c := servertest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"), servertest.Configured(t, map[string]string{"PersistentVolumeLabel": clouds}))
+	gce := cloudtest.GCE(t, cloudtest.Disk{Name: "zonal", Zone: "us-central1-b"},
+		cloudtest.Disk{Name: "regional", Replicas: []string{"us-central1-c", "us-central1-a"}})
+	clouds := fmt.Sprintf(configuration, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile, cloudtest.Project, gce.URL,
+		gce.AuthorityFile, gce.CredentialsFile)
+	c := servertest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"),
+		servertest.Configured(t, map[string]string{"PersistentVolumeLabel": clouds}))
 	k := c.Kubectl(t, "default")
 	// says wants kubectl to print this, and nothing else, whether it succeeds or not.
 	says := func(want, stdin string, args ...string) {
@@ -44,14 +49,24 @@ func TestPersistentVolumeLabel(t *testing.T) {
 		}
 	}
 
-	const columns = `--output=jsonpath={.metadata.labels.topology\.kubernetes\.io/region} {.metadata.labels.topology\.kubernetes\.io/zone}{range .spec.nodeAffinity.required.nodeSelectorTerms[*]}{range .matchExpressions[*]} {.key} {.operator} {.values}{end}{end}`
+	const columns = `--output=jsonpath={.metadata.labels.topology\.kubernetes\.io/region} ` +
+		`{.metadata.labels.topology\.kubernetes\.io/zone}{range ` +
+		`.spec.nodeAffinity.required.nodeSelectorTerms[*]}{range .matchExpressions[*]} {.key} {.operator} ` +
+		`{.values}{end}{end}`
 	for name, test := range map[string]struct{ source, want string }{
-		"ebs":      {"awsElasticBlockStore: {volumeID: 'aws://us-east-1a/vol-1'}", `us-east-1 us-east-1a topology.kubernetes.io/region In ["us-east-1"] topology.kubernetes.io/zone In ["us-east-1a"]`},
-		"zonal":    {"gcePersistentDisk: {pdName: zonal}", `us-central1 us-central1-b topology.kubernetes.io/region In ["us-central1"] topology.kubernetes.io/zone In ["us-central1-b"]`},
-		"regional": {"gcePersistentDisk: {pdName: regional}", `us-central1 us-central1-a__us-central1-c topology.kubernetes.io/region In ["us-central1"] topology.kubernetes.io/zone In ["us-central1-a","us-central1-c"]`},
-		"path":     {"hostPath: {path: /data}", " "},
+		"ebs": {"awsElasticBlockStore: {volumeID: 'aws://us-east-1a/vol-1'}",
+			`us-east-1 us-east-1a topology.kubernetes.io/region In ["us-east-1"] topology.kubernetes.io/zone In ` +
+				`["us-east-1a"]`},
+		"zonal": {"gcePersistentDisk: {pdName: zonal}",
+			`us-central1 us-central1-b topology.kubernetes.io/region In ["us-central1"] topology.kubernetes.io/zone ` +
+				`In ["us-central1-b"]`},
+		"regional": {"gcePersistentDisk: {pdName: regional}",
+			`us-central1 us-central1-a__us-central1-c topology.kubernetes.io/region In ["us-central1"] ` +
+				`topology.kubernetes.io/zone In ["us-central1-a","us-central1-c"]`},
+		"path": {"hostPath: {path: /data}", " "},
 	} {
-		says("persistentvolume/"+name+" created (server dry run)\n", volume(name, test.source, ""), "create", "--dry-run=server", "--filename=-")
+		says("persistentvolume/"+name+" created (server dry run)\n", volume(name, test.source, ""), "create",
+			"--dry-run=server", "--filename=-")
 		says("persistentvolume/"+name+" created\n", volume(name, test.source, ""), "apply", "--filename=-")
 		says(test.want, "", "get", "persistentvolume", name, columns)
 		says("persistentvolume/"+name+" unchanged\n", volume(name, test.source, ""), "apply", "--filename=-")
@@ -59,17 +74,24 @@ func TestPersistentVolumeLabel(t *testing.T) {
 	}
 
 	// Refused, with the cloud's reason; nothing is stored.
-	says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error querying AWS EBS volume vol-3: InvalidVolume.NotFound: The volume 'vol-3' does not exist.`+"\n",
+	says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error `+
+		`querying AWS EBS volume vol-3: InvalidVolume.NotFound: The volume 'vol-3' does not exist.`+"\n",
 		volume("none", "awsElasticBlockStore: {volumeID: vol-3}", ""), "create", "--filename=-")
-	says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error querying GCE PD volume none: GCE persistent disk not found: diskName="none" region="us-central1"`+"\n",
+	says(`Error from server (Forbidden): error when creating "STDIN": persistentvolumes "none" is forbidden: error `+
+		`querying GCE PD volume none: GCE persistent disk not found: diskName="none" region="us-central1"`+"\n",
 		volume("none", "gcePersistentDisk: {pdName: none}", ""), "create", "--filename=-")
 	says(`Error from server (NotFound): persistentvolumes "none" not found`+"\n", "", "get", "persistentvolume", "none")
 
 	// A label that contradicts the cloud is the user's; a throttling cloud is waited for.
-	ec2.Next(cloudtest.Repeat(2, cloudtest.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."))...)
-	says(`Warning: metadata.labels[topology.kubernetes.io/zone]: is "us-east-1a", but the volume is in "us-east-1b": no node has both, so pods with this volume will not be scheduled; leave the label out, or correct it`+"\npersistentvolume/wrong created\n",
-		volume("wrong", "awsElasticBlockStore: {volumeID: vol-2}", ", labels: {topology.kubernetes.io/zone: us-east-1a}"), "create", "--filename=-")
-	says(`us-east-1 us-east-1a topology.kubernetes.io/region In ["us-east-1"] topology.kubernetes.io/zone In ["us-east-1b"]`, "", "get", "persistentvolume", "wrong", columns)
+	ec2.Next(cloudtest.Repeat(2,
+		cloudtest.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."))...)
+	says(`Warning: metadata.labels[topology.kubernetes.io/zone]: is "us-east-1a", but the volume is in `+
+		`"us-east-1b": no node has both, so pods with this volume will not be scheduled; leave the label out, or `+
+		`correct it`+"\npersistentvolume/wrong created\n",
+		volume("wrong", "awsElasticBlockStore: {volumeID: vol-2}",
+			", labels: {topology.kubernetes.io/zone: us-east-1a}"), "create", "--filename=-")
+	says(`us-east-1 us-east-1a topology.kubernetes.io/region In ["us-east-1"] topology.kubernetes.io/zone In `+
+		`["us-east-1b"]`, "", "get", "persistentvolume", "wrong", columns)
 
 	// Secrets are in neither the log nor what kubectl printed, which is known.
 	logged := log.String()

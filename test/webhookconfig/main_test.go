@@ -1,6 +1,6 @@
-// Package webhookconfig_test is about the configurations of webhooks themselves: their old version, their limits, and those that
-// come from files. What webhooks do is tested in test/webhooks, and what the API says to single fields in
-// test/requests/table.
+// Package webhookconfig_test is about the configurations of webhooks themselves: their old version,
+// their limits, and those that come from files. What webhooks do is tested in test/webhooks, and
+// what the API says to single fields in test/requests/table.
 package webhookconfig_test
 
 import (
@@ -30,7 +30,8 @@ func parse[O any](t testing.TB, text string) *O {
 // unmatched are rules about something that isn't there.
 var unmatched = []admissionregistrationv1.RuleWithOperations{{
 	Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-	Rule:       admissionregistrationv1.Rule{APIGroups: []string{"none.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}},
+	Rule: admissionregistrationv1.Rule{APIGroups: []string{"none.example.com"}, APIVersions: []string{"v1"},
+		Resources: []string{"things"}},
 }}
 
 // collector collects the warnings that a server sends.

@@ -34,9 +34,11 @@ func newDirectories(t *testing.T) directories { return directories{t.TempDir(), 
 func (d directories) configured(t *testing.T) gatehousetest.Option {
 	t.Helper()
 	configuration := func(dir string) string {
-		return fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: %q}", dir)
+		return fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, "+
+			"staticManifestsDir: %q}", dir)
 	}
-	return servertest.Configured(t, map[string]string{mutatingPlugin: configuration(d.mutating), validatingPlugin: configuration(d.validating)})
+	return servertest.Configured(t,
+		map[string]string{mutatingPlugin: configuration(d.mutating), validatingPlugin: configuration(d.validating)})
 }
 
 // put writes a file by a rename.
@@ -51,7 +53,8 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
-// manifestOf is a configuration with one webhook for creations of resources, of any group and version.
+// manifestOf is a configuration with one webhook for creations of resources, of any group and
+// version.
 func manifestOf(kind, name string, backend *webhooktest.Server, resources string) string {
 	return fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
 kind: %s
@@ -72,14 +75,17 @@ func validatingManifest(name string, backend *webhooktest.Server, resources stri
 // create creates a ConfigMap, without storing it.
 func create(t *testing.T, client kubernetes.Interface) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"}}
-	return client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return client.CoreV1().ConfigMaps("default").Create(t.Context(), object,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// Webhooks of manifests are called from the first request on, are not to be seen in the API, and go and come with the files:
+// Webhooks of manifests are called from the first request on, are not to be seen in the API, and go
+// and come with the files:
 // k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/static_manifest_test.go.
 func TestManifestsInForce(t *testing.T) {
 	denying := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no"))
-	labelling := webhooktest.New(t, webhooktest.Patch(`[{"op": "add", "path": "/metadata/labels", "value": {"by": "manifest"}}]`))
+	labelling := webhooktest.New(t,
+		webhooktest.Patch(`[{"op": "add", "path": "/metadata/labels", "value": {"by": "manifest"}}]`))
 	dirs := newDirectories(t)
 	put(t, dirs.validating, "a.yaml", validatingManifest("deny", denying, "configmaps"))
 	client := servertest.Start(t, dirs.configured(t)).Client
@@ -88,11 +94,13 @@ func TestManifestsInForce(t *testing.T) {
 	if _, err := create(t, client); err == nil || err.Error() != denied {
 		t.Errorf("the first request: error is %v, want %s", err, denied)
 	}
-	list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
+	list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(),
+		metav1.ListOptions{})
 	if err != nil || len(list.Items) > 0 {
 		t.Errorf("the API has %v, %v", list, err)
 	}
-	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "deny.static.k8s.io", metav1.GetOptions{})
+	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "deny.static.k8s.io",
+		metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the API's answer is %v", err)
 	}
@@ -110,16 +118,19 @@ func TestManifestsInForce(t *testing.T) {
 	})
 }
 
-// Manifests come before configurations of the API, whatever their names: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/composite_source.go.
+// Manifests come before configurations of the API, whatever their names:
+// k8s.io/apiserver/pkg/admission/plugin/webhook/generic/composite_source.go.
 func TestManifestsComeFirst(t *testing.T) {
-	first, second := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no")), webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no"))
+	first, second := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no")),
+		webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no"))
 	dirs := newDirectories(t)
 	put(t, dirs.validating, "a.yaml", validatingManifest("zz-static", first, "configmaps"))
 	client := servertest.Start(t, dirs.configured(t)).Client
 
 	api := parse[validatingV1](t, validatingManifest("aa-api", second, "configmaps"))
 	api.Name = "aa-api"
-	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), api, metav1.CreateOptions{}); err != nil {
+	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), api,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	servertest.Retry(t, "both webhooks", func() error {
@@ -134,11 +145,14 @@ func TestManifestsComeFirst(t *testing.T) {
 	})
 }
 
-// Only manifests are shown writes of webhook configurations and policies: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go Dispatch.
+// Only manifests are shown writes of webhook configurations and policies:
+// k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go Dispatch.
 func TestManifestsGuardConfigurations(t *testing.T) {
-	guarding := webhooktest.New(t, webhooktest.Respond(func(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		return &admissionv1.AdmissionResponse{Allowed: !strings.HasPrefix(r.Name, "guarded"), Result: &metav1.Status{Message: "guarded"}}
-	}))
+	guarding := webhooktest.New(t,
+		webhooktest.Respond(func(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			return &admissionv1.AdmissionResponse{Allowed: !strings.HasPrefix(r.Name, "guarded"),
+				Result: &metav1.Status{Message: "guarded"}}
+		}))
 	other := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no"))
 	dirs := newDirectories(t)
 	const configurations = "validatingwebhookconfigurations, mutatingwebhookconfigurations, validatingadmissionpolicies"
@@ -158,15 +172,18 @@ func TestManifestsGuardConfigurations(t *testing.T) {
 		return nil
 	})
 	const want = `admission webhook "guard.example.com" denied the request: guarded`
-	_, err := webhooks.Create(t.Context(), &validatingV1{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}}, metav1.CreateOptions{})
+	_, err := webhooks.Create(t.Context(), &validatingV1{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}},
+		metav1.CreateOptions{})
 	if err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 	mutating := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	if _, err := mutating.Create(t.Context(), &mutatingV1{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}}, metav1.CreateOptions{}); err == nil || err.Error() != want {
+	if _, err := mutating.Create(t.Context(), &mutatingV1{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}},
+		metav1.CreateOptions{}); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
-	if _, err := mutating.Create(t.Context(), &mutatingV1{ObjectMeta: metav1.ObjectMeta{Name: "free"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := mutating.Create(t.Context(), &mutatingV1{ObjectMeta: metav1.ObjectMeta{Name: "free"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Errorf("a configuration that is free: %v", err)
 	}
 	// The API's webhook can't stop itself from being deleted.
@@ -185,7 +202,8 @@ func TestBrokenManifest(t *testing.T) {
 	readyz := func(want string) {
 		t.Helper()
 		servertest.Retry(t, "/readyz", func() error {
-			body, _ := client.RESTClient().Get().AbsPath("/readyz").Param("verbose", "true").DoRaw(t.Context()) // what it says is in the body, ready or not
+			// what it says is in the body, ready or not
+			body, _ := client.RESTClient().Get().AbsPath("/readyz").Param("verbose", "true").DoRaw(t.Context())
 			if !strings.Contains(string(body), want) {
 				return fmt.Errorf("want %s in\n%s", want, body)
 			}
@@ -205,7 +223,8 @@ func TestBrokenManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	const failures = `apiserver_manifest_admission_config_controller_automatic_reloads_total{apiserver_id_hash="sha256:`
-	if !strings.Contains(string(metrics), failures) || !strings.Contains(string(metrics), `",plugin="ValidatingAdmissionWebhook",status="failure"}`) {
+	if !strings.Contains(string(metrics), failures) ||
+		!strings.Contains(string(metrics), `",plugin="ValidatingAdmissionWebhook",status="failure"}`) {
 		t.Errorf("the metrics have no %s…", failures)
 	}
 	put(t, dirs.validating, "a.yaml", good)
@@ -215,12 +234,16 @@ func TestBrokenManifest(t *testing.T) {
 // A server doesn't start with manifests that are wrong, and says which and why.
 func TestBrokenManifestStopsTheStart(t *testing.T) {
 	dirs := newDirectories(t)
-	put(t, dirs.mutating, "a.yaml", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: a}\n")
+	put(t, dirs.mutating, "a.yaml",
+		"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: a}\n")
 	put(t, dirs.validating, "b.yaml", "{}")
 	err := servertest.StartError(t, dirs.configured(t))
 	for _, want := range []string{
-		`admission plugin "MutatingAdmissionWebhook"`, fmt.Sprintf(`error loading %s: "a" in file %[1]q must have a name ending with ".static.k8s.io"`, filepath.Join(dirs.mutating, "a.yaml")),
-		`admission plugin "ValidatingAdmissionWebhook"`, fmt.Sprintf(`error loading %s: Object 'Kind' is missing in`, filepath.Join(dirs.validating, "b.yaml")),
+		`admission plugin "MutatingAdmissionWebhook"`,
+		fmt.Sprintf(`error loading %s: "a" in file %[1]q must have a name ending with ".static.k8s.io"`,
+			filepath.Join(dirs.mutating, "a.yaml")),
+		`admission plugin "ValidatingAdmissionWebhook"`,
+		fmt.Sprintf(`error loading %s: Object 'Kind' is missing in`, filepath.Join(dirs.validating, "b.yaml")),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is\n  %v\nwant in it\n  %s", err, want)

@@ -16,9 +16,10 @@ import (
 	"gatehouse.dev/webhook/manifest"
 )
 
-// Manifests are defaulted and validated by code of ours, since upstream's is out of a plugin's reach. Here the two are held against each other:
-// they load the same, and refuse the same with the same words. Not drawn is what they differ in on purpose: service references, certificates,
-// and more than one wrong document.
+// Manifests are defaulted and validated by code of ours, since upstream's is out of a plugin's
+// reach. Here the two are held against each other: they load the same, and refuse the same with the
+// same words. Not drawn is what they differ in on purpose: service references, certificates, and
+// more than one wrong document.
 func TestManifestsAreUpstreams(t *testing.T) {
 	const rounds = 1500
 	loaded := 0
@@ -104,14 +105,17 @@ func (d drawing) configuration(kind string) string {
 	for range webhooks {
 		all = append(all, d.webhook(kind))
 	}
-	return fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": %q, "metadata": {"name": %s, "labels": %s}, "webhooks": [%s]}`,
-		kind, d.one(`"a.static.k8s.io"`, `"a.b-c.static.k8s.io"`, `"a"`, `"A.static.k8s.io"`, `""`), d.one(`{}`, `{"a": "b"}`, `{"a b": "c"}`, `{"a": "b c"}`), strings.Join(all, ","))
+	return fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": %q, "metadata": {"name": %s, `+
+		`"labels": %s}, "webhooks": [%s]}`,
+		kind, d.one(`"a.static.k8s.io"`, `"a.b-c.static.k8s.io"`, `"a"`, `"A.static.k8s.io"`, `""`),
+		d.one(`{}`, `{"a": "b"}`, `{"a b": "c"}`, `{"a": "b c"}`), strings.Join(all, ","))
 }
 
 func (d drawing) webhook(kind string) string {
 	fields := []string{
 		`"name": ` + d.one(`"a.example.com"`, `"b.example.com"`, `"c.example.com"`, `"a.b"`, `""`, `"a.B.c"`),
-		`"clientConfig": {"url": ` + d.one(`"https://example.com"`, `"https://127.0.0.1:8443/a/b"`, `"http://example.com"`, `"https://u:p@example.com?a=b#c"`, `"://"`, `""`) + `}`,
+		`"clientConfig": {"url": ` + d.one(`"https://example.com"`, `"https://127.0.0.1:8443/a/b"`,
+			`"http://example.com"`, `"https://u:p@example.com?a=b#c"`, `"://"`, `""`) + `}`,
 	}
 	maybe := func(field string, values ...string) {
 		if value := d.one(values...); value != "" {
@@ -123,8 +127,11 @@ func (d drawing) webhook(kind string) string {
 	maybe("failurePolicy", "", `"Fail"`, `"Ignore"`, `"fail"`, `""`)
 	maybe("matchPolicy", "", `"Exact"`, `"Equivalent"`, `"exact"`)
 	maybe("timeoutSeconds", "", "1", "30", "0", "31", "-1")
-	maybe("namespaceSelector", "", `{}`, `{"matchLabels": {"a": "b"}}`, `{"matchLabels": {"a b": "c d"}}`, `{"matchExpressions": [{"key": "a", "operator": "In"}]}`)
-	maybe("objectSelector", "", `{"matchExpressions": [{"key": "a", "operator": "Exists"}]}`, `{"matchExpressions": [{"key": "", "operator": "Is", "values": ["x y"]}]}`, `{"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x y"]}]}`)
+	maybe("namespaceSelector", "", `{}`, `{"matchLabels": {"a": "b"}}`, `{"matchLabels": {"a b": "c d"}}`,
+		`{"matchExpressions": [{"key": "a", "operator": "In"}]}`)
+	maybe("objectSelector", "", `{"matchExpressions": [{"key": "a", "operator": "Exists"}]}`,
+		`{"matchExpressions": [{"key": "", "operator": "Is", "values": ["x y"]}]}`,
+		`{"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x y"]}]}`)
 	if kind == "MutatingWebhookConfiguration" {
 		maybe("reinvocationPolicy", "", `"IfNeeded"`, `"Never"`, `"Always"`)
 	}
@@ -136,8 +143,11 @@ func (d drawing) rules() string {
 	var all []string
 	for range d.IntN(3) {
 		rule := fmt.Sprintf(`{"operations": %s, "apiGroups": %s, "apiVersions": %s, "resources": %s`,
-			d.some(d.often(1), `"CREATE"`, `"*"`, `"UPDATE"`, `"*"`, `"PATCH"`), d.some(d.often(1), `""`, `"*"`, `"apps"`, `"*"`), d.some(d.often(1), `"v1"`, `"*"`, `"v2"`, `""`, `"*"`),
-			d.some(1+d.IntN(3), `"pods"`, `"pods/status"`, `"services"`, `"pods/*"`, `"deployments/scale"`, `"*/scale"`, `"*/*"`, `"*"`, `""`, `"a/b/c"`, `"/"`))
+			d.some(d.often(1), `"CREATE"`, `"*"`, `"UPDATE"`, `"*"`, `"PATCH"`),
+			d.some(d.often(1), `""`, `"*"`, `"apps"`, `"*"`),
+			d.some(d.often(1), `"v1"`, `"*"`, `"v2"`, `""`, `"*"`),
+			d.some(1+d.IntN(3), `"pods"`, `"pods/status"`, `"services"`, `"pods/*"`, `"deployments/scale"`, `"*/scale"`,
+				`"*/*"`, `"*"`, `""`, `"a/b/c"`, `"/"`))
 		if scope := d.one("", `"*"`, `"Cluster"`, `"Namespaced"`, `"All"`, `""`); scope != "" {
 			rule += `, "scope": ` + scope
 		}
@@ -154,9 +164,11 @@ func (d drawing) conditions() string {
 	var all []string
 	for i := range n {
 		name := fmt.Sprintf(`"c%d"`, i)
-		expression := d.one(`"true"`, `" request.name == 'a' "`, `"object.metadata.name.startsWith('a')"`, `"!authorizer.group('').resource('pods').check('get').allowed()"`,
+		expression := d.one(`"true"`, `" request.name == 'a' "`, `"object.metadata.name.startsWith('a')"`,
+			`"!authorizer.group('').resource('pods').check('get').allowed()"`,
 			`"1"`, `"nobody"`, `"params.a"`, `" \n"`, `""`, `"request.nothing"`, `"true &&"`, `"variables.a"`)
-		all = append(all, fmt.Sprintf(`{"name": %s, "expression": %s}`, d.one(name, name, name, `"c0"`, `"a b"`, `""`), expression))
+		all = append(all,
+			fmt.Sprintf(`{"name": %s, "expression": %s}`, d.one(name, name, name, `"c0"`, `"a b"`, `""`), expression))
 	}
 	return "[" + strings.Join(all, ",") + "]"
 }

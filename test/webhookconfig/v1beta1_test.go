@@ -67,26 +67,34 @@ func resourcesOf(t *testing.T, client kubernetes.Interface, version string) sets
 	return names
 }
 
-// Who asks for v1beta1 by name is served it, and nobody else. The policies of that version are as Kubernetes serves them.
+// Who asks for v1beta1 by name is served it, and nobody else. The policies of that version are as
+// Kubernetes serves them.
 func TestWhatIsServed(t *testing.T) {
-	// Those for validation ended with 1.33: k8s.io/api/admissionregistration/v1beta1/zz_generated.prerelease-lifecycle.go.
+	// Those for validation ended with 1.33:
+	// k8s.io/api/admissionregistration/v1beta1/zz_generated.prerelease-lifecycle.go.
 	policies := sets.New("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 	both := policies.Clone().Insert("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-	v1 := both.Clone().Insert("validatingadmissionpolicies", "validatingadmissionpolicies/status", "validatingadmissionpolicybindings")
+	v1 := both.Clone().Insert("validatingadmissionpolicies", "validatingadmissionpolicies/status",
+		"validatingadmissionpolicybindings")
 	for name, test := range map[string]struct {
 		config      []string
 		v1, v1beta1 sets.Set[string]
 	}{
-		"as it is":      {nil, v1, nil},
-		"the version":   {[]string{"admissionregistration.k8s.io/v1beta1=true"}, v1, both},
-		"a resource":    {[]string{"admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations=true"}, v1, sets.New("mutatingwebhookconfigurations")},
-		"all but one":   {[]string{"admissionregistration.k8s.io/v1beta1=true", "admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations=false"}, v1, both.Clone().Delete("mutatingwebhookconfigurations")},
+		"as it is":    {nil, v1, nil},
+		"the version": {[]string{"admissionregistration.k8s.io/v1beta1=true"}, v1, both},
+		"a resource": {[]string{"admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations=true"}, v1,
+			sets.New("mutatingwebhookconfigurations")},
+		"all but one": {[]string{"admissionregistration.k8s.io/v1beta1=true",
+			"admissionregistration.k8s.io/v1beta1/mutatingwebhookconfigurations=false"}, v1,
+			both.Clone().Delete("mutatingwebhookconfigurations")},
 		"all beta APIs": {[]string{"api/beta=true"}, v1, policies},
-		"not v1":        {[]string{"admissionregistration.k8s.io/v1=false", "admissionregistration.k8s.io/v1beta1=true"}, nil, policies},
+		"not v1": {[]string{"admissionregistration.k8s.io/v1=false",
+			"admissionregistration.k8s.io/v1beta1=true"}, nil, policies},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The webhook plugins read v1 and are never ready without it, in Kubernetes as here.
-			client := servertest.Start(t, servertest.RuntimeConfig(test.config...), gatehousetest.WithoutPlugins("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")).Client
+			client := servertest.Start(t, servertest.RuntimeConfig(test.config...),
+				gatehousetest.WithoutPlugins("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")).Client
 			for version, want := range map[string]sets.Set[string]{"v1": test.v1, "v1beta1": test.v1beta1} {
 				if diff := cmp.Diff(sets.List(want), sets.List(resourcesOf(t, client, version))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", version, diff)
@@ -104,7 +112,8 @@ func TestDiscoveryAndOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, group := range groups.Groups {
-		if group.Name == "admissionregistration.k8s.io" && (group.PreferredVersion.Version != "v1" || len(group.Versions) != 2) {
+		if group.Name == "admissionregistration.k8s.io" &&
+			(group.PreferredVersion.Version != "v1" || len(group.Versions) != 2) {
 			t.Errorf("the group is %v", group)
 		}
 	}
@@ -115,7 +124,8 @@ func TestDiscoveryAndOpenAPI(t *testing.T) {
 		"/openapi/v3/apis/admissionregistration.k8s.io/v1beta1": {definition, resource + "/{name}"},
 		resource: {`{"kind":"MutatingWebhookConfigurationList","apiVersion":"admissionregistration.k8s.io/v1beta1",`},
 	} {
-		document, err := client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(t.Context())
+		document,
+			err := client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -127,10 +137,13 @@ func TestDiscoveryAndOpenAPI(t *testing.T) {
 	}
 }
 
-// What v1beta1 makes of what isn't said, and what v1 shows of it: k8s.io/kubernetes/pkg/apis/admissionregistration/v1beta1/defaults.go.
+// What v1beta1 makes of what isn't said, and what v1 shows of it:
+// k8s.io/kubernetes/pkg/apis/admissionregistration/v1beta1/defaults.go.
 func TestV1beta1Defaults(t *testing.T) {
 	c := v1beta1Server(t)
-	const minimal = `{metadata: {name: defaults}, webhooks: [{name: a.example.com, clientConfig: {service: {name: svc, namespace: ns}}, rules: [{operations: [CREATE], apiGroups: [none.example.com], apiVersions: [v1], resources: [things]}]}]}`
+	const minimal = `{metadata: {name: defaults}, webhooks: [{name: a.example.com, clientConfig: {service: {name: ` +
+		`svc, namespace: ns}}, rules: [{operations: [CREATE], apiGroups: [none.example.com], apiVersions: [v1], ` +
+		`resources: [things]}]}]}`
 	const defaults = `name: a.example.com
 clientConfig: {service: {name: svc, namespace: ns, port: 443}}
 rules: [{operations: [CREATE], apiGroups: [none.example.com], apiVersions: [v1], resources: [things], scope: "*"}]
@@ -142,25 +155,31 @@ sideEffects: Unknown
 timeoutSeconds: 30
 admissionReviewVersions: [v1beta1]
 `
-	mutating, err := c.Client.AdmissionregistrationV1beta1().MutatingWebhookConfigurations().Create(t.Context(), parse[mutatingV1beta1](t, minimal), metav1.CreateOptions{})
+	mutating, err := c.Client.AdmissionregistrationV1beta1().MutatingWebhookConfigurations().Create(t.Context(),
+		parse[mutatingV1beta1](t, minimal), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parse[admissionregistrationv1beta1.MutatingWebhook](t, defaults+"reinvocationPolicy: Never"), &mutating.Webhooks[0]); diff != "" {
+	if diff := cmp.Diff(parse[admissionregistrationv1beta1.MutatingWebhook](t, defaults+"reinvocationPolicy: Never"),
+		&mutating.Webhooks[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	inV1, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "defaults", metav1.GetOptions{})
+	inV1, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "defaults",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parse[admissionregistrationv1.MutatingWebhook](t, defaults+"reinvocationPolicy: Never"), &inV1.Webhooks[0]); diff != "" {
+	if diff := cmp.Diff(parse[admissionregistrationv1.MutatingWebhook](t, defaults+"reinvocationPolicy: Never"),
+		&inV1.Webhooks[0]); diff != "" {
 		t.Errorf("in v1: -want +got:\n%s", diff)
 	}
-	validating, err := c.Client.AdmissionregistrationV1beta1().ValidatingWebhookConfigurations().Create(t.Context(), parse[validatingV1beta1](t, minimal), metav1.CreateOptions{})
+	validating, err := c.Client.AdmissionregistrationV1beta1().ValidatingWebhookConfigurations().Create(t.Context(),
+		parse[validatingV1beta1](t, minimal), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parse[admissionregistrationv1beta1.ValidatingWebhook](t, defaults), &validating.Webhooks[0]); diff != "" {
+	if diff := cmp.Diff(parse[admissionregistrationv1beta1.ValidatingWebhook](t, defaults),
+		&validating.Webhooks[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -170,7 +189,8 @@ admissionReviewVersions: [v1beta1]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(stored.Kvs) != 1 || !strings.Contains(string(stored.Kvs[0].Value), "admissionregistration.k8s.io/v1\x12") {
+		if len(stored.Kvs) != 1 ||
+			!strings.Contains(string(stored.Kvs[0].Value), "admissionregistration.k8s.io/v1\x12") {
 			t.Errorf("%s: stored is %q", resource, stored.Kvs)
 		}
 	}
@@ -181,7 +201,9 @@ func TestNothingIsLost(t *testing.T) {
 	client := v1beta1Server(t).Client
 	v1, v1beta1 := client.AdmissionregistrationV1(), client.AdmissionregistrationV1beta1()
 
-	written, err := v1.MutatingWebhookConfigurations().Create(t.Context(), parse[mutatingV1](t, fmt.Sprintf(everything, "v1", "Ignore", "Exact", "NoneOnDryRun")+"  reinvocationPolicy: IfNeeded\n"), metav1.CreateOptions{})
+	written, err := v1.MutatingWebhookConfigurations().Create(t.Context(),
+		parse[mutatingV1](t, fmt.Sprintf(everything, "v1", "Ignore", "Exact",
+			"NoneOnDryRun")+"  reinvocationPolicy: IfNeeded\n"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,22 +211,27 @@ func TestNothingIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := parse[mutatingV1beta1](t, fmt.Sprintf(everything, "v1", "Ignore", "Exact", "NoneOnDryRun")+"  reinvocationPolicy: IfNeeded\n")
+	want := parse[mutatingV1beta1](t,
+		fmt.Sprintf(everything, "v1", "Ignore", "Exact", "NoneOnDryRun")+"  reinvocationPolicy: IfNeeded\n")
 	if diff := cmp.Diff(want.Webhooks, other.Webhooks); diff != "" {
 		t.Errorf("in v1beta1: -want +got:\n%s", diff)
 	}
-	if _, err := v1beta1.MutatingWebhookConfigurations().Update(t.Context(), other, metav1.UpdateOptions{}); err != nil {
+	if _,
+		err := v1beta1.MutatingWebhookConfigurations().Update(t.Context(), other, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := v1.MutatingWebhookConfigurations().Get(t.Context(), "v1", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(written, again); diff != "" { // with its resourceVersion: nothing was written
+	// with its resourceVersion: nothing was written
+	if diff := cmp.Diff(written, again); diff != "" {
 		t.Errorf("after an update in v1beta1: -want +got:\n%s", diff)
 	}
 
-	old, err := v1beta1.ValidatingWebhookConfigurations().Create(t.Context(), parse[validatingV1beta1](t, fmt.Sprintf(everything, "v1beta1", "Fail", "Equivalent", "Some")), metav1.CreateOptions{})
+	old, err := v1beta1.ValidatingWebhookConfigurations().Create(t.Context(),
+		parse[validatingV1beta1](t, fmt.Sprintf(everything, "v1beta1", "Fail", "Equivalent", "Some")),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +239,8 @@ func TestNothingIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(parse[validatingV1](t, fmt.Sprintf(everything, "v1beta1", "Fail", "Equivalent", "Some")).Webhooks, inV1.Webhooks); diff != "" {
+	if diff := cmp.Diff(parse[validatingV1](t,
+		fmt.Sprintf(everything, "v1beta1", "Fail", "Equivalent", "Some")).Webhooks, inV1.Webhooks); diff != "" {
 		t.Errorf("in v1: -want +got:\n%s", diff)
 	}
 	if _, err := v1.ValidatingWebhookConfigurations().Update(t.Context(), inV1, metav1.UpdateOptions{}); err != nil {
@@ -227,8 +255,9 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// v1beta1 takes webhooks with side effects and of the same name; v1 keeps those that are there, and takes no new ones. k8s.io/kubernetes 1.19
-// pkg/apis/admissionregistration/validation/validation.go requireNoSideEffects, requireUniqueWebhookNames.
+// v1beta1 takes webhooks with side effects and of the same name; v1 keeps those that are there, and
+// takes no new ones. k8s.io/kubernetes 1.19 pkg/apis/admissionregistration/validation/validation.go
+// requireNoSideEffects, requireUniqueWebhookNames.
 func TestV1beta1Validation(t *testing.T) {
 	client := v1beta1Server(t).Client
 	webhooksOf := func(names ...string) (webhooks []admissionregistrationv1beta1.ValidatingWebhook) {
@@ -236,7 +265,8 @@ func TestV1beta1Validation(t *testing.T) {
 			url := "https://example.com"
 			some := admissionregistrationv1beta1.SideEffectClassSome
 			webhooks = append(webhooks, admissionregistrationv1beta1.ValidatingWebhook{
-				Name: name, ClientConfig: admissionregistrationv1beta1.WebhookClientConfig{URL: &url}, SideEffects: &some, Rules: unmatched,
+				Name: name, ClientConfig: admissionregistrationv1beta1.WebhookClientConfig{URL: &url},
+				SideEffects: &some, Rules: unmatched,
 			})
 		}
 		return webhooks
@@ -244,7 +274,8 @@ func TestV1beta1Validation(t *testing.T) {
 	named := func(name string, webhooks []admissionregistrationv1beta1.ValidatingWebhook) *validatingV1beta1 {
 		return &validatingV1beta1{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}
 	}
-	v1, v1beta1 := client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), client.AdmissionregistrationV1beta1().ValidatingWebhookConfigurations()
+	v1, v1beta1 := client.AdmissionregistrationV1().ValidatingWebhookConfigurations(),
+		client.AdmissionregistrationV1beta1().ValidatingWebhookConfigurations()
 	refused := func(what string, err error, name, want string) {
 		t.Helper()
 		want = fmt.Sprintf("ValidatingWebhookConfiguration.admissionregistration.k8s.io %q is invalid: %s", name, want)
@@ -255,7 +286,8 @@ func TestV1beta1Validation(t *testing.T) {
 	const a, b = "a.example.com", "b.example.com"
 
 	for n := range 4 {
-		if _, err := v1beta1.Create(t.Context(), named(fmt.Sprintf("same-%d", n), webhooksOf([]string{a, a, a}[:n]...)), metav1.CreateOptions{}); err != nil {
+		if _, err := v1beta1.Create(t.Context(), named(fmt.Sprintf("same-%d", n), webhooksOf([]string{a, a, a}[:n]...)),
+			metav1.CreateOptions{}); err != nil {
 			t.Errorf("%d of the same name: %v", n, err)
 		}
 	}
@@ -263,17 +295,21 @@ func TestV1beta1Validation(t *testing.T) {
 	unknown := named("refused", webhooksOf(a))
 	unknown.Webhooks[0].AdmissionReviewVersions = []string{"v2"}
 	_, err := v1beta1.Create(t.Context(), unknown, metav1.CreateOptions{})
-	refused("an unknown review version", err, "refused", `webhooks[0].admissionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1`)
+	refused("an unknown review version", err, "refused",
+		`webhooks[0].admissionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1`)
 	mixed := named("refused", webhooksOf(a, b))
 	maybe := admissionregistrationv1beta1.SideEffectClass("Maybe")
 	mixed.Webhooks[1].SideEffects, mixed.Webhooks[1].ClientConfig.URL = &maybe, nil
 	_, err = v1beta1.Create(t.Context(), mixed, metav1.CreateOptions{})
-	refused("no side effect", err, "refused", `[webhooks[1].sideEffects: Unsupported value: "Maybe": supported values: "None", "NoneOnDryRun", "Some", "Unknown", `+
-		`webhooks[1].clientConfig: Required value: exactly one of url or service is required]`)
+	refused("no side effect", err, "refused",
+		`[webhooks[1].sideEffects: Unsupported value: "Maybe": supported values: "None", "NoneOnDryRun", "Some", `+
+			`"Unknown", `+
+			`webhooks[1].clientConfig: Required value: exactly one of url or service is required]`)
 	condition := named("refused", webhooksOf(a))
 	condition.Webhooks[0].MatchConditions = []admissionregistrationv1beta1.MatchCondition{{Name: "x", Expression: "1"}}
 	_, err = v1beta1.Create(t.Context(), condition, metav1.CreateOptions{})
-	refused("no condition", err, "refused", `webhooks[0].matchConditions[0].expression: Invalid value: "1": must evaluate to bool but got int`)
+	refused("no condition", err, "refused",
+		`webhooks[0].matchConditions[0].expression: Invalid value: "1": must evaluate to bool but got int`)
 
 	// What is there stays, through v1 as well.
 	inV1, err := v1.Get(t.Context(), "same-2", metav1.GetOptions{})
@@ -300,16 +336,21 @@ func TestV1beta1Validation(t *testing.T) {
 	worse.Webhooks[0].SideEffects = &some
 	worse.Webhooks = append(worse.Webhooks, worse.Webhooks[0])
 	_, err = v1.Update(t.Context(), worse, metav1.UpdateOptions{})
-	refused("side effects in v1", err, "same-2", `[webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun", `+
-		`webhooks[1].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun", webhooks[1].name: Duplicate value: "a.example.com"]`)
+	refused("side effects in v1", err, "same-2",
+		`[webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun", `+
+			`webhooks[1].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun", `+
+			`webhooks[1].name: Duplicate value: "a.example.com"]`)
 	// v1beta1 doesn't.
 	for n := range 4 {
-		if _, err := v1beta1.Patch(t.Context(), "same-2", types.MergePatchType, mergePatch(t, webhooksOf([]string{a, a, a}[:n]...)), metav1.PatchOptions{}); err != nil {
+		if _, err := v1beta1.Patch(t.Context(), "same-2", types.MergePatchType,
+			mergePatch(t, webhooksOf([]string{a, a, a}[:n]...)), metav1.PatchOptions{}); err != nil {
 			t.Errorf("an update to %d of the same name: %v", n, err)
 		}
 	}
-	_, err = v1beta1.Patch(t.Context(), "same-2", types.MergePatchType, mergePatch(t, unknown.Webhooks), metav1.PatchOptions{})
-	refused("an update to an unknown review version", err, "same-2", `webhooks[0].admissionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1`)
+	_, err = v1beta1.Patch(t.Context(), "same-2", types.MergePatchType, mergePatch(t, unknown.Webhooks),
+		metav1.PatchOptions{})
+	refused("an update to an unknown review version", err, "same-2",
+		`webhooks[0].admissionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1`)
 }
 
 // Writes of all sorts work on v1beta1, and say that it is deprecated.
@@ -325,7 +366,8 @@ func TestV1beta1Writes(t *testing.T) {
 	}
 	defer watch.Stop()
 	apply := applyv1beta1.MutatingWebhookConfiguration("applied").WithWebhooks(
-		applyv1beta1.MutatingWebhook().WithName("a.example.com").WithClientConfig(applyv1beta1.WebhookClientConfig().WithURL("https://example.com")))
+		applyv1beta1.MutatingWebhook().WithName(
+			"a.example.com").WithClientConfig(applyv1beta1.WebhookClientConfig().WithURL("https://example.com")))
 	applied, err := v1beta1.Apply(t.Context(), apply, metav1.ApplyOptions{FieldManager: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -334,14 +376,17 @@ func TestV1beta1Writes(t *testing.T) {
 		t.Errorf("managed fields are in %s", got)
 	}
 	event := <-watch.ResultChan()
-	if object, ok := event.Object.(*mutatingV1beta1); !ok || object.Name != "applied" || *object.Webhooks[0].TimeoutSeconds != 30 {
+	if object, ok := event.Object.(*mutatingV1beta1); !ok || object.Name != "applied" ||
+		*object.Webhooks[0].TimeoutSeconds != 30 {
 		t.Errorf("watch has %s of %v", event.Type, event.Object)
 	}
 	apply.Webhooks[0].WithTimeoutSeconds(4)
-	if applied, err = v1beta1.Apply(t.Context(), apply, metav1.ApplyOptions{FieldManager: "test"}); err != nil || *applied.Webhooks[0].TimeoutSeconds != 4 {
+	if applied, err = v1beta1.Apply(t.Context(), apply, metav1.ApplyOptions{FieldManager: "test"}); err != nil ||
+		*applied.Webhooks[0].TimeoutSeconds != 4 {
 		t.Errorf("applied again: %v, %v", applied.Webhooks, err)
 	}
-	if _, err := v1beta1.Create(t.Context(), &mutatingV1beta1{ObjectMeta: metav1.ObjectMeta{Name: "dry"}}, metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
+	if _, err := v1beta1.Create(t.Context(), &mutatingV1beta1{ObjectMeta: metav1.ObjectMeta{Name: "dry"}},
+		metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
 		t.Error(err)
 	}
 	if err := v1beta1.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -351,7 +396,8 @@ func TestV1beta1Writes(t *testing.T) {
 	if err != nil || len(list.Items) != 0 {
 		t.Errorf("what is left is %v, %v", list, err)
 	}
-	const warning = "admissionregistration.k8s.io/v1beta1 MutatingWebhookConfiguration is deprecated in v1.16+, unavailable in v1.22+; use admissionregistration.k8s.io/v1 MutatingWebhookConfiguration"
+	const warning = "admissionregistration.k8s.io/v1beta1 MutatingWebhookConfiguration is deprecated in v1.16+, " +
+		"unavailable in v1.22+; use admissionregistration.k8s.io/v1 MutatingWebhookConfiguration"
 	if !warnings.seen().Has(warning) {
 		t.Errorf("warnings are %q", sets.List(warnings.seen()))
 	}

@@ -18,9 +18,11 @@ import (
 func widgets(t *testing.T) (v1, v2 schema.GroupVersionResource) {
 	t.Helper()
 	schemaOf := func(text string) *apiextensionsv1.CustomResourceValidation {
-		return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: new(decoded[apiextensionsv1.JSONSchemaProps](t, []byte(text)))}
+		return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: new(
+			decoded[apiextensionsv1.JSONSchemaProps](t, []byte(text)))}
 	}
-	const properties = `{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"},"color":{"type":"string","default":"gray"}}}}}`
+	const properties = `{"type":"object","properties":{"spec":{"type":"object",` +
+		`"properties":{"size":{"type":"integer"},"color":{"type":"string","default":"gray"}}}}}`
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -55,7 +57,8 @@ func widgets(t *testing.T) (v1, v2 schema.GroupVersionResource) {
 
 var scalable = &apiextensionsv1.CustomResourceSubresources{
 	Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
-	Scale:  &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.size", StatusReplicasPath: ".status.size"},
+	Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.size",
+		StatusReplicasPath: ".status.size"},
 }
 
 func gvr(version string) schema.GroupVersionResource {
@@ -64,11 +67,13 @@ func gvr(version string) schema.GroupVersionResource {
 
 func newWidget(version, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/" + version, "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": int64(1)},
+		"apiVersion": "example.com/" + version, "kind": "Widget", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"size": int64(1)},
 	}}
 }
 
-// Custom resources are sent to webhooks like others: with defaults, in the version of the rule, on every operation.
+// Custom resources are sent to webhooks like others: with defaults, in the version of the rule, on
+// every operation.
 func TestCustomResources(t *testing.T) {
 	v1, v2 := widgets(t)
 	ns := namespace(t)
@@ -79,7 +84,8 @@ func TestCustomResources(t *testing.T) {
 
 	for i, resource := range []schema.GroupVersionResource{v1, v2} {
 		name := "w" + resource.Version
-		got, err := dynamicClient.Resource(resource).Namespace(ns).Create(t.Context(), newWidget(resource.Version, name), metav1.CreateOptions{})
+		got, err := dynamicClient.Resource(resource).Namespace(ns).Create(t.Context(),
+			newWidget(resource.Version, name), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,16 +96,19 @@ func TestCustomResources(t *testing.T) {
 		}
 		for _, b := range []*backend{m, v} {
 			asked := b.asked()[i]
-			if asked.Kind.Version != "v1" || asked.Resource.Version != "v1" || asked.RequestResource.Version != resource.Version || asked.Name != name {
+			if asked.Kind.Version != "v1" || asked.Resource.Version != "v1" ||
+				asked.RequestResource.Version != resource.Version || asked.Name != name {
 				t.Errorf("the webhook was asked %+v", asked)
 			}
-			if seen := decoded[map[string]any](t, asked.Object.Raw); seen["apiVersion"] != "example.com/v1" || seen["kind"] != "Widget" || seen["spec"].(map[string]any)["color"] != "gray" {
+			if seen := decoded[map[string]any](t, asked.Object.Raw); seen["apiVersion"] != "example.com/v1" ||
+				seen["kind"] != "Widget" || seen["spec"].(map[string]any)["color"] != "gray" {
 				t.Errorf("the webhook was sent %s", asked.Object.Raw)
 			}
 		}
 	}
 
-	if _, err := dynamicClient.Resource(v2).Namespace(ns).Patch(t.Context(), "wv1", types.MergePatchType, []byte(`{"spec":{"size":3}}`), metav1.PatchOptions{}, "scale"); err != nil {
+	if _, err := dynamicClient.Resource(v2).Namespace(ns).Patch(t.Context(), "wv1", types.MergePatchType,
+		[]byte(`{"spec":{"size":3}}`), metav1.PatchOptions{}, "scale"); err != nil {
 		t.Fatal(err)
 	}
 	if err := dynamicClient.Resource(v2).Namespace(ns).Delete(t.Context(), "wv2", metav1.DeleteOptions{}); err != nil {
@@ -107,10 +116,12 @@ func TestCustomResources(t *testing.T) {
 	}
 	all := v.asked()
 	scaled, deleted := all[len(all)-2], all[len(all)-1]
-	if scaled.Operation != "UPDATE" || scaled.SubResource != "scale" || scaled.Kind.Kind != "Scale" || scaled.Resource.Version != "v1" || decoded[map[string]any](t, scaled.Object.Raw)["kind"] != "Scale" {
+	if scaled.Operation != "UPDATE" || scaled.SubResource != "scale" || scaled.Kind.Kind != "Scale" ||
+		scaled.Resource.Version != "v1" || decoded[map[string]any](t, scaled.Object.Raw)["kind"] != "Scale" {
 		t.Errorf("about a scale the webhook was asked %+v, %s", scaled, scaled.Object.Raw)
 	}
-	if seen := decoded[map[string]any](t, deleted.OldObject.Raw); deleted.Operation != "DELETE" || deleted.RequestResource.Version != "v2" || seen["apiVersion"] != "example.com/v1" {
+	if seen := decoded[map[string]any](t, deleted.OldObject.Raw); deleted.Operation != "DELETE" ||
+		deleted.RequestResource.Version != "v2" || seen["apiVersion"] != "example.com/v1" {
 		t.Errorf("about a deletion the webhook was asked %+v, %s", deleted, deleted.OldObject.Raw)
 	}
 }

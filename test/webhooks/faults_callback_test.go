@@ -18,8 +18,9 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// A webhook that, while it is being called, reads and creates objects of other kinds, and writes the kind that it is called for in a namespace
-// that it isn't called for. There is nothing that a call holds and others need.
+// A webhook that, while it is being called, reads and creates objects of other kinds, and writes
+// the kind that it is called for in a namespace that it isn't called for. There is nothing that a
+// call holds and others need.
 func TestWebhookCallsBack(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
@@ -29,7 +30,8 @@ func TestWebhookCallsBack(t *testing.T) {
 			ctx, api := r.Context(), client.CoreV1()
 			_, err := api.Namespaces().Get(ctx, ns, metav1.GetOptions{})
 			if err == nil {
-				_, err = api.Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "back"}}, metav1.CreateOptions{})
+				_, err = api.Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "back"}},
+					metav1.CreateOptions{})
 			}
 			if err == nil {
 				err = createMap(ctx, elsewhere, newMap("back"))
@@ -60,17 +62,20 @@ func TestWebhookCallsBack(t *testing.T) {
 	})
 }
 
-// A webhook that creates an object of the kind it is called for before it answers is called for that, and so on. The first call's timeout ends
-// it: what that call was doing is cancelled, and with it all that came of it. Nothing is stored.
+// A webhook that creates an object of the kind it is called for before it answers is called for
+// that, and so on. The first call's timeout ends it: what that call was doing is cancelled, and
+// with it all that came of it. Nothing is stored.
 func TestWebhookCallsItself(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
 		var calls counted
 		calls.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// As any client does that passes on the context it has.
-			if err := createMap(r.Context(), ns, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "again-"}}); err != nil {
+			if err := createMap(r.Context(), ns,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "again-"}}); err != nil {
 				webhooktest.Respond(func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-					return &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "can't create another: " + err.Error()}}
+					return &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: http.StatusForbidden,
+						Reason: metav1.StatusReasonForbidden, Message: "can't create another: " + err.Error()}}
 				}).ServeHTTP(w, r)
 				return
 			}
@@ -80,9 +85,12 @@ func TestWebhookCallsItself(t *testing.T) {
 		remove := install(t, p, ns, faulty{backend: b.ClientConfig("/"), timeout: 1})
 		// Or the second call's timeout, which is next to it.
 		if err := createMap(t.Context(), ns, newMap("first")); apierrors.IsForbidden(err) {
-			wantStatus(t, err, http.StatusForbidden, metav1.StatusReasonForbidden, `(admission webhook "\S+" denied the request: can't create another: )+`+calling(p.webhookName())+post+"context deadline exceeded")
+			wantStatus(t, err, http.StatusForbidden, metav1.StatusReasonForbidden,
+				`(admission webhook "\S+" denied the request: can't create another: )+`+calling(
+					p.webhookName())+post+"context deadline exceeded")
 		} else {
-			wantStatus(t, err, http.StatusInternalServerError, metav1.StatusReasonInternalError, calling(p.webhookName())+post+"context deadline exceeded")
+			wantStatus(t, err, http.StatusInternalServerError, metav1.StatusReasonInternalError,
+				calling(p.webhookName())+post+"context deadline exceeded")
 		}
 		servertest.Eventually(t, "all calls to be given up", func() bool { return calls.inside.Load() == 0 })
 		settled(t)
@@ -105,10 +113,12 @@ func TestWebhookCallsItself(t *testing.T) {
 	wantAlive(t)
 }
 
-// A webhook that updates the object whose update it is called for makes that an update of an object that has changed meanwhile. With a
-// resourceVersion that is a conflict. Without, the server tries again, and the webhook does, until the request's deadline.
+// A webhook that updates the object whose update it is called for makes that an update of an object
+// that has changed meanwhile. With a resourceVersion that is a conflict. Without, the server tries
+// again, and the webhook does, until the request's deadline.
 //
-// Source: GuaranteedUpdate in k8s.io/apiserver/pkg/storage/etcd3/store.go, Update in registry/generic/registry/store.go.
+// Source: GuaranteedUpdate in k8s.io/apiserver/pkg/storage/etcd3/store.go, Update in
+// registry/generic/registry/store.go.
 func TestWebhookUpdatesTheSameObject(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
@@ -118,7 +128,8 @@ func TestWebhookUpdatesTheSameObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		update := func(ctx context.Context, object *corev1.ConfigMap, timeout string) error {
-			return client.CoreV1().RESTClient().Put().Namespace(ns).Resource("configmaps").Name("c").Param("timeout", timeout).Body(object).Do(ctx).Error()
+			return client.CoreV1().RESTClient().Put().Namespace(ns).Resource("configmaps").Name("c").Param("timeout",
+				timeout).Body(object).Do(ctx).Error()
 		}
 		var calls atomic.Int64
 		b := webhooktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +143,8 @@ func TestWebhookUpdatesTheSameObject(t *testing.T) {
 		remove := install(t, p, ns, faulty{backend: b.ClientConfig("/"), labels: map[string]string{"outer": "yes"}})
 
 		object.Labels = map[string]string{"outer": "yes"}
-		wantStatus(t, update(t.Context(), object, "10s"), http.StatusConflict, metav1.StatusReasonConflict, `Operation cannot be fulfilled on configmaps "c": the object has been modified; .*`)
+		wantStatus(t, update(t.Context(), object, "10s"), http.StatusConflict, metav1.StatusReasonConflict,
+			`Operation cannot be fulfilled on configmaps "c": the object has been modified; .*`)
 		before := calls.Load()
 		if before != 1 && before != 2 {
 			t.Errorf("for a conflict the webhook was called %d times", before)
@@ -140,7 +152,8 @@ func TestWebhookUpdatesTheSameObject(t *testing.T) {
 		object.ResourceVersion = ""
 		wantOutOfTime(t, update(t.Context(), object, "1s"))
 		servertest.Eventually(t, "the server to be done", func() bool {
-			return !slices.ContainsFunc(stacks(), func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.UpdateResource") })
+			return !slices.ContainsFunc(stacks(),
+				func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.UpdateResource") })
 		})
 		got, err := maps.Get(t.Context(), "c", metav1.GetOptions{})
 		if n := calls.Load(); err != nil || n < before+2 || got.Labels["outer"] != "" {

@@ -26,9 +26,11 @@ func gadgets(t *testing.T) schema.GroupVersionResource {
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "faults.example.com", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgets", Kind: "Gadget"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
-			}}},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
+						XPreserveUnknownFields: new(true)},
+				}}},
 		},
 	}
 	crds := apiextensions.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
@@ -53,12 +55,14 @@ func gadgets(t *testing.T) schema.GroupVersionResource {
 	return gvr
 }
 
-// A custom resource has no type that would refuse a patch; what is no object of the API is refused all the same.
+// A custom resource has no type that would refuse a patch; what is no object of the API is refused
+// all the same.
 func TestBadPatchesOfCustomResources(t *testing.T) {
 	resource := gadgets(t)
 	ns := namespace(t)
 	b := webhooktest.New(t, webhooktest.Allow())
-	install(t, mutatingPhase, ns, faulty{backend: b.ClientConfig("/"), rule: new(rule("faults.example.com", "v1", "gadgets", "CREATE"))})
+	install(t, mutatingPhase, ns,
+		faulty{backend: b.ClientConfig("/"), rule: new(rule("faults.example.com", "v1", "gadgets", "CREATE"))})
 	const unread = denial + "returned a patch that makes the object invalid: "
 	for i, test := range []struct {
 		patch string
@@ -69,14 +73,21 @@ func TestBadPatchesOfCustomResources(t *testing.T) {
 		{`[{"op":"replace","path":"","value":"x"}]`, denial + "returned a patch that can't be applied: .*"},
 		{`[{"op":"replace","path":"","value":{}}]`, unread + "Object 'Kind' is missing in '{}'"},
 		{`[{"op":"replace","path":"/kind","value":5}]`, unread + "Object 'Kind' is missing in .*"},
-		{`[{"op":"replace","path":"/kind","value":"Widget"}]`, unread + "apiVersion and kind must stay those of faults.example.com/v1, Kind=Gadget, not become those of faults.example.com/v1, Kind=Widget"},
+		{`[{"op":"replace","path":"/kind","value":"Widget"}]`, unread +
+			"apiVersion and kind must stay those of faults.example.com/v1, Kind=Gadget, not become those of " +
+			"faults.example.com/v1, Kind=Widget"},
 		{`[{"op":"add","path":"/spec","value":{"a":1e400}}]`, unread + "json: cannot unmarshal number 1e400 .*"},
-		{strings.ReplaceAll(doublings(40), "/data", "/spec"), denial + "returned a patch that can't be applied: Unable to complete the copy, .*"},
-		{`[{"op":"remove","path":"/metadata"}]`, `Gadget.faults.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
-		{`[{"op":"replace","path":"/metadata/name","value":5}]`, `Gadget.faults.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
+		{strings.ReplaceAll(doublings(40), "/data", "/spec"), denial +
+			"returned a patch that can't be applied: Unable to complete the copy, .*"},
+		{`[{"op":"remove","path":"/metadata"}]`,
+			`Gadget.faults.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
+		{`[{"op":"replace","path":"/metadata/name","value":5}]`,
+			`Gadget.faults.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
 		// What metadata can't be set in is none.
-		{`[{"op":"replace","path":"/metadata","value":"x"}]`, "Internal error occurred: system metadata was not initialized"},
-		{`[{"op":"replace","path":"/metadata","value":null}]`, "Internal error occurred: system metadata was not initialized"},
+		{`[{"op":"replace","path":"/metadata","value":"x"}]`,
+			"Internal error occurred: system metadata was not initialized"},
+		{`[{"op":"replace","path":"/metadata","value":null}]`,
+			"Internal error occurred: system metadata was not initialized"},
 		// Metadata of other types is dropped, as it is from a client that sends it.
 		{`[{"op":"add","path":"/metadata/labels","value":5}]`, ""},
 		{`[{"op":"add","path":"/metadata/labels","value":{"a":5}}]`, ""},
@@ -86,13 +97,15 @@ func TestBadPatchesOfCustomResources(t *testing.T) {
 		{`[{"op":"remove","path":"/apiVersion"}]`, ""},
 		{`[{"op":"add","path":"/spec","value":"anything"}]`, ""},
 		{`[{"op":"add","path":"/spec","value":{"a":18446744073709551616}}]`, ""},
-		{`[{"op":"add","path":"/spec/x","value":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `}]`, ""},
+		{`[{"op":"add","path":"/spec/x","value":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) +
+			`}]`, ""},
 	} {
 		name := fmt.Sprint("g", i)
 		t.Run(fmt.Sprintf("%.80s", test.patch), func(t *testing.T) {
 			b.SetHandler(webhooktest.Patch(test.patch))
 			object := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "faults.example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}, "spec": map[string]any{},
+				"apiVersion": "faults.example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": name},
+				"spec": map[string]any{},
 			}}
 			_, err := dynamicClient.Resource(resource).Namespace(ns).Create(t.Context(), object, metav1.CreateOptions{})
 			_, getErr := dynamicClient.Resource(resource).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})

@@ -46,13 +46,15 @@ type faulty struct {
 	rule    *admissionregistrationv1.RuleWithOperations // writes of configmaps by default
 }
 
-// install has writes of objects that have a webhook's labels, in the namespace, sent to it in the phase, and waits until they are. What
-// it returns deletes the configuration; the test's end does that, too.
+// install has writes of objects that have a webhook's labels, in the namespace, sent to it in the
+// phase, and waits until they are. What it returns deletes the configuration; the test's end does
+// that, too.
 func install(t *testing.T, p phase, ns string, webhooks ...faulty) (remove func()) {
 	t.Helper()
 	isProbe := fmt.Sprintf("has(object.metadata.name) && object.metadata.name == %q", probeName+"-"+string(p))
 	// A controller puts kube-root-ca.crt into each new namespace, when it comes to that.
-	isForUs := fmt.Sprintf(`!(%s) && !(has(object.metadata.name) && object.metadata.name == "kube-root-ca.crt")`, isProbe)
+	isForUs := fmt.Sprintf(`!(%s) && !(has(object.metadata.name) && object.metadata.name == "kube-root-ca.crt")`,
+		isProbe)
 	name := string(p) + "-" + ns
 	all := make([]admissionregistrationv1.MutatingWebhook, 0, len(webhooks)+1)
 	for _, w := range webhooks {
@@ -65,33 +67,40 @@ func install(t *testing.T, p phase, ns string, webhooks ...faulty) (remove func(
 			about = *w.rule
 		}
 		all = append(all, admissionregistrationv1.MutatingWebhook{
-			Name: cmp.Or(w.name, p.webhookName()), ClientConfig: w.backend, FailurePolicy: &policy, TimeoutSeconds: new(cmp.Or(w.timeout, 10)),
-			ObjectSelector: &metav1.LabelSelector{MatchLabels: w.labels}, Rules: []admissionregistrationv1.RuleWithOperations{about},
+			Name: cmp.Or(w.name, p.webhookName()), ClientConfig: w.backend, FailurePolicy: &policy,
+			TimeoutSeconds:  new(cmp.Or(w.timeout, 10)),
+			ObjectSelector:  &metav1.LabelSelector{MatchLabels: w.labels},
+			Rules:           []admissionregistrationv1.RuleWithOperations{about},
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "for-us", Expression: isForUs}},
 		})
 	}
 	all = append(all, admissionregistrationv1.MutatingWebhook{
-		Name: "probe.example.com", ClientConfig: webhooktest.New(t, webhooktest.Deny(http.StatusTeapot, "in force")).ClientConfig("/"),
+		Name:            "probe.example.com",
+		ClientConfig:    webhooktest.New(t, webhooktest.Deny(http.StatusTeapot, "in force")).ClientConfig("/"),
 		Rules:           []admissionregistrationv1.RuleWithOperations{rule("", "v1", "configmaps", "CREATE")},
 		MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "probe", Expression: isProbe}},
 	})
 	for i := range all {
-		all[i].NamespaceSelector, all[i].SideEffects, all[i].AdmissionReviewVersions = selector(ns), new(admissionregistrationv1.SideEffectClassNone), []string{"v1"}
+		all[i].NamespaceSelector, all[i].SideEffects, all[i].AdmissionReviewVersions = selector(ns),
+			new(admissionregistrationv1.SideEffectClassNone), []string{"v1"}
 	}
 
 	api := client.AdmissionregistrationV1()
 	var err error
 	var del func(context.Context, string, metav1.DeleteOptions) error
 	if p == mutatingPhase {
-		c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: all}
+		c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Webhooks: all}
 		_, err = api.MutatingWebhookConfigurations().Create(t.Context(), c, metav1.CreateOptions{})
 		del = api.MutatingWebhookConfigurations().Delete
 	} else {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		for _, w := range all {
 			c.Webhooks = append(c.Webhooks, admissionregistrationv1.ValidatingWebhook{
-				Name: w.Name, ClientConfig: w.ClientConfig, FailurePolicy: w.FailurePolicy, TimeoutSeconds: w.TimeoutSeconds, ObjectSelector: w.ObjectSelector, Rules: w.Rules,
-				MatchConditions: w.MatchConditions, NamespaceSelector: w.NamespaceSelector, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions,
+				Name: w.Name, ClientConfig: w.ClientConfig, FailurePolicy: w.FailurePolicy,
+				TimeoutSeconds: w.TimeoutSeconds, ObjectSelector: w.ObjectSelector, Rules: w.Rules,
+				MatchConditions: w.MatchConditions, NamespaceSelector: w.NamespaceSelector, SideEffects: w.SideEffects,
+				AdmissionReviewVersions: w.AdmissionReviewVersions,
 			})
 		}
 		_, err = api.ValidatingWebhookConfigurations().Create(t.Context(), c, metav1.CreateOptions{})
@@ -146,8 +155,8 @@ func createMap(ctx context.Context, ns string, object *corev1.ConfigMap, paramet
 // deadConnection is the end of an error of a call down a connection that has just died.
 var deadConnection = regexp.MustCompile(`(EOF|broken pipe|connection reset by peer|use of closed network connection)$`)
 
-// noticed is what a write comes to once the server has noticed that its connection to a backend is dead: until then the call fails, though it wouldn't
-// on a connection of its own.
+// noticed is what a write comes to once the server has noticed that its connection to a backend is
+// dead: until then the call fails, though it wouldn't on a connection of its own.
 func noticed(t *testing.T, write func() error) (err error) {
 	t.Helper()
 	servertest.Eventually(t, "the dead connection to be noticed", func() bool {
@@ -169,7 +178,8 @@ func wantStored(t *testing.T, ns, name string, stored bool) {
 	}
 }
 
-// wantStatus checks an error's code, reason and message, which is a regular expression for all of it.
+// wantStatus checks an error's code, reason and message, which is a regular expression for all of
+// it.
 func wantStatus(t *testing.T, err error, code int32, reason metav1.StatusReason, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -211,7 +221,8 @@ func scrape(t *testing.T) samples {
 	return strings.Split(string(body), "\n")
 }
 
-// sum is that of all samples of a metric whose labels are the given ones, `name="value"`, and any others.
+// sum is that of all samples of a metric whose labels are the given ones, `name="value"`, and any
+// others.
 func (s samples) sum(metric string, labels ...string) (sum float64) {
 	for _, line := range s {
 		sample, ok := strings.CutPrefix(line, metric+"{")
@@ -224,8 +235,9 @@ func (s samples) sum(metric string, labels ...string) (sum float64) {
 	return sum
 }
 
-// leakFree fails the test if, after all that was registered for its end after this, requests or calls of webhooks go on that don't now. The
-// server and the backends are all in this process, so that none can hide. Connections are for unconnected to count.
+// leakFree fails the test if, after all that was registered for its end after this, requests or
+// calls of webhooks go on that don't now. The server and the backends are all in this process, so
+// that none can hide. Connections are for unconnected to count.
 func leakFree(t *testing.T) {
 	t.Helper()
 	before := len(atWork())
@@ -235,22 +247,24 @@ func leakFree(t *testing.T) {
 		}
 		var left []string
 		// What is given up takes a while to notice. Each look stops the world.
-		err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
-			left = atWork()
-			return len(left) <= before, nil
-		})
+		err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 20*time.Second, true,
+			func(context.Context) (bool, error) {
+				left = atWork()
+				return len(left) <= before, nil
+			})
 		if err != nil {
 			t.Errorf("%d goroutines are at work, where %d were:\n%s", len(left), before, strings.Join(left, "\n\n"))
 		}
 	})
 }
 
-// atWork are the goroutines that serve writes, admit them, call webhooks or answer as one. Others come and go as the server's controllers
-// want it, for a while after its start.
+// atWork are the goroutines that serve writes, admit them, call webhooks or answer as one. Others
+// come and go as the server's controllers want it, for a while after its start.
 func atWork() []string {
 	return slices.DeleteFunc(stacks(), func(stack string) bool {
 		return !slices.ContainsFunc([]string{
-			"gatehouse.dev/webhook/", "gatehouse.dev/chain", "/endpoints/handlers.createHandler", "/endpoints/handlers.UpdateResource", "/endpoints/handlers.PatchResource",
+			"gatehouse.dev/webhook/", "gatehouse.dev/chain", "/endpoints/handlers.createHandler",
+			"/endpoints/handlers.UpdateResource", "/endpoints/handlers.PatchResource",
 			"/endpoints/handlers/finisher.", "/server/filters.(*timeoutHandler).ServeHTTP.func",
 		}, func(part string) bool { return strings.Contains(stack, part) })
 	})
@@ -266,11 +280,13 @@ func stacks() []string {
 	}
 }
 
-// settled waits until the server has done with all creations, also with those whose clients don't wait for them any more.
+// settled waits until the server has done with all creations, also with those whose clients don't
+// wait for them any more.
 func settled(t *testing.T) {
 	t.Helper()
 	servertest.Eventually(t, "the server to be done with all requests", func() bool {
-		return !slices.ContainsFunc(stacks(), func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.createHandler") })
+		return !slices.ContainsFunc(stacks(),
+			func(stack string) bool { return strings.Contains(stack, "/endpoints/handlers.createHandler") })
 	})
 }
 

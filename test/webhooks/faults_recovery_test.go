@@ -12,7 +12,8 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// A backend that works, then doesn't, and then works again, is called again with the next request, and as before: on one connection.
+// A backend that works, then doesn't, and then works again, is called again with the next request,
+// and as before: on one connection.
 func TestBackendRecovers(t *testing.T) {
 	leakFree(t)
 	ns := namespace(t)
@@ -29,7 +30,8 @@ func TestBackendRecovers(t *testing.T) {
 			b.UseCertificate(b.Authority.Serving(time.Now().Add(-time.Minute), "127.0.0.1"))
 			b.Restart()
 		}, b.Rotate, "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: .*"},
-		{"hanging", func() { b.SetHandler(webhooktest.Hang()) }, func() { b.SetHandler(webhooktest.Allow()) }, "context deadline exceeded"},
+		{"hanging", func() { b.SetHandler(webhooktest.Hang()) }, func() { b.SetHandler(webhooktest.Allow()) },
+			"context deadline exceeded"},
 		{"aborting", func() {
 			b.SetHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 		}, func() { b.SetHandler(webhooktest.Allow()) }, "stream error: .*"},
@@ -40,11 +42,13 @@ func TestBackendRecovers(t *testing.T) {
 			}
 			test.fault()
 			err := noticed(t, func() error { return createMap(t.Context(), ns, newMap(test.name)) })
-			wantStatus(t, err, http.StatusInternalServerError, metav1.StatusReasonInternalError, calling("validating.example.com")+post+test.want)
+			wantStatus(t, err, http.StatusInternalServerError, metav1.StatusReasonInternalError,
+				calling("validating.example.com")+post+test.want)
 			wantStored(t, ns, test.name, false)
 			test.recover()
 			// A call can still go down the connection that has just died.
-			servertest.Eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap(test.name+"-after")) == nil })
+			servertest.Eventually(t, "calls to succeed again",
+				func() bool { return createMap(t.Context(), ns, newMap(test.name+"-after")) == nil })
 			servertest.Eventually(t, "one connection", func() bool { return b.Connections() == 1 })
 			calls, handshakes := b.Calls(), b.Handshakes()
 			for _, suffix := range []string{"-then", "-later", "-last"} {
@@ -61,9 +65,10 @@ func TestBackendRecovers(t *testing.T) {
 	unconnected(t, b)
 }
 
-// Certificates of a running backend are rotated, first under the same authority, then to another one, as it's done: the caBundle trusts both, the
-// backend changes its certificate, the caBundle trusts the new one only. No
-// request fails, but for one that goes down a connection which the backend's restart has just ended.
+// Certificates of a running backend are rotated, first under the same authority, then to another
+// one, as it's done: the caBundle trusts both, the backend changes its certificate, the caBundle
+// trusts the new one only. No request fails, but for one that goes down a connection which the
+// backend's restart has just ended.
 func TestCertificatesAreRotated(t *testing.T) {
 	leakFree(t)
 	ns := namespace(t)
@@ -82,7 +87,8 @@ func TestCertificatesAreRotated(t *testing.T) {
 		t.Errorf("a new certificate has cost %d handshakes", n-1)
 	}
 	b.Restart()
-	servertest.Eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap("rotated")) == nil })
+	servertest.Eventually(t, "calls to succeed again",
+		func() bool { return createMap(t.Context(), ns, newMap("rotated")) == nil })
 	if n := b.Handshakes(); n != 2 {
 		t.Errorf("after a restart there were %d handshakes", n-1)
 	}
@@ -92,15 +98,19 @@ func TestCertificatesAreRotated(t *testing.T) {
 	write("both-trusted")
 	b.UseCertificate(other.Serving(time.Now().Add(time.Hour), "127.0.0.1"))
 	b.Restart()
-	servertest.Eventually(t, "calls to succeed again", func() bool { return createMap(t.Context(), ns, newMap("by-the-other")) == nil })
+	servertest.Eventually(t, "calls to succeed again",
+		func() bool { return createMap(t.Context(), ns, newMap("by-the-other")) == nil })
 	trust(t, ns, other.PEM())
 	write("other-trusted")
 
-	// Who isn't trusted any more isn't called, not even on the connection that was made when it was.
+	// Who isn't trusted any more isn't called, not even on the connection that was made when it
+	// was.
 	calls := len(b.asked())
 	trust(t, ns, webhooktest.NewAuthority(t).PEM())
-	wantStatus(t, createMap(t.Context(), ns, newMap("untrusted")), http.StatusInternalServerError, metav1.StatusReasonInternalError,
-		calling("validating.example.com")+post+"tls: failed to verify certificate: x509: certificate signed by unknown authority.*")
+	wantStatus(t, createMap(t.Context(), ns, newMap("untrusted")), http.StatusInternalServerError,
+		metav1.StatusReasonInternalError,
+		calling("validating.example.com")+post+"tls: failed to verify certificate: x509: certificate signed by "+
+			"unknown authority.*")
 	if len(b.asked()) != calls {
 		t.Error("it was called")
 	}
@@ -108,7 +118,8 @@ func TestCertificatesAreRotated(t *testing.T) {
 	unconnected(t, b.Server)
 }
 
-// trust changes the caBundle of the namespace's validating webhook, and waits until that is in force.
+// trust changes the caBundle of the namespace's validating webhook, and waits until that is in
+// force.
 func trust(t *testing.T, ns string, caBundle []byte) {
 	t.Helper()
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -123,5 +134,6 @@ func trust(t *testing.T, ns string, caBundle []byte) {
 	if _, err := configurations.Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	servertest.Eventually(t, "the change to be in force", func() bool { return isProbed(t, validatingPhase, ns) && prober.Calls() > 0 })
+	servertest.Eventually(t, "the change to be in force",
+		func() bool { return isProbed(t, validatingPhase, ns) && prober.Calls() > 0 })
 }

@@ -35,11 +35,13 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.next.ServeHTTP(w, r)
 }
 
-// wantOutOfTime checks that a client sees the end of its ?timeout=. Two filters answer then, in different words, and where the faster one finds
-// that the other has begun to it breaks off the answer.
+// wantOutOfTime checks that a client sees the end of its ?timeout=. Two filters answer then, in
+// different words, and where the faster one finds that the other has begun to it breaks off the
+// answer.
 func wantOutOfTime(t *testing.T, err error) {
 	t.Helper()
-	if !apierrors.IsTimeout(err) && (err == nil || !strings.HasSuffix(err.Error(), "INTERNAL_ERROR; received from peer")) {
+	if !apierrors.IsTimeout(err) &&
+		(err == nil || !strings.HasSuffix(err.Error(), "INTERNAL_ERROR; received from peer")) {
 		t.Errorf("the error is %v, want 504 Timeout", err)
 	}
 }
@@ -47,10 +49,12 @@ func wantOutOfTime(t *testing.T, err error) {
 // atOnce is how many writes are made where one could be stored by luck only.
 const atOnce = 8
 
-// A request's own ?timeout= bounds all calls together: the client has a 504, whatever the failurePolicy; no webhook is called any more, the call that
-// there was is given up; and nothing is stored.
+// A request's own ?timeout= bounds all calls together: the client has a 504, whatever the
+// failurePolicy; no webhook is called any more, the call that there was is given up; and nothing is
+// stored.
 //
-// Source of the 504: k8s.io/apiserver/pkg/server/filters/timeout.go, endpoints/handlers/finisher/finisher.go.
+// Source of the 504: k8s.io/apiserver/pkg/server/filters/timeout.go,
+// endpoints/handlers/finisher/finisher.go.
 func TestRequestsDeadline(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
@@ -77,7 +81,8 @@ func TestRequestsDeadline(t *testing.T) {
 			// Of webhooks that are called one after the other, the second is never called.
 			most := map[phase]int{mutatingPhase: 1, validatingPhase: 2}[p] * atOnce
 			if calls := len(hang.timeouts); calls == 0 || calls > most || hang.timeouts[0] != "1s" {
-				t.Errorf("webhooks were called %d times with timeouts %v, want no more than %d times", calls, hang.timeouts, most)
+				t.Errorf("webhooks were called %d times with timeouts %v, want no more than %d times", calls,
+					hang.timeouts, most)
 			}
 			remove()
 			unconnected(t, b)
@@ -86,14 +91,16 @@ func TestRequestsDeadline(t *testing.T) {
 	wantAlive(t)
 }
 
-// Each webhook's timeoutSeconds is its own: two that hang and are ignored, one after the other, hold up a request, and no more.
+// Each webhook's timeoutSeconds is its own: two that hang and are ignored, one after the other,
+// hold up a request, and no more.
 func TestEachTimeoutIsItsOwn(t *testing.T) {
 	leakFree(t)
 	ns := namespace(t)
 	hang := &counted{next: webhooktest.Hang()}
 	b, good := webhooktest.New(t, hang), newBackend(t, patch(`[{"op":"add","path":"/data/by","value":"webhook"}]`))
 	install(t, mutatingPhase, ns,
-		faulty{name: "1.example.com", backend: b.ClientConfig("/"), timeout: 1, ignore: true}, faulty{name: "2.example.com", backend: b.ClientConfig("/"), timeout: 1, ignore: true},
+		faulty{name: "1.example.com", backend: b.ClientConfig("/"), timeout: 1, ignore: true},
+		faulty{name: "2.example.com", backend: b.ClientConfig("/"), timeout: 1, ignore: true},
 		faulty{name: "3.example.com", backend: good.ClientConfig("/"), timeout: 30})
 	got, err := client.CoreV1().ConfigMaps(ns).Create(t.Context(), newMap("c"), metav1.CreateOptions{})
 	if err != nil || got.Data["by"] != "webhook" {
@@ -104,7 +111,8 @@ func TestEachTimeoutIsItsOwn(t *testing.T) {
 	}
 }
 
-// A client that goes away takes the call of the webhook with it, and nothing is stored, also where failures are ignored.
+// A client that goes away takes the call of the webhook with it, and nothing is stored, also where
+// failures are ignored.
 func TestClientGoesAway(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
@@ -140,8 +148,8 @@ func TestClientGoesAway(t *testing.T) {
 	wantAlive(t)
 }
 
-// A configuration that is deleted while its webhook is being called stays in force for that request, and for no other; its connection is closed
-// when the call is done.
+// A configuration that is deleted while its webhook is being called stays in force for that
+// request, and for no other; its connection is closed when the call is done.
 func TestConfigurationDeletedDuringCall(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
@@ -152,7 +160,8 @@ func TestConfigurationDeletedDuringCall(t *testing.T) {
 			if p == mutatingPhase {
 				return patch(`[{"op":"add","path":"/data/by","value":"webhook"}]`)(nil)
 			}
-			return &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: http.StatusConflict, Reason: "Late", Message: "still no"}}
+			return &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: http.StatusConflict, Reason: "Late",
+				Message: "still no"}}
 		})
 		remove := install(t, p, ns, faulty{backend: b.ClientConfig("/"), timeout: 30})
 		answer := make(chan error, 1)
@@ -172,7 +181,8 @@ func TestConfigurationDeletedDuringCall(t *testing.T) {
 				t.Errorf("the object is %v (%v, %v)", got, err, getErr)
 			}
 		} else {
-			wantStatus(t, err, http.StatusConflict, "Late", `admission webhook "validating\.example\.com" denied the request: still no`)
+			wantStatus(t, err, http.StatusConflict, "Late",
+				`admission webhook "validating\.example\.com" denied the request: still no`)
 			wantStored(t, ns, "early", false)
 		}
 		b.only(t)
@@ -190,7 +200,8 @@ func TestSlowWebhookIsCalledInParallel(t *testing.T) {
 		all := make(chan struct{})
 		var inside atomic.Int32
 		b := newBackend(t, func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-			// It takes until all are there, not a second: they come while the slowest of machines can bring them.
+			// It takes until all are there, not a second: they come while the slowest of machines
+			// can bring them.
 			if inside.Add(1) == parallelCalls {
 				close(all)
 			}
@@ -231,7 +242,8 @@ func TestSlowWebhookIsCalledInParallel(t *testing.T) {
 	})
 }
 
-// The same where nobody is answered: all are refused at their deadline, and the next request is answered.
+// The same where nobody is answered: all are refused at their deadline, and the next request is
+// answered.
 func TestManyHangingCalls(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
@@ -244,7 +256,8 @@ func TestManyHangingCalls(t *testing.T) {
 			wg.Go(func() {
 				object := newMap("")
 				object.GenerateName = "hanging-"
-				wantStatus(t, createMap(t.Context(), ns, object), http.StatusInternalServerError, metav1.StatusReasonInternalError, calling(p.webhookName())+post+"context deadline exceeded")
+				wantStatus(t, createMap(t.Context(), ns, object), http.StatusInternalServerError,
+					metav1.StatusReasonInternalError, calling(p.webhookName())+post+"context deadline exceeded")
 			})
 		}
 		wg.Wait()

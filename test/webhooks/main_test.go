@@ -1,5 +1,5 @@
-// Package webhooks_test has webhooks called by a running server, through client-go, with real TLS backends. Each test keeps to a
-// namespace of its own, and its webhooks to that namespace.
+// Package webhooks_test has webhooks called by a running server, through client-go, with real TLS
+// backends. Each test keeps to a namespace of its own, and its webhooks to that namespace.
 package webhooks_test
 
 import (
@@ -69,18 +69,19 @@ func patch(operations string) func(*admissionv1.AdmissionRequest) *admissionv1.A
 
 func newBackend(t *testing.T, answer func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) *backend {
 	b := &backend{}
-	b.Server = webhooktest.New(t, webhooktest.Review(func(review *admissionv1.AdmissionReview) *admissionv1.AdmissionReview {
-		// The probe of whether the configuration is in force is nothing for the test.
-		if review.Request.Name != probeName {
-			b.mu.Lock()
-			b.requests = append(b.requests, review.Request)
-			b.versions = append(b.versions, review.APIVersion)
-			b.mu.Unlock()
-		} else {
-			return &admissionv1.AdmissionReview{Response: &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "in force"}}}
-		}
-		return &admissionv1.AdmissionReview{Response: answer(review.Request)}
-	}))
+	b.Server = webhooktest.New(t,
+		webhooktest.Review(func(review *admissionv1.AdmissionReview) *admissionv1.AdmissionReview {
+			// The probe of whether the configuration is in force is nothing for the test.
+			if review.Request.Name != probeName {
+				b.mu.Lock()
+				b.requests = append(b.requests, review.Request)
+				b.versions = append(b.versions, review.APIVersion)
+				b.mu.Unlock()
+			} else {
+				return &admissionv1.AdmissionReview{Response: &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "in force"}}}
+			}
+			return &admissionv1.AdmissionReview{Response: answer(review.Request)}
+		}))
 	return b
 }
 
@@ -102,37 +103,48 @@ func (b *backend) only(t *testing.T) *admissionv1.AdmissionRequest {
 }
 
 // rule is a rule about everything that is done to a resource.
-func rule(group, version, resource string, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+func rule(group, version, resource string,
+	operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 	if len(operations) == 0 {
 		operations = []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll}
 	}
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: operations,
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version},
+			Resources: []string{resource}},
 	}
 }
 
-// probeName is the name of the ConfigMap whose dry-run creation tells whether a configuration is in force: its webhooks deny it.
+// probeName is the name of the ConfigMap whose dry-run creation tells whether a configuration is in
+// force: its webhooks deny it.
 const probeName = "probe"
 
-// mutating configures a webhook for the namespace, and waits until it is in force. change, if there is one, changes it before.
-func mutating(t *testing.T, namespace string, b *backend, change func(*admissionregistrationv1.MutatingWebhook), rules ...admissionregistrationv1.RuleWithOperations) {
+// mutating configures a webhook for the namespace, and waits until it is in force. change, if there
+// is one, changes it before.
+func mutating(t *testing.T, namespace string, b *backend, change func(*admissionregistrationv1.MutatingWebhook),
+	rules ...admissionregistrationv1.RuleWithOperations) {
 	t.Helper()
 	none := admissionregistrationv1.SideEffectClassNone
 	w := admissionregistrationv1.MutatingWebhook{
-		Name: "mutating.example.com", ClientConfig: b.ClientConfig("/mutate"), Rules: rules, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-		NamespaceSelector: selector(namespace),
+		Name: "mutating.example.com", ClientConfig: b.ClientConfig("/mutate"), Rules: rules, SideEffects: &none,
+		AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector:       selector(namespace),
 	}
 	if change != nil {
 		change(&w)
 	}
-	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "m-" + namespace}, Webhooks: []admissionregistrationv1.MutatingWebhook{w, *w.DeepCopy()}}
-	c.Webhooks[1].Name, c.Webhooks[1].Rules, c.Webhooks[1].MatchConditions, c.Webhooks[1].ObjectSelector = "probe.example.com", []admissionregistrationv1.RuleWithOperations{rule("", "v1", "configmaps")}, probeOnly, nil
-	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "m-" + namespace},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{w, *w.DeepCopy()}}
+	c.Webhooks[1].Name, c.Webhooks[1].Rules, c.Webhooks[1].MatchConditions,
+		c.Webhooks[1].ObjectSelector = "probe.example.com",
+		[]admissionregistrationv1.RuleWithOperations{rule("", "v1", "configmaps")}, probeOnly, nil
+	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), c,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), c.Name, metav1.DeleteOptions{}); err != nil {
+		if err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), c.Name,
+			metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -140,30 +152,38 @@ func mutating(t *testing.T, namespace string, b *backend, change func(*admission
 }
 
 // validating does what mutating does.
-func validating(t *testing.T, namespace string, b *backend, change func(*admissionregistrationv1.ValidatingWebhook), rules ...admissionregistrationv1.RuleWithOperations) {
+func validating(t *testing.T, namespace string, b *backend, change func(*admissionregistrationv1.ValidatingWebhook),
+	rules ...admissionregistrationv1.RuleWithOperations) {
 	t.Helper()
 	none := admissionregistrationv1.SideEffectClassNone
 	w := admissionregistrationv1.ValidatingWebhook{
-		Name: "validating.example.com", ClientConfig: b.ClientConfig("/validate"), Rules: rules, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-		NamespaceSelector: selector(namespace),
+		Name: "validating.example.com", ClientConfig: b.ClientConfig("/validate"), Rules: rules, SideEffects: &none,
+		AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector:       selector(namespace),
 	}
 	if change != nil {
 		change(&w)
 	}
-	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v-" + namespace}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w, *w.DeepCopy()}}
-	c.Webhooks[1].Name, c.Webhooks[1].Rules, c.Webhooks[1].MatchConditions, c.Webhooks[1].ObjectSelector = "probe.example.com", []admissionregistrationv1.RuleWithOperations{rule("", "v1", "configmaps")}, probeOnly, nil
-	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v-" + namespace},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{w, *w.DeepCopy()}}
+	c.Webhooks[1].Name, c.Webhooks[1].Rules, c.Webhooks[1].MatchConditions,
+		c.Webhooks[1].ObjectSelector = "probe.example.com",
+		[]admissionregistrationv1.RuleWithOperations{rule("", "v1", "configmaps")}, probeOnly, nil
+	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), c,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), c.Name, metav1.DeleteOptions{}); err != nil {
+		if err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
+			c.Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	inForce(t, namespace)
 }
 
-var probeOnly = []admissionregistrationv1.MatchCondition{{Name: "probe", Expression: `object != null && object.metadata.name == "` + probeName + `"`}}
+var probeOnly = []admissionregistrationv1.MatchCondition{{Name: "probe",
+	Expression: `object != null && object.metadata.name == "` + probeName + `"`}}
 
 func selector(namespace string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
@@ -173,7 +193,8 @@ func selector(namespace string) *metav1.LabelSelector {
 func inForce(t *testing.T, namespace string) {
 	t.Helper()
 	servertest.Eventually(t, "the configuration to be in force", func() bool {
-		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: probeName}},
+		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: probeName}},
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsBadRequest(err)
 	})

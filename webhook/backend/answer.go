@@ -23,7 +23,8 @@ func succeeded(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= http.StatusPartialContent
 }
 
-// check returns the error that an answer is, nil for a body in a success. The errors and their words are those of client-go's rest.Request.
+// check returns the error that an answer is, nil for a body in a success. The errors and their
+// words are those of client-go's rest.Request.
 func check(resp *http.Response, body []byte) error {
 	contentType := resp.Header.Get("Content-Type")
 	mediaType := ""
@@ -35,13 +36,15 @@ func check(resp *http.Response, body []byte) error {
 	}
 	if succeeded(resp) {
 		if len(body) == 0 {
-			return fmt.Errorf("0-length response with status code: %d and content type: %s", resp.StatusCode, contentType)
+			return fmt.Errorf("0-length response with status code: %d and content type: %s", resp.StatusCode,
+				contentType)
 		}
 		return nil
 	}
 
 	var status metav1.Status
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &status); err == nil && status.Kind == "Status" && status.Status == metav1.StatusFailure {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &status); err == nil && status.Kind == "Status" &&
+		status.Status == metav1.StatusFailure {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	message := "unknown"
@@ -49,18 +52,21 @@ func check(resp *http.Response, body []byte) error {
 		message = strings.TrimSpace(string(body[:min(len(body), maxQuoted)]))
 	}
 	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, seconds, true)
+	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", message,
+		seconds, true)
 }
 
 // readError says that an answer broke off.
 func readError(err error) error {
 	if _, ok := err.(http2.StreamError); ok { // as upstream tells them apart
-		return fmt.Errorf("stream error when reading response body, may be caused by closed connection. Please retry. Original error: %w", err)
+		return fmt.Errorf("stream error when reading response body, may be caused by closed connection. Please "+
+			"retry. Original error: %w", err)
 	}
 	return fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
 }
 
-// retryAfter is how long a backend wants to be left alone before it is asked again, false if it doesn't want to be asked again.
+// retryAfter is how long a backend wants to be left alone before it is asked again, false if it
+// doesn't want to be asked again.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
 		return 0, false

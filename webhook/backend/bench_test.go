@@ -14,12 +14,15 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// What a call costs: Post, and a bare POST of the same bytes to the same server over net/http's HTTP/2.
+// What a call costs: Post, and a bare POST of the same bytes to the same server over net/http's
+// HTTP/2.
 //
 //	go test -bench Post -benchmem ./webhook/backend
 func BenchmarkPost(b *testing.B) {
-	question := append(bytes.TrimSuffix(slices.Concat(review...), []byte("}}")), []byte(`,"object":"`+string(bytes.Repeat([]byte("x"), 4<<10))+`"}}`)...)
-	answer := []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true}}`)
+	question := append(bytes.TrimSuffix(slices.Concat(review...), []byte("}}")),
+		[]byte(`,"object":"`+string(bytes.Repeat([]byte("x"), 4<<10))+`"}}`)...)
+	answer := []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1",` +
+		`"allowed":true}}`)
 	server := webhooktest.New(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -28,7 +31,8 @@ func BenchmarkPost(b *testing.B) {
 	client := clientOf(b, server)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(server.Authority.PEM())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, DisableCompression: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true,
+		DisableCompression: true}
 	b.Cleanup(transport.CloseIdleConnections)
 	bare := http.Client{Transport: transport}
 	url := server.URL("/?timeout=10s")

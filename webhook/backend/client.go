@@ -68,12 +68,14 @@ func (c *Client) callSelf(api *rest.RESTClient) {
 	c.request.URL = &u
 }
 
-// Post sends body, a review in JSON in any number of parts, and returns the answer's body, which is at most MaxAnswer bytes. The context's deadline and the
-// timeout (0: none) bound all of it; what remains until the earlier one is told to the webhook as ?timeout=<n>s, rounded up to a second.
+// Post sends body, a review in JSON in any number of parts, and returns the answer's body, which is
+// at most MaxAnswer bytes. The context's deadline and the timeout (0: none) bound all of it; what
+// remains until the earlier one is told to the webhook as ?timeout=<n>s, rounded up to a second.
 //
-// A backend that answers 429 or 5xx with a Retry-After is asked again, as Kubernetes does, up to 10 times; unless there is no
-// time left for that. Any other answer than 2xx is an *apierrors.StatusError, and so is a failed metav1.Status with such a code;
-// when there is no answer the error is a *url.Error, or one that says what was wrong with it.
+// A backend that answers 429 or 5xx with a Retry-After is asked again, as Kubernetes does, up to 10
+// times; unless there is no time left for that. Any other answer than 2xx is an
+// *apierrors.StatusError, and so is a failed metav1.Status with such a code; when there is no
+// answer the error is a *url.Error, or one that says what was wrong with it.
 func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -177,7 +179,8 @@ func read(resp *http.Response) ([]byte, error) {
 		size += resp.ContentLength
 	}
 	buffer := bytes.NewBuffer(make([]byte, 0, size))
-	// A byte more, to tell an answer that is too long from one that just fits; the buffer needs MinRead of room to see the end.
+	// A byte more, to tell an answer that is too long from one that just fits; the buffer needs
+	// MinRead of room to see the end.
 	n, err := buffer.ReadFrom(io.LimitReader(resp.Body, MaxAnswer+1))
 	if err != nil {
 		return nil, readError(err)

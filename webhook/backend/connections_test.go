@@ -32,10 +32,12 @@ func gather(n int) http.Handler {
 	})
 }
 
-// However many calls find no connection, and however many webhooks of however many plugins point at the backend: one handshake.
+// However many calls find no connection, and however many webhooks of however many plugins point at
+// the backend: one handshake.
 func TestOneHandshake(t *testing.T) {
 	leakFree(t)
-	for _, calls := range []int{100, 240} { // the second is more than a client may assume before the server has spoken
+	// the second is more than a client may assume before the server has spoken
+	for _, calls := range []int{100, 240} {
 		server := webhooktest.New(t, gather(calls))
 		var clients []*backend.Client
 		for range 2 {
@@ -48,7 +50,8 @@ func TestOneHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		if server.Handshakes() != 1 || server.Connections() != 1 || server.Calls() != calls {
-			t.Errorf("%d handshakes, %d connections for %d calls", server.Handshakes(), server.Connections(), server.Calls())
+			t.Errorf("%d handshakes, %d connections for %d calls", server.Handshakes(), server.Connections(),
+				server.Calls())
 		}
 		server.SetHandler(webhooktest.Allow())
 		if err := parallel(clients, calls); err != nil {
@@ -60,7 +63,8 @@ func TestOneHandshake(t *testing.T) {
 	}
 }
 
-// A backend that takes few requests at a time on a connection gets as many connections as the calls need, and no more.
+// A backend that takes few requests at a time on a connection gets as many connections as the calls
+// need, and no more.
 func TestMaxStreams(t *testing.T) {
 	leakFree(t)
 	server := webhooktest.New(t, gather(40), webhooktest.MaxStreams(10))
@@ -94,8 +98,8 @@ func TestHTTP1KeepsConnections(t *testing.T) {
 	}
 }
 
-// A backend crashes in the midst of a hundred calls, and comes back: those calls fail, all later ones are answered, after one
-// handshake. It may come back with the other protocol.
+// A backend crashes in the midst of a hundred calls, and comes back: those calls fail, all later
+// ones are answered, after one handshake. It may come back with the other protocol.
 func TestCrash(t *testing.T) {
 	leakFree(t)
 	const calls = 100
@@ -134,7 +138,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// A backend that says goodbye loses no call: those that it has are answered, others go to what listens next.
+// A backend that says goodbye loses no call: those that it has are answered, others go to what
+// listens next.
 func TestGracefulRestart(t *testing.T) {
 	leakFree(t)
 	for name, options := range map[string][]webhooktest.Option{"h2": nil, "http1": {webhooktest.HTTP1()}} {
@@ -165,7 +170,8 @@ func TestGracefulRestart(t *testing.T) {
 	}
 }
 
-// The certificate is rotated while calls are made: no call fails, and new connections are made with the new one.
+// The certificate is rotated while calls are made: no call fails, and new connections are made with
+// the new one.
 func TestServingCertificateRotated(t *testing.T) {
 	leakFree(t)
 	server := webhooktest.New(t, webhooktest.Allow())
@@ -198,14 +204,16 @@ func TestServingCertificateRotated(t *testing.T) {
 	post(t, clients[0])
 }
 
-// Connections of clients that nobody uses are closed; those that another pool uses, too, or that have calls, are not.
+// Connections of clients that nobody uses are closed; those that another pool uses, too, or that
+// have calls, are not.
 func TestRetain(t *testing.T) {
 	leakFree(t)
 	for name, options := range map[string][]webhooktest.Option{"h2": nil, "http1": {webhooktest.HTTP1()}} {
 		t.Run(name, func(t *testing.T) {
 			server := webhooktest.New(t, webhooktest.Allow(), options...)
 			one, other := newPool(t, backend.Config{}), newPool(t, backend.Config{})
-			a, b, c := newClient(t, one, server.ClientConfig("/a")), newClient(t, one, server.ClientConfig("/b")), newClient(t, other, server.ClientConfig("/c"))
+			a, b, c := newClient(t, one, server.ClientConfig("/a")), newClient(t, one, server.ClientConfig("/b")),
+				newClient(t, other, server.ClientConfig("/c"))
 			one.Retain([]*backend.Client{a, b})
 			other.Retain([]*backend.Client{c})
 			post(t, a)

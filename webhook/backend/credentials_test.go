@@ -14,7 +14,8 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// kubeconfig writes a kubeconfig with the users, and the current context of one of them if it isn't "".
+// kubeconfig writes a kubeconfig with the users, and the current context of one of them if it isn't
+// "".
 func kubeconfig(t testing.TB, current string, users map[string]*clientcmdapi.AuthInfo) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -30,7 +31,8 @@ func kubeconfig(t testing.TB, current string, users map[string]*clientcmdapi.Aut
 	return write(t, t.TempDir(), "kubeconfig", string(data))
 }
 
-// Whose credentials a backend is called with. Source: k8s.io/apiserver/pkg/util/webhook/authentication_test.go
+// Whose credentials a backend is called with. Source:
+// k8s.io/apiserver/pkg/util/webhook/authentication_test.go
 func TestCredentialsByHost(t *testing.T) {
 	leakFree(t)
 	var authorization string
@@ -50,17 +52,28 @@ func TestCredentialsByHost(t *testing.T) {
 		port    int32
 		want    string
 	}{
-		{name: "URL", users: map[string]*clientcmdapi.AuthInfo{address: token("host"), "*": token("star")}, want: "Bearer host"},
-		{name: "any", users: map[string]*clientcmdapi.AuthInfo{"elsewhere": token("host"), "*": token("star")}, want: "Bearer star"},
-		{name: "current context", users: map[string]*clientcmdapi.AuthInfo{"me": token("mine")}, current: "me", want: "Bearer mine"},
+		{name: "URL", users: map[string]*clientcmdapi.AuthInfo{address: token("host"), "*": token("star")},
+			want: "Bearer host"},
+		{name: "any", users: map[string]*clientcmdapi.AuthInfo{"elsewhere": token("host"), "*": token("star")},
+			want: "Bearer star"},
+		{name: "current context", users: map[string]*clientcmdapi.AuthInfo{"me": token("mine")}, current: "me",
+			want: "Bearer mine"},
 		{name: "nobody", users: map[string]*clientcmdapi.AuthInfo{"elsewhere": token("host")}, want: ""},
-		{name: "without port, which isn't 443", users: map[string]*clientcmdapi.AuthInfo{"127.0.0.1": token("host")}, want: ""},
-		{name: "basic", users: map[string]*clientcmdapi.AuthInfo{"*": {Username: "u", Password: "p"}}, want: "Basic dTpw"},
-		{name: "token file", users: map[string]*clientcmdapi.AuthInfo{"*": {TokenFile: write(t, t.TempDir(), "token", "filed\n")}}, want: "Bearer filed"},
-		{name: "service", users: map[string]*clientcmdapi.AuthInfo{host: token("host"), "*.ns.svc": token("ns")}, service: true, port: port, want: "Bearer host"},
-		{name: "services of a namespace", users: map[string]*clientcmdapi.AuthInfo{"*" + strings.TrimPrefix(host, "svc"): token("ns"), "*.svc": token("all")}, service: true, port: port, want: "Bearer ns"},
-		{name: "service at 443", users: map[string]*clientcmdapi.AuthInfo{"svc.ns.svc": token("host"), "*.ns.svc": token("ns")}, service: true, port: 443, want: "Bearer host"},
-		{name: "services of a namespace at 443", users: map[string]*clientcmdapi.AuthInfo{"*.ns.svc": token("ns"), "*": token("all")}, service: true, port: 443, want: "Bearer ns"},
+		{name: "without port, which isn't 443", users: map[string]*clientcmdapi.AuthInfo{"127.0.0.1": token("host")},
+			want: ""},
+		{name: "basic", users: map[string]*clientcmdapi.AuthInfo{"*": {Username: "u", Password: "p"}},
+			want: "Basic dTpw"},
+		{name: "token file", users: map[string]*clientcmdapi.AuthInfo{"*": {TokenFile: write(t, t.TempDir(), "token",
+			"filed\n")}}, want: "Bearer filed"},
+		{name: "service", users: map[string]*clientcmdapi.AuthInfo{host: token("host"), "*.ns.svc": token("ns")},
+			service: true, port: port, want: "Bearer host"},
+		{name: "services of a namespace", users: map[string]*clientcmdapi.AuthInfo{"*" +
+			strings.TrimPrefix(host, "svc"): token("ns"), "*.svc": token("all")}, service: true, port: port,
+			want: "Bearer ns"},
+		{name: "service at 443", users: map[string]*clientcmdapi.AuthInfo{"svc.ns.svc": token("host"),
+			"*.ns.svc": token("ns")}, service: true, port: 443, want: "Bearer host"},
+		{name: "services of a namespace at 443", users: map[string]*clientcmdapi.AuthInfo{"*.ns.svc": token("ns"),
+			"*": token("all")}, service: true, port: 443, want: "Bearer ns"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := newCluster(t, service(test.port), endpoint(t, "a", address, nil)).config(t)
@@ -84,9 +97,10 @@ func TestClientCertificates(t *testing.T) {
 	server := webhooktest.New(t, webhooktest.Allow(), webhooktest.WantClientCertificate())
 	connect := func(user string) *backend.Client {
 		cert, key := server.Authority.Client(user)
-		return newClient(t, newPool(t, backend.Config{KubeConfigFile: kubeconfig(t, "", map[string]*clientcmdapi.AuthInfo{
-			"*": {ClientCertificateData: cert, ClientKeyData: key},
-		})}), server.ClientConfig("/"))
+		return newClient(t,
+			newPool(t, backend.Config{KubeConfigFile: kubeconfig(t, "", map[string]*clientcmdapi.AuthInfo{
+				"*": {ClientCertificateData: cert, ClientKeyData: key},
+			})}), server.ClientConfig("/"))
 	}
 	post(t, connect("alice"))
 	post(t, connect("bob"))
@@ -103,14 +117,21 @@ func TestBadCredentials(t *testing.T) {
 		user *clientcmdapi.AuthInfo
 		want string
 	}{
-		"no such token file":              {&clientcmdapi.AuthInfo{TokenFile: dir + "/none"}, "open " + dir + "/none: no such file or directory"},
-		"no such certificate":             {&clientcmdapi.AuthInfo{ClientCertificate: dir + "/none", ClientKey: dir + "/none"}, "open " + dir + "/none: no such file or directory"},
-		"certificate that is none":        {&clientcmdapi.AuthInfo{ClientCertificateData: []byte("s3cret"), ClientKeyData: []byte("s3cret")}, "tls: failed to find any PEM data in certificate input"},
-		"certificate files that are none": {&clientcmdapi.AuthInfo{ClientCertificate: write(t, dir, "c", "s3cret"), ClientKey: write(t, dir, "k", "s3cret")}, "tls: failed to find any PEM data in certificate input"},
-		"token and password":              {&clientcmdapi.AuthInfo{Token: "s3cret", Username: "u", Password: "s3cret"}, "username/password or bearer token may be set, but not both"},
-		"auth provider":                   {&clientcmdapi.AuthInfo{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "p"}}, "auth provider not supported"},
+		"no such token file": {&clientcmdapi.AuthInfo{TokenFile: dir + "/none"}, "open " + dir +
+			"/none: no such file or directory"},
+		"no such certificate": {&clientcmdapi.AuthInfo{ClientCertificate: dir + "/none", ClientKey: dir +
+			"/none"}, "open " + dir + "/none: no such file or directory"},
+		"certificate that is none": {&clientcmdapi.AuthInfo{ClientCertificateData: []byte("s3cret"),
+			ClientKeyData: []byte("s3cret")}, "tls: failed to find any PEM data in certificate input"},
+		"certificate files that are none": {&clientcmdapi.AuthInfo{ClientCertificate: write(t, dir, "c", "s3cret"),
+			ClientKey: write(t, dir, "k", "s3cret")}, "tls: failed to find any PEM data in certificate input"},
+		"token and password": {&clientcmdapi.AuthInfo{Token: "s3cret", Username: "u", Password: "s3cret"},
+			"username/password or bearer token may be set, but not both"},
+		"auth provider": {&clientcmdapi.AuthInfo{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "p"}},
+			"auth provider not supported"},
 	} {
-		pool := newPool(t, backend.Config{KubeConfigFile: kubeconfig(t, "", map[string]*clientcmdapi.AuthInfo{"*": test.user})})
+		pool := newPool(t,
+			backend.Config{KubeConfigFile: kubeconfig(t, "", map[string]*clientcmdapi.AuthInfo{"*": test.user})})
 		if _, err := pool.Client(server.ClientConfig("/")); message(err) != test.want {
 			t.Errorf("%s: error %q, want %q", name, message(err), test.want)
 		}
@@ -131,7 +152,8 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 		other := server.ClientConfig("/")
 		other.CABundle = nil
 		for _, client := range []*backend.Client{
-			newClient(t, pool, server.ClientConfig("/")), newClient(t, pool, refused), newClient(t, pool, other), newClient(t, pool, reference(nil, nil, nil)),
+			newClient(t, pool, server.ClientConfig("/")), newClient(t, pool, refused), newClient(t, pool, other),
+			newClient(t, pool, reference(nil, nil, nil)),
 		} {
 			_, err := client.Post(context.Background(), review, 20*time.Second)
 			if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "czNjcmV0") {

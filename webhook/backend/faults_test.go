@@ -17,7 +17,8 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// Every fault has the words, and the status, that it has in kube-apiserver: upstream's client is given the same.
+// Every fault has the words, and the status, that it has in kube-apiserver: upstream's client is
+// given the same.
 func TestFaultsInUpstreamsWords(t *testing.T) {
 	leakFree(t)
 	html := "<!DOCTYPE html><html><body>" + strings.Repeat("It doesn't work. ", 1000) + "</body></html>"
@@ -27,34 +28,58 @@ func TestFaultsInUpstreamsWords(t *testing.T) {
 		want    string // in the error; what varies is not looked at
 		code    int
 	}{
-		{"500", webhooktest.Status(500, "text/plain; charset=utf-8", "boom\n"), `an error on the server ("boom") has prevented the request from succeeding`, 500},
-		{"500 with JSON", webhooktest.Status(500, "application/json", `{"a":1}`), `an error on the server ("unknown") has prevented the request from succeeding`, 500},
+		{"500", webhooktest.Status(500, "text/plain; charset=utf-8", "boom\n"),
+			`an error on the server ("boom") has prevented the request from succeeding`, 500},
+		{"500 with JSON", webhooktest.Status(500, "application/json", `{"a":1}`),
+			`an error on the server ("unknown") has prevented the request from succeeding`, 500},
 		{"502 with HTML", webhooktest.Status(502, "text/html", html), `an error on the server ("<!DOCTYPE html>`, 502},
-		{"503", webhooktest.Status(503, "text/plain", "busy"), "the server is currently unable to handle the request", 503},
-		{"504", webhooktest.Status(504, "text/plain", "slow"), "the server was unable to return a response in the time allotted, but may still be processing the request", 504},
-		{"400", webhooktest.Status(400, "text/plain", "what?"), "the server rejected our request for an unknown reason", 400},
-		{"401", webhooktest.Status(401, "text/plain", "who?"), "the server has asked for the client to provide credentials", 401},
+		{"503", webhooktest.Status(503, "text/plain", "busy"), "the server is currently unable to handle the request",
+			503},
+		{"504", webhooktest.Status(504, "text/plain", "slow"),
+			"the server was unable to return a response in the time allotted, but may still be processing the request",
+			504},
+		{"400", webhooktest.Status(400, "text/plain", "what?"), "the server rejected our request for an unknown reason",
+			400},
+		{"401", webhooktest.Status(401, "text/plain", "who?"),
+			"the server has asked for the client to provide credentials", 401},
 		{"403", webhooktest.Status(403, "text/plain", "not you"), "not you", 403},
-		{"404", webhooktest.Status(404, "text/plain", "where?"), "the server could not find the requested resource", 404},
-		{"405", webhooktest.Status(405, "text/plain", ""), "the server does not allow this method on the requested resource", 405},
+		{"404", webhooktest.Status(404, "text/plain", "where?"), "the server could not find the requested resource",
+			404},
+		{"405", webhooktest.Status(405, "text/plain", ""),
+			"the server does not allow this method on the requested resource", 405},
 		{"415", webhooktest.Status(415, "text/plain", "no JSON"), "no JSON", 415},
-		{"418", webhooktest.Status(418, "text/plain", "tea"), "the server responded with the status code 418 but did not return more information", 418},
-		{"429", webhooktest.Status(429, "text/plain", "slower"), "the server has received too many requests and has asked us to try again later", 429},
-		{"304", webhooktest.Status(304, "text/plain", ""), "the server responded with the status code 304 but did not return more information", 304},
-		{"a Status", webhooktest.Status(500, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"because","code":409}`), "because", 409},
-		{"a Status without version", webhooktest.Status(500, "text/plain", `{"kind":"Status","status":"Failure","message":"because"}`), "because", 0},
-		{"a Status of version 2", webhooktest.Status(500, "text/plain", `{"kind":"Status","apiVersion":"v2","status":"Failure","message":"because"}`), "because", 0},
-		{"a Status of a group", webhooktest.Status(500, "text/plain", `{"kind":"Status","apiVersion":"g/v1","status":"Failure","message":"because"}`), "because", 0},
-		{"a status", webhooktest.Status(500, "text/plain", `{"kind":"status","apiVersion":"v1","status":"Failure","message":"because"}`), "an error on the server", 500},
-		{"a Kindless Status", webhooktest.Status(500, "text/plain", `{"apiVersion":"v1","status":"Failure","message":"because"}`), "an error on the server", 500},
-		{"a Status of success", webhooktest.Status(500, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Success"}`), "an error on the server", 500},
-		{"nothing", webhooktest.Status(200, "text/plain", ""), "0-length response with status code: 200 and content type: text/plain", 0},
-		{"no content", webhooktest.Status(204, "text/plain", ""), "0-length response with status code: 204 and content type: text/plain", 0},
+		{"418", webhooktest.Status(418, "text/plain", "tea"),
+			"the server responded with the status code 418 but did not return more information", 418},
+		{"429", webhooktest.Status(429, "text/plain", "slower"),
+			"the server has received too many requests and has asked us to try again later", 429},
+		{"304", webhooktest.Status(304, "text/plain", ""),
+			"the server responded with the status code 304 but did not return more information", 304},
+		{"a Status", webhooktest.Status(500, "application/json",
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"because","code":409}`), "because", 409},
+		{"a Status without version", webhooktest.Status(500, "text/plain",
+			`{"kind":"Status","status":"Failure","message":"because"}`), "because", 0},
+		{"a Status of version 2", webhooktest.Status(500, "text/plain",
+			`{"kind":"Status","apiVersion":"v2","status":"Failure","message":"because"}`), "because", 0},
+		{"a Status of a group", webhooktest.Status(500, "text/plain",
+			`{"kind":"Status","apiVersion":"g/v1","status":"Failure","message":"because"}`), "because", 0},
+		{"a status", webhooktest.Status(500, "text/plain",
+			`{"kind":"status","apiVersion":"v1","status":"Failure","message":"because"}`), "an error on the server",
+			500},
+		{"a Kindless Status", webhooktest.Status(500, "text/plain",
+			`{"apiVersion":"v1","status":"Failure","message":"because"}`), "an error on the server", 500},
+		{"a Status of success", webhooktest.Status(500, "application/json",
+			`{"kind":"Status","apiVersion":"v1","status":"Success"}`), "an error on the server", 500},
+		{"nothing", webhooktest.Status(200, "text/plain", ""),
+			"0-length response with status code: 200 and content type: text/plain", 0},
+		{"no content", webhooktest.Status(204, "text/plain", ""),
+			"0-length response with status code: 204 and content type: text/plain", 0},
 		{"bad content type", webhooktest.Status(200, "text/", "x"), "Internal error occurred: mime: ", 500},
 		{"closing mid-body", webhooktest.CloseMidBody(), "error when reading response body", 0},
-		{"aborting", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "Post ", 0},
+		{"aborting", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+			"Post ", 0},
 		{"hanging", webhooktest.Hang(), "context deadline exceeded", 0},
-		{"slow drip", webhooktest.Drip(50 * time.Millisecond), "unexpected error when reading response body. Please retry. Original error: context deadline exceeded", 0},
+		{"slow drip", webhooktest.Drip(50 * time.Millisecond),
+			"unexpected error when reading response body. Please retry. Original error: context deadline exceeded", 0},
 	} {
 		for _, protocol := range []string{"h2", "http1"} {
 			t.Run(test.name+"/"+protocol, func(t *testing.T) {
@@ -80,10 +105,14 @@ func TestConnectionFaultsInUpstreamsWords(t *testing.T) {
 		fault func(t *testing.T, server *webhooktest.Server) (address string)
 		want  string
 	}{
-		{"refusing", func(t *testing.T, _ *webhooktest.Server) string { return webhooktest.Refusing(t) }, "connect: connection refused"},
-		{"silent", func(t *testing.T, _ *webhooktest.Server) string { return webhooktest.Silent(t) }, "context deadline exceeded"},
-		{"no TLS", func(t *testing.T, _ *webhooktest.Server) string { return webhooktest.Plaintext(t) }, "http: server gave HTTP response to HTTPS client"},
-		{"no such name", func(t *testing.T, _ *webhooktest.Server) string { return "nobody.invalid:443" }, "dial tcp: lookup nobody.invalid"},
+		{"refusing", func(t *testing.T, _ *webhooktest.Server) string { return webhooktest.Refusing(t) },
+			"connect: connection refused"},
+		{"silent", func(t *testing.T, _ *webhooktest.Server) string { return webhooktest.Silent(t) },
+			"context deadline exceeded"},
+		{"no TLS", func(t *testing.T, _ *webhooktest.Server) string { return webhooktest.Plaintext(t) },
+			"http: server gave HTTP response to HTTPS client"},
+		{"no such name", func(t *testing.T, _ *webhooktest.Server) string { return "nobody.invalid:443" },
+			"dial tcp: lookup nobody.invalid"},
 		{"expired", func(t *testing.T, s *webhooktest.Server) string {
 			s.UseCertificate(s.Authority.Serving(time.Now().Add(-time.Minute), "127.0.0.1"))
 			return s.Address()
@@ -105,13 +134,15 @@ func TestConnectionFaultsInUpstreamsWords(t *testing.T) {
 	}
 }
 
-// A backend wants a client certificate and gets none. In TLS 1.3 that shows after the handshake, when upstream is already in the midst of its
-// request, and tells what happens to that; with HTTP/1.1 we are, too.
+// A backend wants a client certificate and gets none. In TLS 1.3 that shows after the handshake,
+// when upstream is already in the midst of its request, and tells what happens to that; with
+// HTTP/1.1 we are, too.
 func TestClientCertificateWanted(t *testing.T) {
 	leakFree(t)
 	server := webhooktest.New(t, webhooktest.Allow(), webhooktest.WantClientCertificate())
 	_, err := clientOf(t, server).Post(context.Background(), review, 20*time.Second)
-	if want := `Post "` + server.URL("/") + `?timeout=20s": remote error: tls: certificate required`; message(err) != want {
+	if want := `Post "` + server.URL("/") +
+		`?timeout=20s": remote error: tls: certificate required`; message(err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
 	}
 	server = webhooktest.New(t, webhooktest.Allow(), webhooktest.WantClientCertificate(), webhooktest.HTTP1())
@@ -164,7 +195,8 @@ func TestRedirect(t *testing.T) {
 	target := webhooktest.New(t, webhooktest.Allow())
 	server := webhooktest.New(t, webhooktest.Redirect(target.URL("/")), webhooktest.WithAuthority(target.Authority))
 	_, err := clientOf(t, server).Post(context.Background(), review, 10*time.Second)
-	if want := "the server responded with the status code 307 but did not return more information"; message(err) != want {
+	if want := "the server responded with the status code 307 but did not return more information"; message(
+		err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
 	}
 	if statusCode(err) != http.StatusTemporaryRedirect {
@@ -203,7 +235,8 @@ func TestTooLarge(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				_, err := client.Post(context.Background(), review, 30*time.Second)
 				runtime.ReadMemStats(&after)
-				if message(err) != test.want && !strings.HasPrefix(message(err), strings.TrimSuffix(test.want, `("unknown") has prevented the request from succeeding`)) {
+				if message(err) != test.want && !strings.HasPrefix(message(err),
+					strings.TrimSuffix(test.want, `("unknown") has prevented the request from succeeding`)) {
 					t.Errorf("error %q, want %q", message(err), test.want)
 				}
 				if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {

@@ -19,7 +19,8 @@ import (
 )
 
 // review is the least that webhooktest's handlers answer, in two parts.
-var review = [][]byte{[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",`), []byte(`"request":{"uid":"1"}}`)}
+var review = [][]byte{[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",`),
+	[]byte(`"request":{"uid":"1"}}`)}
 
 func newPool(t testing.TB, config backend.Config) *backend.Pool {
 	t.Helper()
@@ -53,8 +54,9 @@ func post(t testing.TB, client *backend.Client) {
 	}
 }
 
-// statusCode is the HTTP status that a webhook answered with, of an error of Post; 0 if it gave none, or one of success. It
-// is not the status of what an error is made of: a service that isn't found is no answer of 404.
+// statusCode is the HTTP status that a webhook answered with, of an error of Post; 0 if it gave
+// none, or one of success. It is not the status of what an error is made of: a service that isn't
+// found is no answer of 404.
 func statusCode(err error) int {
 	if status, ok := err.(*apierrors.StatusError); ok {
 		return int(status.ErrStatus.Code)
@@ -93,8 +95,8 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// leakFree fails the test if, after all that was registered for its end after this, more goroutines of ours or of net/http are left than
-// there are now.
+// leakFree fails the test if, after all that was registered for its end after this, more goroutines
+// of ours or of net/http are left than there are now.
 func leakFree(t *testing.T) {
 	t.Helper()
 	before := network()
@@ -111,7 +113,8 @@ func network() (stacks []string) {
 	all := make([]byte, 1<<20)
 	all = all[:runtime.Stack(all, true)]
 	for stack := range strings.SplitSeq(string(all), "\n\n") {
-		if strings.Contains(stack, "net/http") || strings.Contains(stack, "http2.") || strings.Contains(stack, "backend.(*") || strings.Contains(stack, "crypto/tls") {
+		if strings.Contains(stack, "net/http") || strings.Contains(stack, "http2.") ||
+			strings.Contains(stack, "backend.(*") || strings.Contains(stack, "crypto/tls") {
 			stacks = append(stacks, stack)
 		}
 	}

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// joinDelay is how long the beginning of a request is held for the rest of it. What comes after it mostly comes at once; it doesn't where the server
-// takes no body before it has seen the headers.
+// joinDelay is how long the beginning of a request is held for the rest of it. What comes after it
+// mostly comes at once; it doesn't where the server takes no body before it has seen the headers.
 const joinDelay = time.Millisecond
 
-// joined is a connection that sends the headers of a request together with the beginning of its body. http2.ClientConn writes them one after the
-// other, and each write is a record of TLS, a packet, and something to wake up for at the other end: a fifth of what a short request takes.
+// joined is a connection that sends the headers of a request together with the beginning of its
+// body. http2.ClientConn writes them one after the other, and each write is a record of TLS, a
+// packet, and something to wake up for at the other end: a fifth of what a short request takes.
 //
-// All is sent in the order in which it is written. What looks like headers only decides what may wait for what follows.
+// All is sent in the order in which it is written. What looks like headers only decides what may
+// wait for what follows.
 type joined struct {
 	*tls.Conn
 
@@ -64,7 +66,8 @@ func (c *joined) send() (int, error) {
 	return n, err
 }
 
-// headersOnly tells whether data is a frame with all headers of a request that has a body (RFC 9113, 4.1 and 6.2).
+// headersOnly tells whether data is a frame with all headers of a request that has a body (RFC
+// 9113, 4.1 and 6.2).
 func headersOnly(data []byte) bool {
 	const frameHeader, typeHeaders, endStream, endHeaders = 9, 1, 1, 4
 	return len(data) > frameHeader && len(data) == frameHeader+int(data[0])<<16+int(data[1])<<8+int(data[2]) &&

@@ -15,7 +15,8 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// frames are what http2.ClientConn writes: the headers of a request with a body or without, a piece of a body, and what is neither.
+// frames are what http2.ClientConn writes: the headers of a request with a body or without, a piece
+// of a body, and what is neither.
 func frames(t *testing.T) (headers, lone, body, ping []byte) {
 	t.Helper()
 	write := func(f func(*http2.Framer) error) []byte {
@@ -57,14 +58,15 @@ func TestHeadersAreSentWithWhatFollows(t *testing.T) {
 		writes []any // frames, and pauses
 		want   string
 	}{
-		"headers and body":              {[]any{headers, body}, "0s: headers body"},
-		"two requests":                  {[]any{headers, body, headers, body}, "0s: headers body, 0s: headers body"},
-		"another frame between":         {[]any{headers, ping, body}, "0s: headers ping, 0s: body"},
-		"no body":                       {[]any{lone}, "0s: lone"},
-		"nothing to wait for":           {[]any{ping, body}, "0s: ping, 0s: body"},
-		"a body that comes later":       {[]any{headers, 5 * time.Millisecond, body}, "1ms: headers, 5ms: body"},
-		"another request in the pause":  {[]any{headers, headers, body}, "0s: headers headers, 0s: body"},
-		"a body just before it is late": {[]any{headers, joinDelay - 1, body, 5 * time.Millisecond, headers, 5 * time.Millisecond}, "999.999µs: headers body, 6.999999ms: headers"},
+		"headers and body":             {[]any{headers, body}, "0s: headers body"},
+		"two requests":                 {[]any{headers, body, headers, body}, "0s: headers body, 0s: headers body"},
+		"another frame between":        {[]any{headers, ping, body}, "0s: headers ping, 0s: body"},
+		"no body":                      {[]any{lone}, "0s: lone"},
+		"nothing to wait for":          {[]any{ping, body}, "0s: ping, 0s: body"},
+		"a body that comes later":      {[]any{headers, 5 * time.Millisecond, body}, "1ms: headers, 5ms: body"},
+		"another request in the pause": {[]any{headers, headers, body}, "0s: headers headers, 0s: body"},
+		"a body just before it is late": {[]any{headers, joinDelay - 1, body, 5 * time.Millisecond, headers,
+			5 * time.Millisecond}, "999.999µs: headers body, 6.999999ms: headers"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,7 +76,9 @@ func TestHeadersAreSentWithWhatFollows(t *testing.T) {
 				var got []string
 				go func() {
 					defer close(ended)
-					conn := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{authority.Serving(time.Now().Add(time.Hour), "localhost")}})
+					conn := tls.Server(far,
+						&tls.Config{Certificates: []tls.Certificate{authority.Serving(time.Now().Add(time.Hour),
+							"localhost")}})
 					for buffer := make([]byte, 1<<14); ; {
 						n, err := conn.Read(buffer) // a record at most
 						if err != nil {

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// http1Remembered is how long a backend is known to speak HTTP/1.1 only, before a handshake asks again.
+// http1Remembered is how long a backend is known to speak HTTP/1.1 only, before a handshake asks
+// again.
 const http1Remembered = 10 * time.Minute
 
 // errHTTP1 says that a backend doesn't speak HTTP/2.
@@ -41,7 +42,8 @@ type dial struct {
 	err     error // valid when done
 }
 
-// GetClientConn returns a connection to address on which the request has a place. It serves http2.Transport, as MarkDead does.
+// GetClientConn returns a connection to address on which the request has a place. It serves
+// http2.Transport, as MarkDead does.
 func (w *wire) GetClientConn(req *http.Request, address string) (*http2.ClientConn, error) {
 	w.mu.Lock()
 	for {
@@ -147,7 +149,8 @@ func (w *wire) leave(p *peer, d *dial) {
 	}
 }
 
-// connect makes a connection that is ready for requests. errHTTP1: the backend doesn't speak HTTP/2.
+// connect makes a connection that is ready for requests. errHTTP1: the backend doesn't speak
+// HTTP/2.
 func (w *wire) connect(ctx context.Context, address string) (conn, error) {
 	tlsConn, below, err := w.handshake(ctx, address)
 	if err != nil {
@@ -162,8 +165,9 @@ func (w *wire) connect(ctx context.Context, address string) (conn, error) {
 		_ = tlsConn.Close()
 		return conn{}, err
 	}
-	// The server's first words are how many requests it takes at a time. With its pong they are known, and those who wait aren't
-	// given a guess; neither do they share a connection that the server breaks off since it wants another client certificate.
+	// The server's first words are how many requests it takes at a time. With its pong they are
+	// known, and those who wait aren't given a guess; neither do they share a connection that the
+	// server breaks off since it wants another client certificate.
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := c.Ping(ctx); err != nil {
@@ -180,8 +184,8 @@ func (w *wire) connect(ctx context.Context, address string) (conn, error) {
 	return conn{c, below}, nil
 }
 
-// heard returns what the server said before it closed a connection, if it did say why, else err: the first thing to fail on a connection
-// is not always what says so.
+// heard returns what the server said before it closed a connection, if it did say why, else err:
+// the first thing to fail on a connection is not always what says so.
 func heard(c *tls.Conn, err error) error {
 	_ = c.SetReadDeadline(time.Now().Add(time.Second))
 	var op *net.OpError

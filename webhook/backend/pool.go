@@ -26,18 +26,18 @@ const apiServer = "kubernetes.default.svc:443"
 
 // Config is what a pool knows of the world.
 type Config struct {
-	// KubeConfigFile names the file with the credentials for backends, the kubeConfigFile of a WebhookAdmissionConfiguration.
-	// Empty: backends are called without credentials.
+	// KubeConfigFile names the file with the credentials for backends, the kubeConfigFile of a
+	// WebhookAdmissionConfiguration. Empty: backends are called without credentials.
 	KubeConfigFile string
 
-	// Services and EndpointSlices resolve service references; proxy.NewEndpointSliceIndexerGetter makes the latter of an
-	// informer. Nil, outside of a cluster: a service reference is an error.
+	// Services and EndpointSlices resolve service references; proxy.NewEndpointSliceIndexerGetter
+	// makes the latter of an informer. Nil, outside of a cluster: a service reference is an error.
 	Services       corev1listers.ServiceLister
 	EndpointSlices proxy.EndpointSliceGetter
 
-	// APIServer calls the API server with the server's own identity. Webhooks behind API aggregation are called so; their
-	// reference is service kubernetes in namespace default, port 443. Nil, or not a *rest.RESTClient: that is a
-	// service like any other.
+	// APIServer calls the API server with the server's own identity. Webhooks behind API
+	// aggregation are called so; their reference is service kubernetes in namespace default, port
+	// 443. Nil, or not a *rest.RESTClient: that is a service like any other.
 	APIServer rest.Interface
 }
 
@@ -58,14 +58,16 @@ func NewPool(config Config) (*Pool, error) {
 		return nil, fmt.Errorf("kubeConfigFile: %w", err)
 	}
 	p := &Pool{config: config, credentials: credentials, held: map[*wire]bool{}}
-	if self, ok := config.APIServer.(*rest.RESTClient); ok && self != nil && self.Client != nil && self.Client.Transport != nil {
+	if self, ok := config.APIServer.(*rest.RESTClient); ok && self != nil && self.Client != nil &&
+		self.Client.Transport != nil {
 		p.self = self
 	}
 	return p, nil
 }
 
-// Client returns a client for the backend that cc names. It makes no connection yet. Errors are those of the configuration: neither url
-// nor service, a URL that isn't one, a caBundle or credentials that don't parse.
+// Client returns a client for the backend that cc names. It makes no connection yet. Errors are
+// those of the configuration: neither url nor service, a URL that isn't one, a caBundle or
+// credentials that don't parse.
 func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, error) {
 	switch {
 	case cc.Service != nil:
@@ -119,7 +121,8 @@ func (p *Pool) service(cc admissionregistrationv1.WebhookClientConfig) (*Client,
 		return c, nil
 	}
 	if p.config.Services == nil || p.config.EndpointSlices == nil {
-		return nil, fmt.Errorf("service %s/%s: there are no services to be resolved here, give the webhook's url", ref.Namespace, ref.Name)
+		return nil, fmt.Errorf("service %s/%s: there are no services to be resolved here, give the webhook's url",
+			ref.Namespace, ref.Name)
 	}
 	config, err := p.credentials.ClientConfigForService(ref.Name, ref.Namespace, int(port))
 	if err != nil {
@@ -131,7 +134,8 @@ func (p *Pool) service(cc admissionregistrationv1.WebhookClientConfig) (*Client,
 	return c, p.connect(c, config, name, cc.CABundle)
 }
 
-// connect gives c the way to a server that proves to be serverName to the authorities in caBundle (or the system's).
+// connect gives c the way to a server that proves to be serverName to the authorities in caBundle
+// (or the system's).
 func (p *Pool) connect(c *Client, credentials *rest.Config, serverName string, caBundle []byte) error {
 	config, err := credentials.TransportConfig()
 	if err != nil {
@@ -159,7 +163,8 @@ func (p *Pool) connect(c *Client, credentials *rest.Config, serverName string, c
 	return err
 }
 
-// hold returns the wire of the configuration, made if there is none yet in the process, and counts the pool among its holders.
+// hold returns the wire of the configuration, made if there is none yet in the process, and counts
+// the pool among its holders.
 func (p *Pool) hold(config *transport.Config, via *url.URL) (*wire, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,8 +186,9 @@ func (p *Pool) hold(config *transport.Config, via *url.URL) (*wire, error) {
 	return w, nil
 }
 
-// Retain tells the pool which of its clients are in use from now on. Connections that no pool's clients use any more are closed as soon as
-// they have no calls. A client that was let go of can still be used, by requests that began before say.
+// Retain tells the pool which of its clients are in use from now on. Connections that no pool's
+// clients use any more are closed as soon as they have no calls. A client that was let go of can
+// still be used, by requests that began before say.
 func (p *Pool) Retain(clients []*Client) {
 	used := make(map[*wire]bool, len(clients))
 	for _, c := range clients {

@@ -24,7 +24,8 @@ import (
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, callHook
 func upstream(ctx context.Context, t *testing.T, url string, caBundle []byte, timeout time.Duration) error {
 	t.Helper()
-	manager, err := webhook.NewClientManager([]schema.GroupVersion{admissionv1.SchemeGroupVersion}, admissionv1.AddToScheme)
+	manager,
+		err := webhook.NewClientManager([]schema.GroupVersion{admissionv1.SchemeGroupVersion}, admissionv1.AddToScheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func TestRequest(t *testing.T) {
 			var seen []string
 			server := webhooktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h := r.Header
-				seen = append(seen, fmt.Sprint(r.Proto, r.Method, r.Host, r.RequestURI, h["Accept"], h["Content-Type"], h["User-Agent"]))
+				seen = append(seen, fmt.Sprint(r.Proto, r.Method, r.Host, r.RequestURI, h["Accept"], h["Content-Type"],
+					h["User-Agent"]))
 				if r.Proto != protocol {
 					t.Errorf("spoke %s", r.Proto)
 				}
@@ -71,14 +73,17 @@ func TestRequest(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = io.WriteString(w, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{}}`)
 			}), options...)
-			answer, err := newClient(t, newPool(t, backend.Config{}), server.ClientConfig("/validate/")).Post(context.Background(), review, 10*time.Second)
+			answer, err := newClient(t, newPool(t, backend.Config{}),
+				server.ClientConfig("/validate/")).Post(context.Background(), review, 10*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{}}`; string(answer) != want {
+			if want := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{}}`; string(
+				answer) != want {
 				t.Errorf("answer %q, want %q", answer, want)
 			}
-			if err := upstream(context.Background(), t, server.URL("/validate/"), server.Authority.PEM(), 10*time.Second); err != nil {
+			if err := upstream(context.Background(), t, server.URL("/validate/"), server.Authority.PEM(),
+				10*time.Second); err != nil {
 				t.Fatal(err)
 			}
 			if seen[0] != seen[1] {
@@ -100,7 +105,8 @@ func TestPath(t *testing.T) {
 	for _, path := range []string{"", "/", "/a", "/a/", "/a//b", "/a/../b", "/a%20b", "/a%2Fb", "/ä"} {
 		seen = nil
 		post(t, newClient(t, pool, server.ClientConfig(path)))
-		if err := upstream(context.Background(), t, server.URL(path), server.Authority.PEM(), 10*time.Second); err != nil {
+		if err := upstream(context.Background(), t, server.URL(path), server.Authority.PEM(),
+			10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if seen[0] != seen[1] {
@@ -191,19 +197,27 @@ func TestBadConfiguration(t *testing.T) {
 		cc   admissionregistrationv1.WebhookClientConfig
 		want string
 	}{
-		{"nothing", admissionregistrationv1.WebhookClientConfig{}, "webhook configuration must have either service or URL"},
-		{"empty URL", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("")}, "webhook configuration must have either service or URL"},
-		{"not a URL", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://%")}, `Unparsable URL: parse "https://%": invalid URL escape "%"`},
-		{"not https", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("http://u:secret@h/")}, `webhook URL "http://u:xxxxx@h/": desired format: https://host[/path]`},
-		{"no host", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https:///p")}, `webhook URL "https:///p": desired format: https://host[/path]`},
-		{"bad caBundle", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://h"), CABundle: []byte("x")}, "unable to load root certificates: unable to parse bytes as PEM block"},
-		{"no services", admissionregistrationv1.WebhookClientConfig{Service: service}, "service ns/svc: there are no services to be resolved here, give the webhook's url"},
+		{"nothing", admissionregistrationv1.WebhookClientConfig{},
+			"webhook configuration must have either service or URL"},
+		{"empty URL", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("")},
+			"webhook configuration must have either service or URL"},
+		{"not a URL", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://%")},
+			`Unparsable URL: parse "https://%": invalid URL escape "%"`},
+		{"not https", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("http://u:secret@h/")},
+			`webhook URL "http://u:xxxxx@h/": desired format: https://host[/path]`},
+		{"no host", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https:///p")},
+			`webhook URL "https:///p": desired format: https://host[/path]`},
+		{"bad caBundle", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://h"), CABundle: []byte("x")},
+			"unable to load root certificates: unable to parse bytes as PEM block"},
+		{"no services", admissionregistrationv1.WebhookClientConfig{Service: service},
+			"service ns/svc: there are no services to be resolved here, give the webhook's url"},
 	} {
 		if _, err := pool.Client(test.cc); message(err) != test.want {
 			t.Errorf("%s: error %q, want %q", test.name, message(err), test.want)
 		}
 	}
-	if _, err := backend.NewPool(backend.Config{KubeConfigFile: "/no/such/file"}); err == nil || !strings.Contains(err.Error(), "kubeConfigFile: stat /no/such/file") {
+	if _, err := backend.NewPool(backend.Config{KubeConfigFile: "/no/such/file"}); err == nil ||
+		!strings.Contains(err.Error(), "kubeConfigFile: stat /no/such/file") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -223,7 +237,8 @@ func FuzzClient(f *testing.F) {
 		cancel() // the request is made, nothing is sent
 		for _, cc := range []admissionregistrationv1.WebhookClientConfig{
 			{URL: &url, CABundle: caBundle},
-			{Service: &admissionregistrationv1.ServiceReference{Namespace: url, Name: path, Path: &path}, CABundle: caBundle},
+			{Service: &admissionregistrationv1.ServiceReference{Namespace: url, Name: path, Path: &path},
+				CABundle: caBundle},
 		} {
 			client, err := pool.Client(cc)
 			if err != nil {

@@ -20,7 +20,8 @@ import (
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-// Where the environment names a proxy, it is told the webhook's name, and finds the way. As client-go's transport does.
+// Where the environment names a proxy, it is told the webhook's name, and finds the way. As
+// client-go's transport does.
 func TestProxy(t *testing.T) {
 	server := webhooktest.New(t, webhooktest.Allow(), webhooktest.Names("svc.ns.svc", "backend.example"))
 	var asked atomic.Value
@@ -70,14 +71,16 @@ func TestProxy(t *testing.T) {
 		want string
 	}{
 		{admissionregistrationv1.WebhookClientConfig{URL: &link}, "CONNECT backend.example:443"},
-		{admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "svc"}}, "CONNECT svc.ns.svc:443"},
+		{admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns",
+			Name: "svc"}}, "CONNECT svc.ns.svc:443"},
 	} {
 		test.cc.CABundle = server.Authority.PEM()
 		client, err := pool.Client(test.cc)
 		if err != nil {
 			t.Fatal(err)
 		}
-		review := [][]byte{[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`)}
+		review := [][]byte{[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",` +
+			`"request":{"uid":"1"}}`)}
 		if _, err := client.Post(context.Background(), review, 20*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -104,11 +107,13 @@ func (noSlices) GetEndpointSlices(string, string) ([]*discoveryv1.EndpointSlice,
 // FuzzCheck gives check what a webhook may say instead of an answer.
 func FuzzCheck(f *testing.F) {
 	f.Add(200, "application/json", "", []byte("{}"))
-	f.Add(500, "text/html; charset=utf-8", "1", []byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":-1}`))
+	f.Add(500, "text/html; charset=utf-8", "1",
+		[]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":-1}`))
 	f.Add(429, "text/", "-99999999999", []byte("\xff\x00"))
 	f.Add(302, "", "99999999999999999999", []byte(nil))
 	f.Fuzz(func(t *testing.T, code int, contentType, after string, body []byte) {
-		resp := &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}, "Retry-After": {after}}}
+		resp := &http.Response{StatusCode: code,
+			Header: http.Header{"Content-Type": {contentType}, "Retry-After": {after}}}
 		err := check(resp, body)
 		if err == nil && (!succeeded(resp) || len(body) == 0) {
 			t.Errorf("status %d with %d bytes is taken for an answer", code, len(body))

@@ -6,9 +6,10 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 )
 
-// resolve returns the host and port at which the service is served now. A service that isn't there, doesn't have the port, or has no
-// ready endpoint is an error.
-func resolve(services corev1listers.ServiceLister, slices proxy.EndpointSliceGetter, namespace, name string, port int32) (string, error) {
+// resolve returns the host and port at which the service is served now. A service that isn't there,
+// doesn't have the port, or has no ready endpoint is an error.
+func resolve(services corev1listers.ServiceLister, slices proxy.EndpointSliceGetter, namespace, name string,
+	port int32) (string, error) {
 	service, err := services.Services(namespace).Get(name)
 	if err != nil {
 		return "", err
@@ -17,8 +18,8 @@ func resolve(services corev1listers.ServiceLister, slices proxy.EndpointSliceGet
 		return cluster(services, namespace, name, port)
 	}
 	if service.Spec.ClusterIP != "" && service.Spec.ClusterIP != corev1.ClusterIPNone {
-		// Somebody else may route what is sent to the IP when nobody wrote down the endpoints. An EndpointSlice without ready endpoints
-		// however says that nobody would answer.
+		// Somebody else may route what is sent to the IP when nobody wrote down the endpoints. An
+		// EndpointSlice without ready endpoints however says that nobody would answer.
 		known, err := slices.GetEndpointSlices(namespace, name)
 		if err != nil {
 			return "", err

@@ -31,7 +31,8 @@ type cluster struct{ services, slices cache.Indexer }
 func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	t.Helper()
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	c := &cluster{cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers), cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)}
+	c := &cluster{cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers),
+		cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)}
 	for _, o := range objects {
 		c.set(t, o)
 	}
@@ -76,10 +77,12 @@ func service(port int32, change ...func(*corev1.ServiceSpec)) *corev1.Service {
 func endpoint(t testing.TB, name, address string, ready *bool) *discoveryv1.EndpointSlice {
 	t.Helper()
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+			Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(portOf(t, address))}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ready}}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1"},
+			Conditions: discoveryv1.EndpointConditions{Ready: ready}}},
 	}
 }
 
@@ -93,9 +96,10 @@ func portOf(t testing.TB, address string) int32 {
 }
 
 func reference(caBundle []byte, port *int32, path *string) admissionregistrationv1.WebhookClientConfig {
-	return admissionregistrationv1.WebhookClientConfig{CABundle: caBundle, Service: &admissionregistrationv1.ServiceReference{
-		Namespace: "ns", Name: "svc", Port: port, Path: path,
-	}}
+	return admissionregistrationv1.WebhookClientConfig{CABundle: caBundle,
+		Service: &admissionregistrationv1.ServiceReference{
+			Namespace: "ns", Name: "svc", Port: port, Path: path,
+		}}
 }
 
 func TestServiceReference(t *testing.T) {
@@ -115,23 +119,38 @@ func TestServiceReference(t *testing.T) {
 		path2    string
 		contains string // of the error
 	}{
-		{name: "endpoint", cluster: []runtime.Object{service(443), endpoint(t, "a", server.Address(), nil)}, host: "svc.ns.svc:443", path2: "/"},
-		{name: "port and path", cluster: []runtime.Object{service(8443), endpoint(t, "a", server.Address(), ptr.To(true))}, port: ptr.To[int32](8443), path: ptr.To("/v/1"), host: "svc.ns.svc:8443", path2: "/v/1"},
-		{name: "headless", cluster: []runtime.Object{service(443, func(s *corev1.ServiceSpec) { s.ClusterIP = "None" }), endpoint(t, "a", server.Address(), nil)}, host: "svc.ns.svc:443", path2: "/"},
-		{name: "node port", cluster: []runtime.Object{service(443, func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }), endpoint(t, "a", server.Address(), nil)}, host: "svc.ns.svc:443", path2: "/"},
-		{name: "one of two is ready", cluster: []runtime.Object{service(443), endpoint(t, "a", webhooktest.Refusing(t), ptr.To(false)), endpoint(t, "b", server.Address(), ptr.To(true))}, host: "svc.ns.svc:443", path2: "/"},
-		{name: "cluster IP", cluster: []runtime.Object{service(port)}, port: &port, host: "svc.ns.svc:" + strconv.Itoa(int(port)), path2: "/"},
+		{name: "endpoint", cluster: []runtime.Object{service(443), endpoint(t, "a", server.Address(), nil)},
+			host: "svc.ns.svc:443", path2: "/"},
+		{name: "port and path", cluster: []runtime.Object{service(8443),
+			endpoint(t, "a", server.Address(), ptr.To(true))}, port: ptr.To[int32](8443), path: ptr.To("/v/1"),
+			host: "svc.ns.svc:8443", path2: "/v/1"},
+		{name: "headless", cluster: []runtime.Object{service(443, func(s *corev1.ServiceSpec) { s.ClusterIP = "None" }),
+			endpoint(t, "a", server.Address(), nil)}, host: "svc.ns.svc:443", path2: "/"},
+		{name: "node port", cluster: []runtime.Object{service(443,
+			func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }),
+			endpoint(t, "a", server.Address(), nil)}, host: "svc.ns.svc:443", path2: "/"},
+		{name: "one of two is ready", cluster: []runtime.Object{service(443),
+			endpoint(t, "a", webhooktest.Refusing(t), ptr.To(false)), endpoint(t, "b", server.Address(), ptr.To(true))},
+			host: "svc.ns.svc:443", path2: "/"},
+		{name: "cluster IP", cluster: []runtime.Object{service(port)}, port: &port, host: "svc.ns.svc:" +
+			strconv.Itoa(int(port)), path2: "/"},
 		{name: "external name", cluster: []runtime.Object{service(0, func(s *corev1.ServiceSpec) {
 			*s = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
 		})}, port: &port, host: "svc.ns.svc:" + strconv.Itoa(int(port)), path2: "/"},
 		{name: "no service", contains: `Post "https://svc.ns.svc:443/?timeout=20s": service "svc" not found`},
-		{name: "no such port", cluster: []runtime.Object{service(8443), endpoint(t, "a", server.Address(), nil)}, contains: `no service port 443 found for service "svc"`},
-		{name: "not ready", cluster: []runtime.Object{service(443), endpoint(t, "a", server.Address(), ptr.To(false))}, contains: `no endpoints available for service "svc"`},
-		{name: "headless without endpoints", cluster: []runtime.Object{service(443, func(s *corev1.ServiceSpec) { s.ClusterIP = "None" })}, contains: `no endpoints available for service "svc"`},
-		{name: "refusing", cluster: []runtime.Object{service(443), endpoint(t, "a", webhooktest.Refusing(t), nil)}, contains: "connect: connection refused"},
+		{name: "no such port", cluster: []runtime.Object{service(8443), endpoint(t, "a", server.Address(), nil)},
+			contains: `no service port 443 found for service "svc"`},
+		{name: "not ready", cluster: []runtime.Object{service(443), endpoint(t, "a", server.Address(), ptr.To(false))},
+			contains: `no endpoints available for service "svc"`},
+		{name: "headless without endpoints", cluster: []runtime.Object{service(443,
+			func(s *corev1.ServiceSpec) { s.ClusterIP = "None" })},
+			contains: `no endpoints available for service "svc"`},
+		{name: "refusing", cluster: []runtime.Object{service(443), endpoint(t, "a", webhooktest.Refusing(t), nil)},
+			contains: "connect: connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			client := newClient(t, newPool(t, newCluster(t, test.cluster...).config(t)), reference(server.Authority.PEM(), test.port, test.path))
+			client := newClient(t, newPool(t, newCluster(t, test.cluster...).config(t)),
+				reference(server.Authority.PEM(), test.port, test.path))
 			_, err := client.Post(context.Background(), review, 20*time.Second)
 			if test.contains != "" {
 				if err == nil || !strings.Contains(err.Error(), test.contains) {
@@ -152,13 +171,15 @@ func TestServiceReference(t *testing.T) {
 	}
 }
 
-// Calls are spread over the ready endpoints, each with one connection, and follow them when they change.
+// Calls are spread over the ready endpoints, each with one connection, and follow them when they
+// change.
 func TestEndpointsChange(t *testing.T) {
 	leakFree(t)
 	for name, options := range map[string][]webhooktest.Option{"h2": nil, "http1": {webhooktest.HTTP1()}} {
 		t.Run(name, func(t *testing.T) {
 			first := webhooktest.New(t, webhooktest.Allow(), append(options, webhooktest.Names("svc.ns.svc"))...)
-			second := webhooktest.New(t, webhooktest.Allow(), append(options, webhooktest.Names("svc.ns.svc"), webhooktest.WithAuthority(first.Authority))...)
+			second := webhooktest.New(t, webhooktest.Allow(),
+				append(options, webhooktest.Names("svc.ns.svc"), webhooktest.WithAuthority(first.Authority))...)
 			c := newCluster(t, service(443), endpoint(t, "a", first.Address(), nil))
 			client := newClient(t, newPool(t, c.config(t)), reference(first.Authority.PEM(), nil, nil))
 			post(t, client)
@@ -201,15 +222,18 @@ func TestAPIServer(t *testing.T) {
 		Host:            server.URL(""),
 		BearerToken:     "loopback",
 		TLSClientConfig: rest.TLSClientConfig{CAData: server.Authority.PEM()},
-		ContentConfig:   rest.ContentConfig{NegotiatedSerializer: runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{})},
+		ContentConfig: rest.ContentConfig{NegotiatedSerializer: runtime.NewSimpleNegotiatedSerializer(
+			runtime.SerializerInfo{})},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(api.Client.CloseIdleConnections)
 	pool := newPool(t, backend.Config{APIServer: api})
-	service := &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "kubernetes", Path: ptr.To("/apis/x/v1/y")}
-	for _, cc := range []admissionregistrationv1.WebhookClientConfig{{Service: service}, {URL: ptr.To("https://kubernetes.default.svc/apis/x/v1/y")}} {
+	service := &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "kubernetes",
+		Path: ptr.To("/apis/x/v1/y")}
+	for _, cc := range []admissionregistrationv1.WebhookClientConfig{{Service: service},
+		{URL: ptr.To("https://kubernetes.default.svc/apis/x/v1/y")}} {
 		authorization, path = "", ""
 		post(t, newClient(t, pool, cc))
 		if authorization != "Bearer loopback" || path != "/apis/x/v1/y?timeout=10s" {
@@ -217,11 +241,15 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 	server.SetHandler(webhooktest.Status(500, "text/plain", "boom"))
-	if _, err := newClient(t, pool, admissionregistrationv1.WebhookClientConfig{Service: service}).Post(context.Background(), review, time.Second*20); statusCode(err) != 500 {
+	if _, err := newClient(t, pool,
+		admissionregistrationv1.WebhookClientConfig{Service: service}).Post(context.Background(), review,
+		time.Second*20); statusCode(err) != 500 {
 		t.Errorf("error %v", err)
 	}
 	var none *rest.RESTClient
-	if _, err := newPool(t, backend.Config{APIServer: none}).Client(admissionregistrationv1.WebhookClientConfig{Service: service}); err == nil {
+	if _, err := newPool(t,
+		backend.Config{APIServer: none}).Client(
+		admissionregistrationv1.WebhookClientConfig{Service: service}); err == nil {
 		t.Error("a service was resolved without services")
 	}
 }

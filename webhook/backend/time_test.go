@@ -148,7 +148,8 @@ func (m *memory) client(t *testing.T, path, user string) *Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Retain(nil) })
-	client, err := pool.Client(admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://backend.example" + path), CABundle: m.authority.PEM()})
+	client, err := pool.Client(admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://backend.example" +
+		path), CABundle: m.authority.PEM()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,8 @@ func TestIdleConnectionsClose(t *testing.T) {
 	})
 }
 
-// The machine of a backend is gone without a word: calls fail at their deadlines only until a ping has stayed unanswered.
+// The machine of a backend is gone without a word: calls fail at their deadlines only until a ping
+// has stayed unanswered.
 func TestLostBackendIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -230,7 +232,8 @@ func TestLostBackendIsNoticed(t *testing.T) {
 	})
 }
 
-// A server that says nothing in the handshake is given up before the call's deadline, and a dial when nobody waits for it any more.
+// A server that says nothing in the handshake is given up before the call's deadline, and a dial
+// when nobody waits for it any more.
 func TestHangingHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -242,7 +245,8 @@ func TestHangingHandshake(t *testing.T) {
 		}
 		for range 3 { // each begins anew
 			began := time.Now()
-			if _, err := client.Post(context.Background(), anything, time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := client.Post(context.Background(), anything, time.Second); !errors.Is(err,
+				context.DeadlineExceeded) {
 				t.Errorf("error %v", err)
 			}
 			if took := time.Since(began); took != time.Second {
@@ -258,8 +262,8 @@ func TestHangingHandshake(t *testing.T) {
 	})
 }
 
-// A backend that was out of reach answers at once when it is back: calls don't wait for what was begun before, though
-// there was always somebody who did.
+// A backend that was out of reach answers at once when it is back: calls don't wait for what was
+// begun before, though there was always somebody who did.
 func TestBackendThatIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -343,7 +347,8 @@ func TestTokenFileRotated(t *testing.T) {
 	})
 }
 
-// A new client certificate is shown to backends that are called all the time, too, and no call is lost by it.
+// A new client certificate is shown to backends that are called all the time, too, and no call is
+// lost by it.
 func TestClientCertificateRotated(t *testing.T) {
 	for _, protocol := range []string{"h2", "http1"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -403,7 +408,8 @@ func TestClientCertificateRotated(t *testing.T) {
 	}
 }
 
-// A connection that was being made with the old certificate while the new one was noticed is not used.
+// A connection that was being made with the old certificate while the new one was noticed is not
+// used.
 func TestClientCertificateRotatedInHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)

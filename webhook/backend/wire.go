@@ -20,24 +20,26 @@ import (
 const (
 	dialTimeout      = 30 * time.Second
 	handshakeTimeout = 10 * time.Second
-	// freshDial is how old a dial may be for another call to wait for it. What was sent into the void when a backend was out of reach
-	// isn't answered once it is back; a new dial is.
+	// freshDial is how old a dial may be for another call to wait for it. What was sent into the
+	// void when a backend was out of reach isn't answered once it is back; a new dial is.
 	freshDial   = 2 * time.Second
 	idleTimeout = 90 * time.Second
 
-	// idleHTTP1 is how many unused HTTP/1.1 connections to one backend are kept: as many as a server has writes in flight by default
-	// (--max-mutating-requests-inflight).
+	// idleHTTP1 is how many unused HTTP/1.1 connections to one backend are kept: as many as a
+	// server has writes in flight by default (--max-mutating-requests-inflight).
 	idleHTTP1 = 200
 
-	// A connection that is silent for pingAfter is pinged, and closed when it stays silent for pingTimeout. Kubernetes takes 30 and 15
-	// seconds for its HTTP/2 connections; here all writes fail for so long when a backend's machine is gone.
+	// A connection that is silent for pingAfter is pinged, and closed when it stays silent for
+	// pingTimeout. Kubernetes takes 30 and 15 seconds for its HTTP/2 connections; here all writes
+	// fail for so long when a backend's machine is gone.
 	pingAfter, pingTimeout = 5 * time.Second, 5 * time.Second
 
 	// certificateInterval is how often the files of client certificates are looked at.
 	certificateInterval = time.Minute
 )
 
-// proxyFor is the proxy that the environment names for a request; with CIDRs in NO_PROXY, as all of Kubernetes has it. Tests change it.
+// proxyFor is the proxy that the environment names for a request; with CIDRs in NO_PROXY, as all of
+// Kubernetes has it. Tests change it.
 var proxyFor = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
 
 // identity is what connections have in common that can be shared between clients.
@@ -45,9 +47,10 @@ type identity struct {
 	serverName, caData, caFile           string
 	insecure                             bool
 	certData, keyData, certFile, keyFile string
-	certificate                          *transport.GetCertHolder // a credential plugin's, as is dial
-	dial                                 *transport.DialHolder
-	proxy                                string
+	// a credential plugin's, as is dial
+	certificate *transport.GetCertHolder
+	dial        *transport.DialHolder
+	proxy       string
 }
 
 func identify(config *transport.Config, via *url.URL) identity {
@@ -69,7 +72,8 @@ func identify(config *transport.Config, via *url.URL) identity {
 	return id
 }
 
-// wire is the connections of one identity, to any address. It is an http.RoundTripper that connects to the URL's host.
+// wire is the connections of one identity, to any address. It is an http.RoundTripper that connects
+// to the URL's host.
 type wire struct {
 	id      identity
 	holders int // pools that hold it, guarded by wires.mu
@@ -79,8 +83,8 @@ type wire struct {
 	http1   atomic.Pointer[http.Transport]
 	http2   http2.Transport
 
-	// shown is the client certificate from files that connections were made with, nil if there are no files; nextCheck is when
-	// to compare it with the files again, in Unix nanoseconds.
+	// shown is the client certificate from files that connections were made with, nil if there are
+	// no files; nextCheck is when to compare it with the files again, in Unix nanoseconds.
 	shown     atomic.Pointer[tls.Certificate]
 	nextCheck atomic.Int64
 
@@ -173,7 +177,8 @@ func (w *wire) handshake(ctx context.Context, address string) (*tls.Conn, *flagg
 // errHandshakeTimeout has net/http's words.
 var errHandshakeTimeout = errors.New("net/http: TLS handshake timeout")
 
-// flagged is a connection that remembers having been closed. http2.ClientConn can tell only under a lock that it holds while it writes.
+// flagged is a connection that remembers having been closed. http2.ClientConn can tell only under a
+// lock that it holds while it writes.
 type flagged struct {
 	net.Conn
 	closed atomic.Bool
@@ -184,8 +189,9 @@ func (c *flagged) Close() error {
 	return c.Conn.Close()
 }
 
-// checkCertificate has new connections made once the files of the client certificate have changed. Those that are there would go on
-// for as long as there are calls, and with them what the server decided by the certificate before.
+// checkCertificate has new connections made once the files of the client certificate have changed.
+// Those that are there would go on for as long as there are calls, and with them what the server
+// decided by the certificate before.
 func (w *wire) checkCertificate() {
 	shown := w.shown.Load()
 	if shown == nil {
@@ -203,7 +209,8 @@ func (w *wire) checkCertificate() {
 	w.close()
 }
 
-// close closes the connections, each when its calls are done. The wire stays usable; it makes new ones.
+// close closes the connections, each when its calls are done. The wire stays usable; it makes new
+// ones.
 func (w *wire) close() {
 	w.mu.Lock()
 	peers := w.peers

@@ -28,7 +28,8 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// decodeAll returns the configurations of all files, by name, with defaults; or all that is wrong with them.
+// decodeAll returns the configurations of all files, by name, with defaults; or all that is wrong
+// with them.
 func decodeAll[T Configuration](files []file) ([]T, error) {
 	d := decoding[T]{compiler: expression.NewCompiler(), fileOf: map[string]string{}}
 	var errs []error
@@ -118,7 +119,8 @@ func pointers[T Configuration, E any](elements []E) (pointers []T, ok bool) {
 
 // add adds one configuration.
 func (d *decoding[T]) add(path string, c T) error {
-	c.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as those have none that informers hold
+	// as those have none that informers hold
+	c.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	setDefaults(c)
 	name := c.GetName()
 	if errs := validate(c, d.compiler); len(errs) > 0 {
@@ -136,7 +138,8 @@ func (d *decoding[T]) add(path string, c T) error {
 }
 
 func unsupported[T Configuration](apiVersion, kind string) error {
-	return fmt.Errorf("unsupported resource type %s in %s: the manifests of %s are %s, lists of them, or a v1 List, in %s",
+	return fmt.Errorf("unsupported resource type %s in %s: the manifests of %s are %s, lists of them, or a v1 List, "+
+		"in %s",
 		kind, apiVersion, pluginOf[T](), kindOf[T](), admissionregistrationv1.SchemeGroupVersion)
 }
 

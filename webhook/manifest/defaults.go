@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// setDefaults sets what the API would have set (k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go). Port 443 of a service reference is
-// not among it: manifests have none.
+// setDefaults sets what the API would have set
+// (k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go). Port 443 of a service
+// reference is not among it: manifests have none.
 func setDefaults(configuration runtime.Object) {
 	switch c := configuration.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:

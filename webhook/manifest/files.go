@@ -77,7 +77,8 @@ func (f file) documents() ([][]byte, error) {
 	}
 }
 
-// blank tells whether a document has nothing but comments, empty lines and separators of other empty documents.
+// blank tells whether a document has nothing but comments, empty lines and separators of other
+// empty documents.
 func blank(document []byte) bool {
 	for line := range bytes.Lines(document) {
 		line = bytes.TrimSpace(line)
@@ -88,7 +89,8 @@ func blank(document []byte) bool {
 	return true
 }
 
-// hashOfFiles is the hash that upstream's metrics show for the same files; empty where there are none.
+// hashOfFiles is the hash that upstream's metrics show for the same files; empty where there are
+// none.
 func hashOfFiles(files []file) string {
 	var all []byte
 	for _, f := range files {

@@ -13,17 +13,28 @@ import (
 	"gatehouse.dev/expression"
 )
 
-// Whatever is in a file, it is refused with a reason, or what is in force is valid, in order, and reads as itself.
+// Whatever is in a file, it is refused with a reason, or what is in force is valid, in order, and
+// reads as itself.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
-		"", "---\n---\n", "# Nothing.", "null", "[]", "a: b", "{", "\x00", "k8s\x00", "\xff\xfe{\x00", "a: &a [*a]", "apiVersion: v1\nkind: List\nitems: [null, 1, {}]",
+		"", "---\n---\n", "# Nothing.", "null", "[]", "a: b", "{", "\x00", "k8s\x00", "\xff\xfe{\x00", "a: &a [*a]",
+		"apiVersion: v1\nkind: List\nitems: [null, 1, {}]",
 		mutatingOf("a.static.k8s.io", minimal),
 		mutatingOf("b.static.k8s.io") + "---\n" + mutatingOf("a.static.k8s.io", minimal, minimal),
-		mutatingOf("a.static.k8s.io"), mutatingOf("a.static.k8s.io", "null"), mutatingOf("a.static.k8s.io", `{rules: [null], matchConditions: [null], clientConfig: {url: "%", caBundle: YWJj}}`),
-		mutatingOf("a.static.k8s.io", strings.Replace(minimal, "{", `{rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["pods/*", "*/*", "", a/b/c]}], `, 1)),
-		mutatingOf("a.static.k8s.io", strings.Replace(minimal, "{", `{matchConditions: [{name: a, expression: "object.metadata.name.startsWith('a') || [1].all(x, x > 0)"}], `, 1)),
-		mutatingOf("a.static.k8s.io", strings.Replace(minimal, "{", `{timeoutSeconds: -1, objectSelector: {matchExpressions: [{key: a, operator: In}]}, `, 1)),
-		`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "a.static.k8s.io"}}]}]}`,
+		mutatingOf("a.static.k8s.io"), mutatingOf("a.static.k8s.io", "null"),
+		mutatingOf("a.static.k8s.io",
+			`{rules: [null], matchConditions: [null], clientConfig: {url: "%", caBundle: YWJj}}`),
+		mutatingOf("a.static.k8s.io", strings.Replace(minimal, "{",
+			`{rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["pods/*", "*/*", "", `+
+				`a/b/c]}], `, 1)),
+		mutatingOf("a.static.k8s.io", strings.Replace(minimal, "{",
+			`{matchConditions: [{name: a, expression: "object.metadata.name.startsWith('a') || [1].all(x, x > 0)"}], `,
+			1)),
+		mutatingOf("a.static.k8s.io", strings.Replace(minimal, "{",
+			`{timeoutSeconds: -1, objectSelector: {matchExpressions: [{key: a, operator: In}]}, `, 1)),
+		`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": ` +
+			`[{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": ` +
+			`{"name": "a.static.k8s.io"}}]}]}`,
 		validatingOf("a.static.k8s.io", minimal),
 	} {
 		f.Add([]byte(seed))

@@ -18,11 +18,13 @@ type (
 )
 
 // minimal is the least that a webhook of a manifest has.
-const minimal = `{name: a.example.com, clientConfig: {url: "https://example.com/a"}, sideEffects: None, admissionReviewVersions: [v1]}`
+const minimal = `{name: a.example.com, clientConfig: {url: "https://example.com/a"}, sideEffects: None, ` +
+	`admissionReviewVersions: [v1]}`
 
 // manifestOf is a configuration of a kind, in YAML.
 func manifestOf(kind, name string, webhooks ...string) string {
-	return fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: %s\nmetadata: {name: %s}\nwebhooks: [%s]\n", kind, name, strings.Join(webhooks, ", "))
+	return fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: %s\nmetadata: {name: %s}\nwebhooks: [%s]\n",
+		kind, name, strings.Join(webhooks, ", "))
 }
 
 func validatingOf(name string, webhooks ...string) string {
@@ -35,7 +37,8 @@ func mutatingOf(name string, webhooks ...string) string {
 
 // itemOf is one in a list.
 func itemOf(name string) string {
-	return fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: %s}}", name)
+	return fmt.Sprintf("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, "+
+		"metadata: {name: %s}}", name)
 }
 
 // write makes a directory of files.
@@ -77,34 +80,43 @@ func namesOf[T Configuration](s *Set[T]) string {
 	return strings.Join(names, " ")
 }
 
-// What files may look like: k8s.io/apiserver/pkg/admission/plugin/manifest/loader.go, webhook/manifest/loader/loader.go and
+// What files may look like: k8s.io/apiserver/pkg/admission/plugin/manifest/loader.go,
+// webhook/manifest/loader/loader.go and
 // k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go.
 func TestFiles(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  string
 	}{
-		"none":                        {nil, ""},
-		"one":                         {map[string]string{"a.yaml": validatingOf("a.static.k8s.io", minimal)}, "a"},
-		"by name, whatever the files": {map[string]string{"1.yaml": validatingOf("b.static.k8s.io"), "2.yml": validatingOf("a.static.k8s.io")}, "a b"},
-		"an ending in capitals":       {map[string]string{"A.YAML": validatingOf("a.static.k8s.io")}, "a"},
+		"none": {nil, ""},
+		"one":  {map[string]string{"a.yaml": validatingOf("a.static.k8s.io", minimal)}, "a"},
+		"by name, whatever the files": {map[string]string{"1.yaml": validatingOf("b.static.k8s.io"),
+			"2.yml": validatingOf("a.static.k8s.io")}, "a b"},
+		"an ending in capitals": {map[string]string{"A.YAML": validatingOf("a.static.k8s.io")}, "a"},
 		"several documents": {map[string]string{
-			"a.yaml": "# A comment.\n---\n" + validatingOf("b.static.k8s.io") + "---\n---\n# Another.\n\n---\n" + validatingOf("a.static.k8s.io"),
+			"a.yaml": "# A comment.\n---\n" + validatingOf("b.static.k8s.io") + "---\n---\n# Another.\n\n---\n" +
+				validatingOf("a.static.k8s.io"),
 		}, "a b"},
 		"JSON": {map[string]string{
-			"a.json": `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "a.static.k8s.io"}}`,
+			"a.json": `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", ` +
+				`"metadata": {"name": "a.static.k8s.io"}}`,
 		}, "a"},
 		"a list of the kind": {map[string]string{
-			"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfigurationList\nitems: [{metadata: {name: b.static.k8s.io}}, {metadata: {name: a.static.k8s.io}}]",
+			"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: " +
+				"ValidatingWebhookConfigurationList\nitems: [{metadata: {name: b.static.k8s.io}}, {metadata: {name: " +
+				"a.static.k8s.io}}]",
 		}, "a b"},
 		"a v1 List, and one in it": {map[string]string{
-			"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + itemOf("b.static.k8s.io") + ", {apiVersion: v1, kind: List, items: [" + itemOf("a.static.k8s.io") + "]}]",
+			"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + itemOf("b.static.k8s.io") +
+				", {apiVersion: v1, kind: List, items: [" + itemOf("a.static.k8s.io") + "]}]",
 		}, "a b"},
 		"what kubectl get -o yaml shows": {map[string]string{
-			"a.yaml": strings.Replace(validatingOf("a.static.k8s.io"), "{name", `{uid: x, resourceVersion: "3", generation: 2, creationTimestamp: "2026-01-02T03:04:05Z", name`, 1),
+			"a.yaml": strings.Replace(validatingOf("a.static.k8s.io"), "{name",
+				`{uid: x, resourceVersion: "3", generation: 2, creationTimestamp: "2026-01-02T03:04:05Z", name`, 1),
 		}, "a"},
 		"other files": {map[string]string{
-			"a.yaml": validatingOf("a.static.k8s.io"), "README.md": "text", "a.yaml.swp": "text", "b.txt": "text", "yaml": "text", "empty.yaml": "", "comment.yaml": "# Nothing.\n",
+			"a.yaml": validatingOf("a.static.k8s.io"), "README.md": "text", "a.yaml.swp": "text", "b.txt": "text",
+			"yaml": "text", "empty.yaml": "", "comment.yaml": "# Nothing.\n",
 		}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +143,8 @@ func TestFoldersAndLinks(t *testing.T) {
 	}
 }
 
-// What a configuration has that says no more than it must: k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go.
+// What a configuration has that says no more than it must:
+// k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go.
 func TestDefaults(t *testing.T) {
 	const rule = `rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]`
 	const said = `name: a.example.com
@@ -152,7 +165,8 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 	if err := yaml.UnmarshalStrict([]byte(said+defaults), &want); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]admissionregistrationv1.ValidatingWebhook{want}, load[validating](t, dir).Current()[0].Webhooks); diff != "" {
+	if diff := cmp.Diff([]admissionregistrationv1.ValidatingWebhook{want},
+		load[validating](t, dir).Current()[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -161,7 +175,8 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 	if err := yaml.UnmarshalStrict([]byte(said+defaults+"reinvocationPolicy: Never\n"), &wantMutating); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating}, load[mutating](t, dir).Current()[0].Webhooks); diff != "" {
+	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating},
+		load[mutating](t, dir).Current()[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -174,7 +189,8 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 	if err := yaml.UnmarshalStrict([]byte(full), &wantMutating); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating}, load[mutating](t, dir).Current()[0].Webhooks); diff != "" {
+	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating},
+		load[mutating](t, dir).Current()[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -187,34 +203,60 @@ func TestBrokenFiles(t *testing.T) {
 	}{
 		"no YAML":   {map[string]string{"a.yaml": "{"}, `error loading DIR/a.yaml: `},
 		"no object": {map[string]string{"a.yaml": "text"}, `error loading DIR/a.yaml: `},
-		"no kind":   {map[string]string{"a.yaml": "apiVersion: admissionregistration.k8s.io/v1"}, `Object 'Kind' is missing in`},
-		"another kind": {map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a.static.k8s.io}"},
-			`error loading DIR/a.yaml: unsupported resource type ConfigMap in v1: the manifests of ValidatingAdmissionWebhook are ValidatingWebhookConfiguration, lists of them, or a v1 List, in admissionregistration.k8s.io/v1`},
+		"no kind": {map[string]string{"a.yaml": "apiVersion: admissionregistration.k8s.io/v1"},
+			`Object 'Kind' is missing in`},
+		"another kind": {map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " +
+			"a.static.k8s.io}"},
+			`error loading DIR/a.yaml: unsupported resource type ConfigMap in v1: the manifests of ` +
+				`ValidatingAdmissionWebhook are ValidatingWebhookConfiguration, lists of them, or a v1 List, in ` +
+				`admissionregistration.k8s.io/v1`},
 		"the other plugin's kind": {map[string]string{"a.yaml": mutatingOf("a.static.k8s.io")},
-			`error loading DIR/a.yaml: unsupported resource type MutatingWebhookConfiguration in admissionregistration.k8s.io/v1`},
+			`error loading DIR/a.yaml: unsupported resource type MutatingWebhookConfiguration in ` +
+				`admissionregistration.k8s.io/v1`},
 		"the other plugin's kind in a list": {map[string]string{
-			"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfigurationList\nitems: [{metadata: {name: a.static.k8s.io}}]",
-		}, `error loading DIR/a.yaml: unsupported resource type MutatingWebhookConfigurationList in admissionregistration.k8s.io/v1`},
-		"another version": {map[string]string{"a.yaml": strings.Replace(validatingOf("a.static.k8s.io"), "k8s.io/v1", "k8s.io/v1beta1", 1)},
+			"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfigurationList\nitems: " +
+				"[{metadata: {name: a.static.k8s.io}}]",
+		},
+			`error loading DIR/a.yaml: unsupported resource type MutatingWebhookConfigurationList in ` +
+				`admissionregistration.k8s.io/v1`},
+		"another version": {map[string]string{"a.yaml": strings.Replace(validatingOf("a.static.k8s.io"), "k8s.io/v1",
+			"k8s.io/v1beta1", 1)},
 			`unsupported resource type ValidatingWebhookConfiguration in admissionregistration.k8s.io/v1beta1`},
-		"a policy": {map[string]string{"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: a.static.k8s.io}"},
+		"a policy": {map[string]string{"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: " +
+			"ValidatingAdmissionPolicy\nmetadata: {name: a.static.k8s.io}"},
 			`unsupported resource type ValidatingAdmissionPolicy in admissionregistration.k8s.io/v1`},
-		"an unknown field": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io", strings.Replace(minimal, "{", "{timeout: 3, ", 1))},
+		"an unknown field": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io",
+			strings.Replace(minimal, "{", "{timeout: 3, ", 1))},
 			`strict decoding error: unknown field "webhooks[0].timeout"`},
-		"a field twice": {map[string]string{"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a.static.k8s.io}\nkind: ValidatingWebhookConfiguration\n"},
+		"a field twice": {map[string]string{"a.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: " +
+			"ValidatingWebhookConfiguration\nmetadata: {name: a.static.k8s.io}\nkind: " +
+			"ValidatingWebhookConfiguration\n"},
 			`key "kind" already set in map`},
-		"no name":             {map[string]string{"a.yaml": validatingOf(`""`)}, `error loading DIR/a.yaml: ValidatingWebhookConfiguration "": metadata.name: Required value: name or generateName is required`},
-		"a name of the API's": {map[string]string{"a.yaml": validatingOf("a")}, `error loading DIR/a.yaml: "a" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io"`},
-		"the same name in two files": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io"), "b.yaml": validatingOf("a.static.k8s.io")},
-			`error loading DIR/b.yaml: duplicate name "a.static.k8s.io" found in file "DIR/b.yaml" (previously seen in "DIR/a.yaml")`},
-		"a service": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io", strings.Replace(minimal, `url: "https://example.com/a"`, "service: {name: svc, namespace: ns}", 1))},
-			`error loading DIR/a.yaml: ValidatingWebhookConfiguration "a.static.k8s.io": webhooks[0].clientConfig.service: Forbidden: clientConfig.service is not supported for static manifests; use clientConfig.url instead`},
-		"no address": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io", strings.Replace(minimal, `url: "https://example.com/a"`, "", 1))},
+		"no name": {map[string]string{"a.yaml": validatingOf(`""`)},
+			`error loading DIR/a.yaml: ValidatingWebhookConfiguration "": metadata.name: Required value: name or ` +
+				`generateName is required`},
+		"a name of the API's": {map[string]string{"a.yaml": validatingOf("a")},
+			`error loading DIR/a.yaml: "a" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io"`},
+		"the same name in two files": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io"),
+			"b.yaml": validatingOf("a.static.k8s.io")},
+			`error loading DIR/b.yaml: duplicate name "a.static.k8s.io" found in file "DIR/b.yaml" (previously seen ` +
+				`in "DIR/a.yaml")`},
+		"a service": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io",
+			strings.Replace(minimal, `url: "https://example.com/a"`, "service: {name: svc, namespace: ns}", 1))},
+			`error loading DIR/a.yaml: ValidatingWebhookConfiguration "a.static.k8s.io": ` +
+				`webhooks[0].clientConfig.service: Forbidden: clientConfig.service is not supported for static ` +
+				`manifests; use clientConfig.url instead`},
+		"no address": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io",
+			strings.Replace(minimal, `url: "https://example.com/a"`, "", 1))},
 			`webhooks[0].clientConfig.url: Required value: clientConfig.url is required for static manifests`},
-		"in a List": {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + itemOf("a.static.k8s.io") + ", " + itemOf("b") + "]"},
-			`error loading DIR/a.yaml: items[1]: "b" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io"`},
-		"all that is wrong": {map[string]string{"a.yaml": validatingOf("a") + "---\n" + validatingOf("b"), "b.yaml": validatingOf("c")},
-			`[error loading DIR/a.yaml: "a" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io", error loading DIR/a.yaml: "b" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io", ` +
+		"in a List": {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + itemOf("a.static.k8s.io") +
+			", " + itemOf("b") + "]"},
+			`error loading DIR/a.yaml: items[1]: "b" in file "DIR/a.yaml" must have a name ending with ` +
+				`".static.k8s.io"`},
+		"all that is wrong": {map[string]string{"a.yaml": validatingOf("a") + "---\n" + validatingOf("b"),
+			"b.yaml": validatingOf("c")},
+			`[error loading DIR/a.yaml: "a" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io", ` +
+				`error loading DIR/a.yaml: "b" in file "DIR/a.yaml" must have a name ending with ".static.k8s.io", ` +
 				`error loading DIR/b.yaml: "c" in file "DIR/b.yaml" must have a name ending with ".static.k8s.io"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,10 +273,13 @@ func TestBrokenFiles(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	dir := write(t, map[string]string{"file": ""})
 	for given, want := range map[string]string{
-		"":                            `staticManifestsDir: Invalid value: "": must be an absolute file path`,
-		"manifests":                   `staticManifestsDir: Invalid value: "manifests": must be an absolute file path`,
-		filepath.Join(dir, "nowhere"): fmt.Sprintf(`staticManifestsDir: Invalid value: %q: unable to read: stat %[1]s: no such file or directory`, filepath.Join(dir, "nowhere")),
-		filepath.Join(dir, "file"):    fmt.Sprintf(`staticManifestsDir: Invalid value: %q: must be a directory`, filepath.Join(dir, "file")),
+		"":          `staticManifestsDir: Invalid value: "": must be an absolute file path`,
+		"manifests": `staticManifestsDir: Invalid value: "manifests": must be an absolute file path`,
+		filepath.Join(dir,
+			"nowhere"): fmt.Sprintf(`staticManifestsDir: Invalid value: %q: unable to read: stat %[1]s: no such `+
+			`file or directory`, filepath.Join(dir, "nowhere")),
+		filepath.Join(dir, "file"): fmt.Sprintf(`staticManifestsDir: Invalid value: %q: must be a directory`,
+			filepath.Join(dir, "file")),
 	} {
 		if _, err := Load[mutating](given, "server"); err == nil || err.Error() != want {
 			t.Errorf("error is\n  %v\nwant\n  %s", err, want)
@@ -247,7 +292,8 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load[mutating](dir, "server"); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("failed to read file %q: ", filepath.Join(dir, "a.yaml"))) {
+	if _, err := Load[mutating](dir, "server"); err == nil ||
+		!strings.HasPrefix(err.Error(), fmt.Sprintf("failed to read file %q: ", filepath.Join(dir, "a.yaml"))) {
 		t.Errorf("error is %v", err)
 	}
 }

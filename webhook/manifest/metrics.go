@@ -12,22 +12,24 @@ const (
 	metricsSubsystem = "manifest_admission_config_controller"
 )
 
-// The metrics are upstream's (k8s.io/apiserver/pkg/admission/plugin/manifest/metrics). They are counted here because no observer of
-// the chain sees a reload.
+// The metrics are upstream's (k8s.io/apiserver/pkg/admission/plugin/manifest/metrics). They are
+// counted here because no observer of the chain sees a reload.
 var (
 	reloadsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "automatic_reloads_total",
-		Help:           "Number of times that admission manifests were loaded, by status, plugin and API server identity.",
+		Namespace: metricsNamespace,
+		Subsystem: metricsSubsystem,
+		Name:      "automatic_reloads_total",
+		Help: "Number of times that admission manifests were loaded, by status, plugin and API server " +
+			"identity.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"status", "plugin", "apiserver_id_hash"})
 
 	reloadTime = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "automatic_reload_last_timestamp_seconds",
-		Help:           "Time at which admission manifests were last loaded, by status, plugin and API server identity.",
+		Namespace: metricsNamespace,
+		Subsystem: metricsSubsystem,
+		Name:      "automatic_reload_last_timestamp_seconds",
+		Help: "Time at which admission manifests were last loaded, by status, plugin and API server " +
+			"identity.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"status", "plugin", "apiserver_id_hash"})
 

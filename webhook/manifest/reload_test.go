@@ -18,7 +18,8 @@ import (
 const deadline = 20 * time.Second
 
 // What is in force, and what the metrics and the health check say, while the files change:
-// k8s.io/apiserver/pkg/admission/plugin/webhook/manifest/source/source.go and manifest/metrics/metrics.go.
+// k8s.io/apiserver/pkg/admission/plugin/webhook/manifest/source/source.go and
+// manifest/metrics/metrics.go.
 func TestReload(t *testing.T) {
 	good, better := validatingOf("a.static.k8s.io", minimal), validatingOf("b.static.k8s.io", minimal)
 	dir := write(t, map[string]string{"a.yaml": good})
@@ -44,16 +45,19 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s: health is %q, want %q", step, got, problem)
 		}
 		for status, want := range map[string]int{"success": successes, "failure": failures} {
-			got, err := testutil.GetCounterMetricValue(reloadsTotal.WithLabelValues(status, "ValidatingAdmissionWebhook", hashOf([]byte(serverID))))
+			got, err := testutil.GetCounterMetricValue(reloadsTotal.WithLabelValues(status,
+				"ValidatingAdmissionWebhook", hashOf([]byte(serverID))))
 			if err != nil || int(got) != want {
-				t.Errorf("%s: automatic_reloads_total has %v with status %s, want %d (%v)", step, got, status, want, err)
+				t.Errorf("%s: automatic_reloads_total has %v with status %s, want %d (%v)", step, got, status, want,
+					err)
 			}
 		}
 		if got := infoOf(t, serverID); got != hash {
 			t.Errorf("%s: last_config_info has the hash %q, want %q", step, got, hash)
 		}
 	}
-	// Upstream's hash, so that servers of both kinds can be compared: of the files' bytes, each followed by a zero.
+	// Upstream's hash, so that servers of both kinds can be compared: of the files' bytes, each
+	// followed by a zero.
 	hash := func(files ...string) string {
 		return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(strings.Join(files, "\x00")+"\x00")))
 	}
@@ -67,7 +71,9 @@ func TestReload(t *testing.T) {
 
 	put(t, dir, "b.yaml", "{")
 	failures++
-	check("broken", s.reload(), false, "a b", hash(good, better), "the manifests in "+dir+" are not in force, those before them still are: error loading "+filepath.Join(dir, "b.yaml"))
+	check("broken", s.reload(), false, "a b", hash(good, better),
+		"the manifests in "+dir+" are not in force, those before them still are: error loading "+filepath.Join(dir,
+			"b.yaml"))
 
 	// Every look at broken files is a failure, so that the counter goes on while they are.
 	failures++
@@ -81,7 +87,8 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	failures++
-	check("away", s.reload(), false, "a b", hash(good, better), fmt.Sprintf("failed to read manifest directory %q", dir))
+	check("away", s.reload(), false, "a b", hash(good, better),
+		fmt.Sprintf("failed to read manifest directory %q", dir))
 	if err := os.Rename(dir+"-away", dir); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// pollInterval is how often the directory is read where the file system tells of no changes. It is upstream's.
+// pollInterval is how often the directory is read where the file system tells of no changes. It is
+// upstream's.
 const pollInterval = time.Minute
 
 // Configuration is a kind of object that manifests hold.
@@ -27,8 +28,8 @@ type Configuration interface {
 	metav1.Object
 }
 
-// Webhooks returns the webhooks of a configuration of either kind, as mutating webhooks: the type has all fields of validating ones, and
-// reinvocationPolicy.
+// Webhooks returns the webhooks of a configuration of either kind, as mutating webhooks: the type
+// has all fields of validating ones, and reinvocationPolicy.
 func Webhooks(configuration metav1.Object) []admissionregistrationv1.MutatingWebhook {
 	switch c := configuration.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
@@ -57,7 +58,8 @@ func Webhooks(configuration metav1.Object) []admissionregistrationv1.MutatingWeb
 }
 
 // Set is the configurations of one directory. It is safe for concurrent use. As a health check
-// (k8s.io/apiserver/pkg/server/healthz) it fails while what is in force is not what the directory holds.
+// (k8s.io/apiserver/pkg/server/healthz) it fails while what is in force is not what the directory
+// holds.
 type Set[T Configuration] struct {
 	dir     string
 	metrics reloadMetrics
@@ -67,8 +69,9 @@ type Set[T Configuration] struct {
 	broken  atomic.Pointer[string] // what is wrong with the files now; nil where they are in force
 }
 
-// Load reads all manifests of dir, which is staticManifestsDir of a plugin's configuration. Whatever is wrong with it or with
-// a manifest is its error. apiServerID is the server's name in the metrics (chain.Env has it).
+// Load reads all manifests of dir, which is staticManifestsDir of a plugin's configuration.
+// Whatever is wrong with it or with a manifest is its error. apiServerID is the server's name in
+// the metrics (chain.Env has it).
 func Load[T Configuration](dir, apiServerID string) (*Set[T], error) {
 	if err := validateDir(dir); err != nil {
 		return nil, err
@@ -83,7 +86,8 @@ func Load[T Configuration](dir, apiServerID string) (*Set[T], error) {
 		return nil, err
 	}
 	s.take(configurations, hashOfFiles(files))
-	klog.InfoS("Loaded manifest-based webhook configurations", "plugin", s.metrics.plugin, "dir", dir, "configurations", len(configurations))
+	klog.InfoS("Loaded manifest-based webhook configurations", "plugin", s.metrics.plugin, "dir", dir, "configurations",
+		len(configurations))
 	return s, nil
 }
 
@@ -102,12 +106,12 @@ func validateDir(dir string) error {
 	return nil
 }
 
-// Current is the configurations in force, in the order of their names, with all defaults. Neither the slice nor what is in it
-// may be changed.
+// Current is the configurations in force, in the order of their names, with all defaults. Neither
+// the slice nor what is in it may be changed.
 func (s *Set[T]) Current() []T { return *s.current.Load() }
 
-// Run keeps the set as the directory is until ctx ends. It calls changed each time after Current has become another.
-// Only one Run may be running.
+// Run keeps the set as the directory is until ctx ends. It calls changed each time after Current
+// has become another. Only one Run may be running.
 func (s *Set[T]) Run(ctx context.Context, changed func()) {
 	reload := func() {
 		if s.reload() {
@@ -129,7 +133,8 @@ func (s *Set[T]) reload() bool {
 	hash := hashOfFiles(files)
 	if hash == s.hash {
 		if s.broken.Swap(nil) != nil {
-			klog.InfoS("admission manifest config is as it was before it was broken", "plugin", s.metrics.plugin, "dir", s.dir)
+			klog.InfoS("admission manifest config is as it was before it was broken", "plugin", s.metrics.plugin, "dir",
+				s.dir)
 			s.metrics.succeeded(hash, hash)
 		}
 		return false
@@ -140,7 +145,8 @@ func (s *Set[T]) reload() bool {
 		return false
 	}
 	s.take(configurations, hash)
-	klog.InfoS("reloaded admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir, "configurations", len(configurations))
+	klog.InfoS("reloaded admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir, "configurations",
+		len(configurations))
 	return true
 }
 

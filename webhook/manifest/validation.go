@@ -17,26 +17,33 @@ import (
 	"gatehouse.dev/expression"
 )
 
-// A configuration in a file must be one that the API would have let in. The API's own checks are functions of k8s.io/kubernetes on its internal
-// types (pkg/apis/admissionregistration/validation); these state them for k8s.io/api's.
+// A configuration in a file must be one that the API would have let in. The API's own checks are
+// functions of k8s.io/kubernetes on its internal types (pkg/apis/admissionregistration/validation);
+// these state them for k8s.io/api's.
 
 const maxMatchConditions = 64
 
 var (
-	failurePolicies      = []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore}
-	matchPolicies        = []admissionregistrationv1.MatchPolicyType{admissionregistrationv1.Equivalent, admissionregistrationv1.Exact}
-	sideEffects          = []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun}
+	failurePolicies = []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail,
+		admissionregistrationv1.Ignore}
+	matchPolicies = []admissionregistrationv1.MatchPolicyType{admissionregistrationv1.Equivalent,
+		admissionregistrationv1.Exact}
+	sideEffects = []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone,
+		admissionregistrationv1.SideEffectClassNoneOnDryRun}
 	reinvocationPolicies = []admissionregistrationv1.ReinvocationPolicyType{admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy}
-	scopes               = []admissionregistrationv1.ScopeType{admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope}
-	operations           = []admissionregistrationv1.OperationType{
-		admissionregistrationv1.OperationAll, admissionregistrationv1.Connect, admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update,
+	scopes               = []admissionregistrationv1.ScopeType{admissionregistrationv1.AllScopes,
+		admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope}
+	operations = []admissionregistrationv1.OperationType{
+		admissionregistrationv1.OperationAll, admissionregistrationv1.Connect, admissionregistrationv1.Create,
+		admissionregistrationv1.Delete, admissionregistrationv1.Update,
 	}
 	reviewVersions = []string{"v1", "v1beta1"}
 )
 
 // validate says all that is wrong with a configuration that has its defaults.
 func validate(configuration metav1.Object, compiler *expression.Compiler) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaAccessor(configuration, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMetaAccessor(configuration, false, apivalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	names := sets.New[string]()
 	for i, w := range Webhooks(configuration) {
 		path := field.NewPath("webhooks").Index(i)
@@ -49,7 +56,8 @@ func validate(configuration metav1.Object, compiler *expression.Compiler) field.
 	return errs
 }
 
-func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expression.Compiler, path *field.Path) field.ErrorList {
+func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expression.Compiler,
+	path *field.Path) field.ErrorList {
 	errs := validation.IsFullyQualifiedName(path.Child("name"), w.Name)
 	for i, rule := range w.Rules {
 		errs = append(errs, validateRule(rule, path.Child("rules").Index(i))...)
@@ -61,7 +69,8 @@ func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expres
 	}
 	errs = append(errs, validateOneOf(path.Child("sideEffects"), w.SideEffects, sideEffects)...)
 	if t := w.TimeoutSeconds; t != nil && (*t < 1 || *t > 30) {
-		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
+		errs = append(errs,
+			field.Invalid(path.Child("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
 	}
 	errs = append(errs, validateSelector(path.Child("namespaceSelector"), w.NamespaceSelector)...)
 	errs = append(errs, validateSelector(path.Child("objectSelector"), w.ObjectSelector)...)
@@ -88,7 +97,8 @@ func validateSelector(path *field.Path, selector *metav1.LabelSelector) field.Er
 func validateClientConfig(c admissionregistrationv1.WebhookClientConfig, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Service != nil {
-		errs = append(errs, field.Forbidden(path.Child("service"), "clientConfig.service is not supported for static manifests; use clientConfig.url instead"))
+		errs = append(errs, field.Forbidden(path.Child("service"),
+			"clientConfig.service is not supported for static manifests; use clientConfig.url instead"))
 	}
 	if c.URL != nil {
 		errs = append(errs, webhook.ValidateWebhookURL(path.Child("url"), *c.URL, true)...)
@@ -113,12 +123,14 @@ func validateReviewVersions(versions []string, path *field.Path) field.ErrorList
 		}
 	}
 	if !slices.ContainsFunc(versions, func(v string) bool { return slices.Contains(reviewVersions, v) }) {
-		errs = append(errs, field.Invalid(path, versions, "must include at least one of "+strings.Join(reviewVersions, ", ")))
+		errs = append(errs,
+			field.Invalid(path, versions, "must include at least one of "+strings.Join(reviewVersions, ", ")))
 	}
 	return errs
 }
 
-func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compiler *expression.Compiler, path *field.Path) field.ErrorList {
+func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compiler *expression.Compiler,
+	path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(conditions) > maxMatchConditions {
 		errs = append(errs, field.TooMany(path, len(conditions), maxMatchConditions))
@@ -162,20 +174,23 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations, path *field.P
 	return append(errs, validateOneOf(path.Child("scope"), rule.Scope, scopes)...)
 }
 
-// validateWithWildcard checks a list in which "*" stands for everything, and must therefore be alone.
+// validateWithWildcard checks a list in which "*" stands for everything, and must therefore be
+// alone.
 func validateWithWildcard[V ~string](path *field.Path, values []V, what string) field.ErrorList {
 	switch {
 	case len(values) == 0:
 		return field.ErrorList{field.Required(path, "")}
 	case len(values) > 1 && slices.Contains(values, "*"):
-		return field.ErrorList{field.Invalid(path, values, fmt.Sprintf("if '*' is present, must not specify other %s", what))}
+		return field.ErrorList{field.Invalid(path, values,
+			fmt.Sprintf("if '*' is present, must not specify other %s", what))}
 	default:
 		return nil
 	}
 }
 
-// validateResources finds resources that another one, a wildcard, has already named. It finds no more than upstream does,
-// which looks only at what comes before: the API takes [pods/status, pods/*].
+// validateResources finds resources that another one, a wildcard, has already named. It finds no
+// more than upstream does, which looks only at what comes before: the API takes [pods/status,
+// pods/*].
 func validateResources(resources []string, path *field.Path) field.ErrorList {
 	if len(resources) == 0 {
 		return field.ErrorList{field.Required(path, "")}
@@ -194,7 +209,8 @@ func validateResources(resources []string, path *field.Path) field.ErrorList {
 		}
 		for _, wildcard := range []string{name + "/*", "*/" + subresource} {
 			if slices.Contains(resources[:i], wildcard) {
-				errs = append(errs, field.Invalid(path.Index(i), resource, fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, resource)))
+				errs = append(errs, field.Invalid(path.Index(i), resource,
+					fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, resource)))
 			}
 		}
 	}
@@ -202,7 +218,8 @@ func validateResources(resources []string, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path, resources, "if '*/*' is present, must not specify other resources"))
 	}
 	if slices.Contains(resources, "*") && plain != "*" {
-		errs = append(errs, field.Invalid(path, resources, "if '*' is present, must not specify other resources without subresources"))
+		errs = append(errs,
+			field.Invalid(path, resources, "if '*' is present, must not specify other resources without subresources"))
 	}
 	return errs
 }

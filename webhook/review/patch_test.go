@@ -11,14 +11,19 @@ func TestApply(t *testing.T) {
 	for name, test := range map[string]struct {
 		object, patch, want, err string
 	}{
-		"add, replace, remove":  {`{"a":1,"b":2}`, `[{"op":"add","path":"/c","value":3},{"op":"replace","path":"/a","value":null},{"op":"remove","path":"/b"}]`, `{"a":null,"c":3}`, ""},
-		"append":                {`{"a":[1]}`, `[{"op":"add","path":"/a/-","value":2}]`, `{"a":[1,2]}`, ""},
-		"escapes":               {`{"a/b":{"c~d":1}}`, `[{"op":"remove","path":"/a~1b/c~0d"}]`, `{"a/b":{}}`, ""},
-		"test holds":            {`{"a":1}`, `[{"op":"test","path":"/a","value":1}]`, `{"a":1}`, ""},
-		"test fails":            {`{"a":1}`, `[{"op":"test","path":"/a","value":2}]`, "", "testing value /a failed"},
-		"missing path":          {`{"a":1}`, `[{"op":"add","path":"/b/c","value":2}]`, "", `doc is missing path: "/b/c"`},
-		"missing value":         {`{"a":1}`, `[{"op":"remove","path":"/b"}]`, "", "Unable to remove nonexistent key: b"},
-		"index":                 {`{"a":[]}`, `[{"op":"add","path":"/a/7","value":2}]`, "", "Unable to access invalid index: 7"},
+		"add, replace, remove": {`{"a":1,"b":2}`,
+			`[{"op":"add","path":"/c","value":3},{"op":"replace","path":"/a","value":null},{"op":"remove",` +
+				`"path":"/b"}]`, `{"a":null,"c":3}`, ""},
+		"append":     {`{"a":[1]}`, `[{"op":"add","path":"/a/-","value":2}]`, `{"a":[1,2]}`, ""},
+		"escapes":    {`{"a/b":{"c~d":1}}`, `[{"op":"remove","path":"/a~1b/c~0d"}]`, `{"a/b":{}}`, ""},
+		"test holds": {`{"a":1}`, `[{"op":"test","path":"/a","value":1}]`, `{"a":1}`, ""},
+		"test fails": {`{"a":1}`, `[{"op":"test","path":"/a","value":2}]`, "", "testing value /a failed"},
+		"missing path": {`{"a":1}`, `[{"op":"add","path":"/b/c","value":2}]`, "",
+			`doc is missing path: "/b/c"`},
+		"missing value": {`{"a":1}`, `[{"op":"remove","path":"/b"}]`, "",
+			"Unable to remove nonexistent key: b"},
+		"index": {`{"a":[]}`, `[{"op":"add","path":"/a/7","value":2}]`, "",
+			"Unable to access invalid index: 7"},
 		"unknown operation":     {`{"a":1}`, `[{"op":"frob","path":"/a"}]`, "", "Unexpected kind: frob"},
 		"no operation":          {`{"a":1}`, `[null]`, "", "Unexpected kind: unknown"},
 		"the whole, by nothing": {`{"a":1}`, `[{"op":"replace","path":""}]`, "", "it makes no sense: "},
@@ -51,14 +56,17 @@ func bomb(operations int) string {
 
 func TestDecodePatch(t *testing.T) {
 	for data, want := range map[string]string{
-		`null`:           "",
-		`[]`:             "",
-		`{"op":"add"}`:   "received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type",
-		`[{"op":"add"}`:  "received undecodable patch in webhook response: unexpected end of JSON input",
-		`not JSON`:       "received undecodable patch in webhook response: invalid character",
-		bomb(10000):      "",
-		bomb(10001):      "received undecodable patch in webhook response: the allowed maximum operations in a JSON patch is 10000, got 10001",
-		`[1]`:            "received undecodable patch in webhook response: json: cannot unmarshal number into Go value of type",
+		`null`: "",
+		`[]`:   "",
+		`{"op":"add"}`: "received undecodable patch in webhook response: json: cannot unmarshal object into Go " +
+			"value of type",
+		`[{"op":"add"}`: "received undecodable patch in webhook response: unexpected end of JSON input",
+		`not JSON`:      "received undecodable patch in webhook response: invalid character",
+		bomb(10000):     "",
+		bomb(10001): "received undecodable patch in webhook response: the allowed maximum operations in a JSON " +
+			"patch is 10000, got 10001",
+		`[1]`: "received undecodable patch in webhook response: json: cannot unmarshal number into Go " +
+			"value of type",
 		`[{"op":[],"":}`: "received undecodable patch in webhook response: invalid character",
 	} {
 		_, err := DecodePatch([]byte(data))
@@ -70,10 +78,14 @@ func TestDecodePatch(t *testing.T) {
 
 // Whatever the patch, it makes JSON of the object or is an error.
 func FuzzPatch(f *testing.F) {
-	object := `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"},null]}}`
+	object := `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"},` +
+		`null]}}`
 	for _, op := range []string{"add", "remove", "replace", "move", "copy", "test", ""} {
-		for _, path := range []string{"", "/", "/spec", "/spec/containers/0", "/spec/containers/-", "/spec/containers/-1", "/spec/containers/1/x", "/spec/containers/9", "/metadata/labels/a", "/a~1b"} {
-			f.Add(object, fmt.Sprintf(`[{"op":%q,"path":%q,"from":"/spec","value":{"x":[null,1]}},{"op":%[1]q,"path":%[2]q}]`, op, path))
+		for _, path := range []string{"", "/", "/spec", "/spec/containers/0", "/spec/containers/-",
+			"/spec/containers/-1", "/spec/containers/1/x", "/spec/containers/9", "/metadata/labels/a", "/a~1b"} {
+			f.Add(object,
+				fmt.Sprintf(`[{"op":%q,"path":%q,"from":"/spec","value":{"x":[null,1]}},{"op":%[1]q,"path":%[2]q}]`, op,
+					path))
 		}
 	}
 	f.Add(`null`, `[{"op":"add","path":"/a","value":1}]`)

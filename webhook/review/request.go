@@ -17,7 +17,8 @@ type Request struct {
 
 var null = []byte("null")
 
-// EncodeObject returns an object as it is sent to webhooks, and as Encode takes it: in JSON, null where there is none.
+// EncodeObject returns an object as it is sent to webhooks, and as Encode takes it: in JSON, null
+// where there is none.
 func EncodeObject(object runtime.Object) ([]byte, error) {
 	switch object := object.(type) {
 	case nil:
@@ -31,8 +32,8 @@ func EncodeObject(object runtime.Object) ([]byte, error) {
 	}
 }
 
-// Encode encodes a request. Of its object, oldObject and options only Raw is looked at, which is what EncodeObject returned, and
-// goes in as it is; its uid is not looked at.
+// Encode encodes a request. Of its object, oldObject and options only Raw is looked at, which is
+// what EncodeObject returned, and goes in as it is; its uid is not looked at.
 func Encode(request *admissionv1.AdmissionRequest) (*Request, error) {
 	// The fields that are spliced in are hidden by these, which are never there.
 	rest, err := json.Marshal(struct {
@@ -60,10 +61,12 @@ func raw(e runtime.RawExtension) []byte {
 	return e.Raw
 }
 
-// Review returns the body of an AdmissionReview in a version that Version returned, with a uid that needs no
-// escaping in JSON: its parts, most of which are those of all reviews of this request and not to be changed.
+// Review returns the body of an AdmissionReview in a version that Version returned, with a uid that
+// needs no escaping in JSON: its parts, most of which are those of all reviews of this request and
+// not to be changed.
 func (r *Request) Review(version string, uid types.UID) [][]byte {
-	begin := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version + `","request":{"uid":"` + string(uid) + `",`
+	begin := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version + `","request":{"uid":"` +
+		string(uid) + `",`
 	body := make([][]byte, 0, len(r.fields)+2)
 	body = append(append(body, []byte(begin)), r.fields[:]...)
 	return append(body, []byte("}}"))

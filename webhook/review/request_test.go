@@ -56,11 +56,15 @@ func request() *admissionv1.AdmissionRequest {
 
 // A review is what Kubernetes sends: what its own types make of the same request.
 //
-// Source: CreateV1AdmissionReview and CreateV1beta1AdmissionReview in k8s.io/apiserver/pkg/admission/plugin/webhook/request.
+// Source: CreateV1AdmissionReview and CreateV1beta1AdmissionReview in
+// k8s.io/apiserver/pkg/admission/plugin/webhook/request.
 func TestReview(t *testing.T) {
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": `"<&>`}}}
-	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E", "spec": map[string]any{"n": int64(1)}}}
-	options := &metav1.UpdateOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "UpdateOptions"}, FieldManager: "m"}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": `"<&>`}}}
+	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E",
+		"spec": map[string]any{"n": int64(1)}}}
+	options := &metav1.UpdateOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "UpdateOptions"},
+		FieldManager: "m"}
 	for name, objects := range map[string][3]runtime.Object{
 		"typed":   {pod, pod.DeepCopy(), options},
 		"custom":  {custom, custom.DeepCopy(), options},
@@ -85,9 +89,11 @@ func TestReview(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			v1 := admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request()}
+			v1 := admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1",
+				Kind: "AdmissionReview"}, Request: request()}
 			v1.Request.UID = "the-uid"
-			v1.Request.Object.Object, v1.Request.OldObject.Object, v1.Request.Options.Object = objects[0], objects[1], objects[2]
+			v1.Request.Object.Object, v1.Request.OldObject.Object, v1.Request.Options.Object = objects[0], objects[1],
+				objects[2]
 			same(t, slices.Concat(once.Review("v1", "the-uid")...), v1)
 
 			// The two versions have the same fields.
@@ -100,7 +106,8 @@ func TestReview(t *testing.T) {
 				t.Fatal(err)
 			}
 			v1beta1.APIVersion = "admission.k8s.io/v1beta1"
-			v1beta1.Request.Object.Object, v1beta1.Request.OldObject.Object, v1beta1.Request.Options.Object = objects[0], objects[1], objects[2]
+			v1beta1.Request.Object.Object, v1beta1.Request.OldObject.Object,
+				v1beta1.Request.Options.Object = objects[0], objects[1], objects[2]
 			same(t, slices.Concat(once.Review("v1beta1", "the-uid")...), v1beta1)
 		})
 	}
@@ -126,7 +133,8 @@ func same(t *testing.T, got []byte, value any) {
 }
 
 func TestObjectThatIsNoJSON(t *testing.T) {
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E", "spec": make(chan int)}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E",
+		"spec": make(chan int)}}
 	if _, err := EncodeObject(object); err == nil || !strings.Contains(err.Error(), "unsupported type") {
 		t.Errorf("the error is %v", err)
 	}

@@ -22,7 +22,8 @@ type Response struct {
 	Status *metav1.Status
 	// Patch changes the object; empty where the webhook wants no change. See DecodePatch.
 	Patch []byte
-	// PatchType is the kind of Patch. There is only admissionv1.PatchTypeJSONPatch, but a webhook may say anything.
+	// PatchType is the kind of Patch. There is only admissionv1.PatchTypeJSONPatch, but a webhook
+	// may say anything.
 	PatchType admissionv1.PatchType
 	// AuditAnnotations are for the request's audit event, their keys without the webhook's name.
 	AuditAnnotations map[string]string
@@ -30,8 +31,9 @@ type Response struct {
 	Warnings []string
 }
 
-// Decode reads the answer to the review that was sent in this version, with this uid, to a mutating or validating
-// webhook. The error says what is wrong with it, in the words that follow `failed calling webhook "x": `.
+// Decode reads the answer to the review that was sent in this version, with this uid, to a mutating
+// or validating webhook. The error says what is wrong with it, in the words that follow `failed
+// calling webhook "x": `.
 func Decode(body []byte, version string, uid types.UID, mutating bool) (*Response, error) {
 	var answer answer
 	if err := answer.decode(body, version); err != nil {
@@ -41,7 +43,8 @@ func Decode(body []byte, version string, uid types.UID, mutating bool) (*Respons
 		return nil, fmt.Errorf("received invalid webhook response: %w", err)
 	}
 	r := answer.Response
-	response := &Response{Allowed: r.Allowed, Status: r.Result, AuditAnnotations: r.AuditAnnotations, Warnings: r.Warnings}
+	response := &Response{Allowed: r.Allowed, Status: r.Result, AuditAnnotations: r.AuditAnnotations,
+		Warnings: r.Warnings}
 	if mutating && len(r.Patch) > 0 {
 		response.Patch, response.PatchType = r.Patch, admissionv1.PatchTypeJSONPatch
 		if r.PatchType != nil && version == v1 {
@@ -53,15 +56,16 @@ func Decode(body []byte, version string, uid types.UID, mutating bool) (*Respons
 
 const v1, v1beta1 = "v1", "v1beta1"
 
-// answer is an AdmissionReview as it comes back, of either version: their responses have the same fields. A request in it, which some
-// webhooks send back, is nothing to look at.
+// answer is an AdmissionReview as it comes back, of either version: their responses have the same
+// fields. A request in it, which some webhooks send back, is nothing to look at.
 type answer struct {
 	metav1.TypeMeta `json:",inline"`
 	Response        *admissionv1.AdmissionResponse `json:"response"`
 }
 
-// decode reads an AdmissionReview of one version and no other. What it doesn't say of its kind and version is taken for those. The errors
-// are those of k8s.io/apimachinery's serializers, which read everything twice.
+// decode reads an AdmissionReview of one version and no other. What it doesn't say of its kind and
+// version is taken for those. The errors are those of k8s.io/apimachinery's serializers, which read
+// everything twice.
 func (a *answer) decode(body []byte, version string) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, a); err != nil {
 		if syntax, _ := kjson.SyntaxErrorOffset(err); syntax {
@@ -81,7 +85,8 @@ func (a *answer) decode(body []byte, version string) error {
 	case got == want:
 		return nil
 	case got == reviewKind(v1) || got == reviewKind(v1beta1):
-		return fmt.Errorf("converting (%s.%s) to (%s.AdmissionReview): unknown conversion", got.Version, got.Kind, version)
+		return fmt.Errorf("converting (%s.%s) to (%s.AdmissionReview): unknown conversion", got.Version, got.Kind,
+			version)
 	default:
 		return fmt.Errorf("no kind %q is registered for version %q", got.Kind, got.GroupVersion())
 	}
@@ -91,8 +96,8 @@ func reviewKind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: version, Kind: "AdmissionReview"}
 }
 
-// verify says what in an answer doesn't obey the rules. Who wrote webhooks for v1beta1 was never held to uid, kind and patchType, nor kept
-// from sending a patch to nobody.
+// verify says what in an answer doesn't obey the rules. Who wrote webhooks for v1beta1 was never
+// held to uid, kind and patchType, nor kept from sending a patch to nobody.
 func (a *answer) verify(version string, uid types.UID, mutating bool) error {
 	r := a.Response
 	if r == nil {
@@ -125,8 +130,9 @@ func (a *answer) verify(version string, uid types.UID, mutating bool) error {
 // maxCode is the largest status code that net/http writes; with a larger one it panics.
 const maxCode = 999
 
-// Denied returns the error for a request that a webhook didn't allow. It has the code, reason and details of the
-// webhook's status, which may be nil, and says by whom it was denied. A code that is none of a refusal becomes 400.
+// Denied returns the error for a request that a webhook didn't allow. It has the code, reason and
+// details of the webhook's status, which may be nil, and says by whom it was denied. A code that is
+// none of a refusal becomes 400.
 func Denied(webhook string, status *metav1.Status) *apierrors.StatusError {
 	var result metav1.Status
 	if status != nil {

@@ -11,8 +11,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// certificates makes TLS configurations of files that may change. It reads them at each handshake, which costs little beside the
-// handshake itself, and needs no watch and no delay: who has replaced the files is served with them from then on.
+// certificates makes TLS configurations of files that may change. It reads them at each handshake,
+// which costs little beside the handshake itself, and needs no watch and no delay: who has replaced
+// the files is served with them from then on.
 type certificates struct {
 	certFile, keyFile, clientCAFile string // clientCAFile may be empty
 
@@ -51,7 +52,8 @@ func (c *certificates) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 // load makes current of the files, unless it is made of the same.
 func (c *certificates) load() error {
 	var contents [3][]byte
-	for i, file := range []struct{ field, name string }{{"CertFile", c.certFile}, {"KeyFile", c.keyFile}, {"ClientCAFile", c.clientCAFile}} {
+	for i, file := range []struct{ field, name string }{{"CertFile", c.certFile}, {"KeyFile", c.keyFile},
+		{"ClientCAFile", c.clientCAFile}} {
 		if file.name == "" {
 			if file.field == "ClientCAFile" {
 				continue

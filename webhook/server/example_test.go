@@ -26,7 +26,8 @@ func versioned(_ context.Context, request *admissionv1.AdmissionRequest) server.
 	}
 	for i, container := range pod.Spec.Containers {
 		if !strings.Contains(container.Image, ":") {
-			return server.Denied(fmt.Sprintf("spec.containers[%d].image: Invalid value: %q: name a version", i, container.Image))
+			return server.Denied(fmt.Sprintf("spec.containers[%d].image: Invalid value: %q: name a version", i,
+				container.Image))
 		}
 	}
 	return server.Allowed()
@@ -59,19 +60,23 @@ func Example() {
 func ExampleDenied() {
 	response := versioned(context.Background(), &admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create,
-		Object:    runtime.RawExtension{Raw: []byte(`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"image":"nginx"}]}}`)},
+		Object: runtime.RawExtension{Raw: []byte(`{"kind":"Pod","apiVersion":"v1",` +
+			`"spec":{"containers":[{"image":"nginx"}]}}`)},
 	})
 	fmt.Println(response.Allowed, response.Result.Message)
 	// Output: false spec.containers[0].image: Invalid value: "nginx": name a version
 }
 
-// The patch has what was changed. What the webhook's type doesn't know, here all but the metadata, stays as it is.
+// The patch has what was changed. What the webhook's type doesn't know, here all but the metadata,
+// stays as it is.
 func ExamplePatched() {
 	request := &admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create,
-		Object:    runtime.RawExtension{Raw: []byte(`{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"name":"g"},"spec":{"size":3}}`)},
+		Object: runtime.RawExtension{Raw: []byte(`{"kind":"Gadget","apiVersion":"example.com/v1",` +
+			`"metadata":{"name":"g"},"spec":{"size":3}}`)},
 	}
 	request.UserInfo.Username = "alice"
 	fmt.Println(string(inspected(context.Background(), request).Patch))
-	// Output: [{"op":"add","path":"/metadata/annotations","value":{"example.com/created-by":"alice"}}]
+	// Output:
+	// [{"op":"add","path":"/metadata/annotations","value":{"example.com/created-by":"alice"}}]
 }

@@ -17,14 +17,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxBody is the size in bytes up to which a review is read. An API server takes objects of up to 3 MiB; a review may hold
-// an old object besides the new one, and something around them.
+// maxBody is the size in bytes up to which a review is read. An API server takes objects of up to 3
+// MiB; a review may hold an old object besides the new one, and something around them.
 const maxBody = 7 << 20
 
 const reviewKind = "AdmissionReview"
 
-// A Handler decides about a request; as an http.Handler it answers the AdmissionReviews that API servers post. It is
-// called concurrently. The zero Response denies.
+// A Handler decides about a request; as an http.Handler it answers the AdmissionReviews that API
+// servers post. It is called concurrently. The zero Response denies.
 type Handler func(ctx context.Context, request *admissionv1.AdmissionRequest) Response
 
 // ServeHTTP implements http.Handler.
@@ -55,8 +55,10 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h Handler) call(ctx context.Context, request *admissionv1.AdmissionRequest) (response Response) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			klog.ErrorS(nil, "Webhook panicked", "uid", request.UID, "operation", request.Operation, "resource", request.Resource,
-				"namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			klog.ErrorS(nil, "Webhook panicked", "uid", request.UID, "operation", request.Operation, "resource",
+				request.Resource,
+				"namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(cause), "stack",
+				string(debug.Stack()))
 			response = Errored(fmt.Errorf("the webhook panicked: %v", cause))
 		}
 	}()
@@ -81,7 +83,8 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	}
 	contentType := r.Header.Get("Content-Type")
 	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != "application/json" {
-		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type is %q: admission reviews are application/json", contentType)
+		return nil, refuse(http.StatusUnsupportedMediaType,
+			"Content-Type is %q: admission reviews are application/json", contentType)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -93,7 +96,8 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return decode(body)
 }
 
-// decode reads a review of either version as one of v1, which has the same fields; its TypeMeta says which it was.
+// decode reads a review of either version as one of v1, which has the same fields; its TypeMeta
+// says which it was.
 func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
@@ -102,7 +106,8 @@ func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 	v1, v1beta1 := admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String()
 	switch {
 	case review.Kind != reviewKind, review.APIVersion != v1 && review.APIVersion != v1beta1:
-		return nil, refuse(http.StatusBadRequest, "the body has kind %q and apiVersion %q: this webhook answers %s of %s and %s",
+		return nil, refuse(http.StatusBadRequest,
+			"the body has kind %q and apiVersion %q: this webhook answers %s of %s and %s",
 			review.Kind, review.APIVersion, reviewKind, v1, v1beta1)
 	case review.Request == nil:
 		return nil, refuse(http.StatusBadRequest, "request: Required value")

@@ -33,7 +33,8 @@ import (
 
 const (
 	uid    = "705ab4f5-6393-11e8-b7cc-42010a800002"
-	podWeb = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"main","image":"nginx"}]}}`
+	podWeb = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default"},` +
+		`"spec":{"containers":[{"name":"main","image":"nginx"}]}}`
 )
 
 func TestMain(m *testing.M) {
@@ -91,29 +92,37 @@ func TestResponses(t *testing.T) {
 		{"zero", server.Response{}, review.Response{}},
 		{
 			"denied", server.Denied("no such day"),
-			review.Response{Status: &metav1.Status{Status: "Failure", Code: 403, Reason: "Forbidden", Message: "no such day"}},
+			review.Response{Status: &metav1.Status{Status: "Failure", Code: 403, Reason: "Forbidden",
+				Message: "no such day"}},
 		},
 		{
 			"errored", server.Errored(errors.New("disk full")),
-			review.Response{Status: &metav1.Status{Status: "Failure", Code: 500, Reason: "InternalError", Message: "disk full"}},
+			review.Response{Status: &metav1.Status{Status: "Failure", Code: 500, Reason: "InternalError",
+				Message: "disk full"}},
 		},
 		{
 			"errored by the API", server.Errored(fmt.Errorf("reading the policy: %w", notFound)),
 			review.Response{Status: &metav1.Status{
-				Status: "Failure", Code: 404, Reason: "NotFound", Message: `reading the policy: configmaps "policy" not found`,
+				Status: "Failure", Code: 404, Reason: "NotFound",
+				Message: `reading the policy: configmaps "policy" not found`,
 				Details: &metav1.StatusDetails{Name: "policy", Kind: "configmaps"},
 			}},
 		},
 		{
 			"with more to say",
-			server.Allowed().WithWarnings("old").WithWarnings("older", "oldest").WithAuditAnnotation("a", "1").WithAuditAnnotation("b", "2"),
-			review.Response{Allowed: true, Warnings: []string{"old", "older", "oldest"}, AuditAnnotations: map[string]string{"a": "1", "b": "2"}},
+			server.Allowed().WithWarnings("old").WithWarnings("older", "oldest").WithAuditAnnotation("a",
+				"1").WithAuditAnnotation("b", "2"),
+			review.Response{Allowed: true, Warnings: []string{"old", "older", "oldest"},
+				AuditAnnotations: map[string]string{"a": "1", "b": "2"}},
 		},
 		{"with another uid", server.Response{UID: "another", Allowed: true}, review.Response{Allowed: true}},
 	} {
 		for _, version := range []string{"v1", "v1beta1"} {
 			t.Run(c.name+" "+version, func(t *testing.T) {
-				got := ask(t, func(context.Context, *admissionv1.AdmissionRequest) server.Response { return c.response }, version, podWeb)
+				got := ask(t, func(context.Context,
+					*admissionv1.AdmissionRequest) server.Response {
+					return c.response
+				}, version, podWeb)
 				if diff := cmp.Diff(&c.want, got); diff != "" {
 					t.Errorf("(-want +got)\n%s", diff)
 				}
@@ -126,7 +135,8 @@ func TestResponses(t *testing.T) {
 func TestResponsesAreValues(t *testing.T) {
 	base := server.Denied("no").WithWarnings("a", "b").WithAuditAnnotation("k", "v")
 	base.Warnings = base.Warnings[:1:2] // room for one more
-	one, two := base.WithWarnings("one").WithAuditAnnotation("k", "one"), base.WithWarnings("two").WithAuditAnnotation("k", "two")
+	one, two := base.WithWarnings("one").WithAuditAnnotation("k", "one"),
+		base.WithWarnings("two").WithAuditAnnotation("k", "two")
 	if one.Warnings[1] != "one" || two.Warnings[1] != "two" || base.AuditAnnotations["k"] != "v" {
 		t.Errorf("one %q, two %q, base %q", one.Warnings, two.Warnings, base.AuditAnnotations)
 	}
@@ -134,15 +144,20 @@ func TestResponsesAreValues(t *testing.T) {
 
 // Handlers see the request whole, whatever the version.
 func TestRequest(t *testing.T) {
-	const dryRun = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/%s","request":{"uid":"u","kind":{"group":"autoscaling","version":"v1","kind":"Scale"},` +
-		`"resource":{"group":"apps","version":"v1","resource":"deployments"},"subResource":"scale","requestKind":{"group":"autoscaling","version":"v1","kind":"Scale"},` +
-		`"requestResource":{"group":"apps","version":"v1","resource":"deployments"},"requestSubResource":"scale","name":"my-deployment","namespace":"my-namespace",` +
-		`"operation":"UPDATE","userInfo":{"username":"admin","uid":"014fbff9a07c","groups":["system:authenticated","my-admin-group"],"extra":{"some-key":["some-value1"]}},` +
+	const dryRun = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/%s","request":{"uid":"u",` +
+		`"kind":{"group":"autoscaling","version":"v1","kind":"Scale"},` +
+		`"resource":{"group":"apps","version":"v1","resource":"deployments"},"subResource":"scale",` +
+		`"requestKind":{"group":"autoscaling","version":"v1","kind":"Scale"},` +
+		`"requestResource":{"group":"apps","version":"v1","resource":"deployments"},"requestSubResource":"scale",` +
+		`"name":"my-deployment","namespace":"my-namespace",` +
+		`"operation":"UPDATE","userInfo":{"username":"admin","uid":"014fbff9a07c","groups":["system:authenticated",` +
+		`"my-admin-group"],"extra":{"some-key":["some-value1"]}},` +
 		`"object":{"a":1},"oldObject":{"a":2},"dryRun":true,"options":{"kind":"UpdateOptions"},"sinceLastYear":true}}`
 	scale := metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	deployments := metav1.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	want := &admissionv1.AdmissionRequest{
-		UID: "u", Kind: scale, Resource: deployments, SubResource: "scale", RequestKind: &scale, RequestResource: &deployments, RequestSubResource: "scale",
+		UID: "u", Kind: scale, Resource: deployments, SubResource: "scale", RequestKind: &scale,
+		RequestResource: &deployments, RequestSubResource: "scale",
 		Name: "my-deployment", Namespace: "my-namespace", Operation: admissionv1.Update, DryRun: new(true),
 		Object: runtime.RawExtension{Raw: []byte(`{"a":1}`)}, OldObject: runtime.RawExtension{Raw: []byte(`{"a":2}`)},
 		Options: runtime.RawExtension{Raw: []byte(`{"kind":"UpdateOptions"}`)},
@@ -159,7 +174,8 @@ func TestRequest(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", version, diff)
 		}
-		if want := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version + `","response":{"uid":"u","allowed":true}}`; w.Body.String() != want {
+		if want := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version +
+			`","response":{"uid":"u","allowed":true}}`; w.Body.String() != want {
 			t.Errorf("answer %s, want %s", w.Body, want)
 		}
 	}
@@ -179,27 +195,44 @@ func TestRefusals(t *testing.T) {
 		code        int
 		text        string
 	}{
-		{"empty", "application/json", strings.NewReader(""), 400, "the body is no AdmissionReview in JSON: unexpected end of JSON input"},
-		{"form", "application/x-www-form-urlencoded", strings.NewReader("a=b"), 415, `Content-Type is "application/x-www-form-urlencoded": admission reviews are application/json`},
+		{"empty", "application/json", strings.NewReader(""), 400,
+			"the body is no AdmissionReview in JSON: unexpected end of JSON input"},
+		{"form", "application/x-www-form-urlencoded", strings.NewReader("a=b"), 415,
+			`Content-Type is "application/x-www-form-urlencoded": admission reviews are application/json`},
 		{"no type", "", strings.NewReader("{}"), 415, `Content-Type is "": admission reviews are application/json`},
-		{"garbage", "application/json", strings.NewReader("hello"), 400, "the body is no AdmissionReview in JSON: invalid character 'h' looking for beginning of value"},
-		{"null", "application/json", strings.NewReader("null"), 400, `the body has kind "" and apiVersion "": ` + answers},
-		{"twice", "application/json", strings.NewReader("{}{}"), 400, "the body is no AdmissionReview in JSON: invalid character '{' after top-level value"},
+		{"garbage", "application/json", strings.NewReader("hello"), 400,
+			"the body is no AdmissionReview in JSON: invalid character 'h' looking for beginning of value"},
+		{"null", "application/json", strings.NewReader("null"), 400, `the body has kind "" and apiVersion "": ` +
+			answers},
+		{"twice", "application/json", strings.NewReader("{}{}"), 400,
+			"the body is no AdmissionReview in JSON: invalid character '{' after top-level value"},
 		{
-			"another version", "application/json", strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2","request":{"uid":"u"}}`), 400,
+			"another version", "application/json",
+			strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2",` +
+				`"request":{"uid":"u"}}`), 400,
 			`the body has kind "AdmissionReview" and apiVersion "admission.k8s.io/v2": ` + answers,
 		},
 		{
-			"another kind", "application/json", strings.NewReader(`{"kind":"TokenReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u"}}`), 400,
+			"another kind", "application/json",
+			strings.NewReader(`{"kind":"TokenReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u"}}`),
+			400,
 			`the body has kind "TokenReview" and apiVersion "admission.k8s.io/v1": ` + answers,
 		},
-		{"another case", "application/json", strings.NewReader(`{"Kind":"AdmissionReview"}`), 400, `the body has kind "" and apiVersion "": ` + answers},
-		{"an answer", "application/json", strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{}}`), 400, "request: Required value"},
-		{"no uid", "application/json", strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`), 400, "request.uid: Required value"},
-		{"deep", "application/json", strings.NewReader(strings.Repeat(`{"request":`, 20000)), 400, "the body is no AdmissionReview in JSON: invalid character '{' exceeded max depth"},
+		{"another case", "application/json", strings.NewReader(`{"Kind":"AdmissionReview"}`), 400,
+			`the body has kind "" and apiVersion "": ` + answers},
+		{"an answer", "application/json",
+			strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{}}`), 400,
+			"request: Required value"},
+		{"no uid", "application/json",
+			strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`), 400,
+			"request.uid: Required value"},
+		{"deep", "application/json", strings.NewReader(strings.Repeat(`{"request":`, 20000)), 400,
+			"the body is no AdmissionReview in JSON: invalid character '{' exceeded max depth"},
 		{"large", "application/json", io.LimitReader(spaces{}, 7<<20+1), 413, "the body has more than 7340032 bytes"},
-		{"as large as may be", "application/json", io.LimitReader(spaces{}, 7<<20), 400, "the body is no AdmissionReview in JSON: unexpected end of JSON input"},
-		{"breaking off", "application/json", io.MultiReader(strings.NewReader(`{"kind`), iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "reading the body: unexpected EOF"},
+		{"as large as may be", "application/json", io.LimitReader(spaces{}, 7<<20), 400,
+			"the body is no AdmissionReview in JSON: unexpected end of JSON input"},
+		{"breaking off", "application/json", io.MultiReader(strings.NewReader(`{"kind`),
+			iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "reading the body: unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := post(never, c.contentType, c.body)
@@ -210,7 +243,8 @@ func TestRefusals(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	never.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if w.Code != 405 || w.Header().Get("Allow") != "POST" || w.Body.String() != "the method is GET: admission reviews are posted\n" {
+	if w.Code != 405 || w.Header().Get("Allow") != "POST" ||
+		w.Body.String() != "the method is GET: admission reviews are posted\n" {
 		t.Errorf("GET: %d %s", w.Code, w.Body)
 	}
 }
@@ -227,16 +261,18 @@ func TestPanic(t *testing.T) {
 			none["a"] = "b"
 			return server.Allowed()
 		}, version, podWeb)
-		if got.Allowed || got.Status.Code != 500 || got.Status.Message != "the webhook panicked: assignment to entry in nil map" {
+		if got.Allowed || got.Status.Code != 500 ||
+			got.Status.Message != "the webhook panicked: assignment to entry in nil map" {
 			t.Errorf("%+v", got)
 		}
 	}
 }
 
-// Handlers have as much time as the API server has for them. Source: webhook.Request in k8s.io/apiserver
-// (pkg/admission/plugin/webhook/validating/dispatcher.go) sends it as ?timeout=.
+// Handlers have as much time as the API server has for them. Source: webhook.Request in
+// k8s.io/apiserver (pkg/admission/plugin/webhook/validating/dispatcher.go) sends it as ?timeout=.
 func TestTimeout(t *testing.T) {
-	for query, want := range map[string]time.Duration{"?timeout=3s": 3 * time.Second, "": 0, "?timeout=soon": 0, "?timeout=-1s": 0, "?timeout=0s": 0} {
+	for query, want := range map[string]time.Duration{"?timeout=3s": 3 * time.Second, "": 0, "?timeout=soon": 0,
+		"?timeout=-1s": 0, "?timeout=0s": 0} {
 		synctest.Test(t, func(t *testing.T) {
 			var left time.Duration
 			handler := server.Handler(func(ctx context.Context, _ *admissionv1.AdmissionRequest) server.Response {
@@ -261,8 +297,10 @@ func FuzzHandler(f *testing.F) {
 	f.Add("application/json", body(f, "v1", podWeb))
 	f.Add("application/json", body(f, "v1beta1", `{"metadata":{"labels":null}}`))
 	f.Add("application/json", body(f, "v1", `{"metadata":[]}`))
-	f.Add("application/json", []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","object":null}}`))
-	f.Add("application/json", []byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":1}}`))
+	f.Add("application/json",
+		[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","object":null}}`))
+	f.Add("application/json",
+		[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":1}}`))
 	f.Add("text/plain;;", []byte(`]`))
 	handler := server.Handler(func(_ context.Context, request *admissionv1.AdmissionRequest) server.Response {
 		defer func() {

@@ -19,14 +19,17 @@ import (
 
 func request(object string) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Object: runtime.RawExtension{Raw: []byte(object)},
+		Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+		Object: runtime.RawExtension{Raw: []byte(object)},
 	}
 }
 
-// The patch has what the webhook changed and nothing else, and does what it should to the object as it was sent.
+// The patch has what the webhook changed and nothing else, and does what it should to the object as
+// it was sent.
 func TestPatched(t *testing.T) {
 	label := func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, "a.example.com/b~c", "d") }
-	const containers = `{"spec":{"containers":[{"name":"a","future":1},{"name":"b","future":2},{"name":"c","future":3}]}}`
+	const containers = `{"spec":{"containers":[{"name":"a","future":1},{"name":"b","future":2},{"name":"c",` +
+		`"future":3}]}}`
 	for _, c := range []struct {
 		name   string
 		object string
@@ -55,24 +58,29 @@ func TestPatched(t *testing.T) {
 			want:  `{"kind":"Pod","metadata":{"labels":{"a.example.com/b~c":"d"}}}`,
 		},
 		{
-			name: "a value", object: `{"spec":{"nodeName":"a","containers":null}}`, change: func(pod *corev1.Pod) { pod.Spec.NodeName = "b" },
-			patch: `[{"op":"replace","path":"/spec/nodeName","value":"b"}]`,
-			want:  `{"spec":{"nodeName":"b","containers":null}}`,
+			name: "a value", object: `{"spec":{"nodeName":"a","containers":null}}`,
+			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "b" },
+			patch:  `[{"op":"replace","path":"/spec/nodeName","value":"b"}]`,
+			want:   `{"spec":{"nodeName":"b","containers":null}}`,
 		},
 		{
-			name: "removal", object: `{"spec":{"nodeName":"a"}}`, change: func(pod *corev1.Pod) { pod.Spec.NodeName = "" },
-			patch: `[{"op":"remove","path":"/spec/nodeName"}]`, want: `{"spec":{}}`,
+			name: "removal", object: `{"spec":{"nodeName":"a"}}`,
+			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "" },
+			patch:  `[{"op":"remove","path":"/spec/nodeName"}]`, want: `{"spec":{}}`,
 		},
 		{
-			name: "a field that the type doesn't know", object: `{"spec":{"nodeName":"a","future":{"n":12345678901234567890.10}},"status":{"future":1}}`,
+			name:   "a field that the type doesn't know",
+			object: `{"spec":{"nodeName":"a","future":{"n":12345678901234567890.10}},"status":{"future":1}}`,
 			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "b" },
 			patch:  `[{"op":"replace","path":"/spec/nodeName","value":"b"}]`,
 			want:   `{"spec":{"nodeName":"b","future":{"n":12345678901234567890.10}},"status":{"future":1}}`,
 		},
 		{
-			name: "one of several", object: containers, change: func(pod *corev1.Pod) { pod.Spec.Containers[1].Image = "nginx" },
-			patch: `[{"op":"add","path":"/spec/containers/1/image","value":"nginx"}]`,
-			want:  `{"spec":{"containers":[{"name":"a","future":1},{"name":"b","future":2,"image":"nginx"},{"name":"c","future":3}]}}`,
+			name: "one of several", object: containers,
+			change: func(pod *corev1.Pod) { pod.Spec.Containers[1].Image = "nginx" },
+			patch:  `[{"op":"add","path":"/spec/containers/1/image","value":"nginx"}]`,
+			want: `{"spec":{"containers":[{"name":"a","future":1},{"name":"b","future":2,"image":"nginx"},` +
+				`{"name":"c","future":3}]}}`,
 		},
 		{
 			name: "one more before", object: containers,
@@ -80,7 +88,8 @@ func TestPatched(t *testing.T) {
 				pod.Spec.Containers = append([]corev1.Container{{Name: "first"}}, pod.Spec.Containers...)
 			},
 			patch: `[{"op":"add","path":"/spec/containers/0","value":{"name":"first","resources":{}}}]`,
-			want:  `{"spec":{"containers":[{"name":"first","resources":{}},{"name":"a","future":1},{"name":"b","future":2},{"name":"c","future":3}]}}`,
+			want: `{"spec":{"containers":[{"name":"first","resources":{}},{"name":"a","future":1},{"name":"b",` +
+				`"future":2},{"name":"c","future":3}]}}`,
 		},
 		{
 			name: "one more behind", object: containers,
@@ -88,7 +97,8 @@ func TestPatched(t *testing.T) {
 				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "last"})
 			},
 			patch: `[{"op":"add","path":"/spec/containers/3","value":{"name":"last","resources":{}}}]`,
-			want:  `{"spec":{"containers":[{"name":"a","future":1},{"name":"b","future":2},{"name":"c","future":3},{"name":"last","resources":{}}]}}`,
+			want: `{"spec":{"containers":[{"name":"a","future":1},{"name":"b","future":2},{"name":"c","future":3},` +
+				`{"name":"last","resources":{}}]}}`,
 		},
 		{
 			name: "one less", object: containers,
@@ -99,14 +109,17 @@ func TestPatched(t *testing.T) {
 			want:  `{"spec":{"containers":[{"name":"a","future":1},{"name":"c","future":3}]}}`,
 		},
 		{
-			name: "two less", object: containers, change: func(pod *corev1.Pod) { pod.Spec.Containers = pod.Spec.Containers[:1] },
-			patch: `[{"op":"remove","path":"/spec/containers/2"},{"op":"remove","path":"/spec/containers/1"}]`,
-			want:  `{"spec":{"containers":[{"name":"a","future":1}]}}`,
+			name: "two less", object: containers,
+			change: func(pod *corev1.Pod) { pod.Spec.Containers = pod.Spec.Containers[:1] },
+			patch:  `[{"op":"remove","path":"/spec/containers/2"},{"op":"remove","path":"/spec/containers/1"}]`,
+			want:   `{"spec":{"containers":[{"name":"a","future":1}]}}`,
 		},
 		{
-			name: "another name", object: containers, change: func(pod *corev1.Pod) { pod.Spec.Containers[1].Name = "z" },
-			patch: `[{"op":"replace","path":"/spec/containers/1","value":{"name":"z","resources":{}}}]`,
-			want:  `{"spec":{"containers":[{"name":"a","future":1},{"name":"z","resources":{}},{"name":"c","future":3}]}}`,
+			name: "another name", object: containers,
+			change: func(pod *corev1.Pod) { pod.Spec.Containers[1].Name = "z" },
+			patch:  `[{"op":"replace","path":"/spec/containers/1","value":{"name":"z","resources":{}}}]`,
+			want: `{"spec":{"containers":[{"name":"a","future":1},{"name":"z","resources":{}},{"name":"c",` +
+				`"future":3}]}}`,
 		},
 		{name: "nothing", object: containers, change: func(*corev1.Pod) {}, want: containers},
 	} {
@@ -124,7 +137,8 @@ func TestPatched(t *testing.T) {
 			if (response.PatchType != nil) != (c.patch != "") {
 				t.Errorf("patch type %v", response.PatchType)
 			}
-			if diff := cmp.Diff(document(t, []byte(c.want)), document(t, apply(t, response.Patch, c.object))); diff != "" {
+			if diff := cmp.Diff(document(t, []byte(c.want)),
+				document(t, apply(t, response.Patch, c.object))); diff != "" {
 				t.Errorf("patched (-want +got)\n%s", diff)
 			}
 		})
@@ -133,7 +147,8 @@ func TestPatched(t *testing.T) {
 
 // One webhook labels objects of all kinds.
 func TestPatchedOfAnyKind(t *testing.T) {
-	const object = `{"kind":"Whatever","apiVersion":"example.com/v1","metadata":{"name":"a"},"spec":{"metadata":[1,null,"x"]}}`
+	const object = `{"kind":"Whatever","apiVersion":"example.com/v1","metadata":{"name":"a"},"spec":{"metadata":[1,` +
+		`null,"x"]}}`
 	const patch = `[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`
 	partial, err := server.Object[metav1.PartialObjectMetadata](request(object))
 	if err != nil {
@@ -169,7 +184,9 @@ func TestObjectErrors(t *testing.T) {
 	}{
 		{absent, "request.object: Required value: a request with operation DELETE has none"},
 		{absentOld, "request.oldObject: Required value: a request with operation CREATE has none"},
-		{wrong, "request.object: Invalid value: decoding a Pod into v1.Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string"},
+		{wrong,
+			"request.object: Invalid value: decoding a Pod into v1.Pod: json: cannot unmarshal number into Go " +
+				"struct field ObjectMeta.metadata.name of type string"},
 	} {
 		if !apierrors.IsBadRequest(c.err) || c.err.Error() != c.want {
 			t.Errorf("%v, want %s", c.err, c.want)
@@ -191,17 +208,20 @@ func TestObjectErrors(t *testing.T) {
 	}
 }
 
-// From any object to any other the patch applies, and makes the other one of it: all of it where the type is a map, what the type
-// knows of it otherwise.
+// From any object to any other the patch applies, and makes the other one of it: all of it where
+// the type is a map, what the type knows of it otherwise.
 func FuzzPatched(f *testing.F) {
 	f.Add(podWeb, `{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a/b~":""}},"spec":{"containers":[]}}`)
 	f.Add(`{"a":[1,2,3,[4]],"b":null,"c":{"d":1e400}}`, `{"a":[2,3,[5,4],1,2],"b":{},"c":null}`)
-	f.Add(`{"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b"},{"name":"a"},{"name":{"c":[]}}]}}`)
+	f.Add(`{"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`,
+		`{"spec":{"containers":[{"name":"b"},{"name":"a"},{"name":{"c":[]}}]}}`)
 	f.Add(`{"":{"":1}}`, `{"":{"":{"":1}},"/":0,"~1":0}`)
-	f.Add(`{"metadata":null,"spec":{"containers":null,"tolerations":[null]}}`, `{"metadata":{"labels":{}},"spec":{"tolerations":[{"key":"a"}]}}`)
+	f.Add(`{"metadata":null,"spec":{"containers":null,"tolerations":[null]}}`,
+		`{"metadata":{"labels":{}},"spec":{"tolerations":[{"key":"a"}]}}`)
 	f.Fuzz(func(t *testing.T, from, to string) {
 		var before, after map[string]any
-		if json.Unmarshal([]byte(from), &before) != nil || json.Unmarshal([]byte(to), &after) != nil || before == nil || after == nil {
+		if json.Unmarshal([]byte(from), &before) != nil || json.Unmarshal([]byte(to), &after) != nil || before == nil ||
+			after == nil {
 			return
 		}
 		r := request(from)

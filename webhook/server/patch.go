@@ -24,11 +24,13 @@ func unmarshal(data []byte, document *any) error {
 	return decoder.Decode(document)
 }
 
-// diff returns the operations that do to sent what was done from original to changed. These two are sent, or a part of it, as
-// a Go type sees it: without what the type has no fields for, and with the empty values that it always writes. So nothing is
-// removed that was not sent, and what belongs below something that was not sent is added together with it.
+// diff returns the operations that do to sent what was done from original to changed. These two are
+// sent, or a part of it, as a Go type sees it: without what the type has no fields for, and with
+// the empty values that it always writes. So nothing is removed that was not sent, and what belongs
+// below something that was not sent is added together with it.
 //
-// All three are documents as unmarshal reads them, or parts of them at the same path, a JSON pointer (RFC 6901).
+// All three are documents as unmarshal reads them, or parts of them at the same path, a JSON
+// pointer (RFC 6901).
 func diff(path string, sent, original, changed any) []operation {
 	if reflect.DeepEqual(original, changed) {
 		return nil
@@ -71,8 +73,8 @@ func diffObjects(path string, sent, original, changed map[string]any) []operatio
 	return operations
 }
 
-// diffArrays leaves those elements alone that are the same counted from the beginning or from the end: all but one, where one was
-// put in or taken out. Those between are compared pair by pair.
+// diffArrays leaves those elements alone that are the same counted from the beginning or from the
+// end: all but one, where one was put in or taken out. Those between are compared pair by pair.
 func diffArrays(path string, sent, original, changed []any) []operation {
 	shorter := min(len(original), len(changed))
 	first := 0
@@ -95,7 +97,8 @@ func diffArrays(path string, sent, original, changed []any) []operation {
 			operations = append(operations, withValue("replace", at, changed[i]))
 		}
 	}
-	for i := len(original) - tail - 1; i >= paired; i-- { // from the end: a removal moves what is behind it
+	// from the end: a removal moves what is behind it
+	for i := len(original) - tail - 1; i >= paired; i-- {
 		operations = append(operations, operation{Op: "remove", Path: below(path, strconv.Itoa(i))})
 	}
 	for i := paired; i < len(changed)-tail; i++ {

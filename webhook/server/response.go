@@ -11,23 +11,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Response is what a Handler answers: an AdmissionResponse, of which a handler may set every field but UID, which is the
-// request's whatever it says.
+// A Response is what a Handler answers: an AdmissionResponse, of which a handler may set every
+// field but UID, which is the request's whatever it says.
 type Response admissionv1.AdmissionResponse
 
 // Allowed lets the request pass as it is.
 func Allowed() Response { return Response{Allowed: true} }
 
-// Denied refuses the request. The client gets 403 Forbidden and reads: admission webhook "…" denied the request: <message>.
+// Denied refuses the request. The client gets 403 Forbidden and reads: admission webhook "…" denied
+// the request: <message>.
 func Denied(message string) Response {
 	return refused(metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message})
 }
 
-// Errored refuses the request because of an error. The client gets the error's own code and reason where it is an API error
-// (k8s.io/apimachinery/pkg/api/errors), wrapped or not, otherwise 500 InternalError. It is an answer: the
-// webhook's failurePolicy has no say in it.
+// Errored refuses the request because of an error. The client gets the error's own code and reason
+// where it is an API error (k8s.io/apimachinery/pkg/api/errors), wrapped or not, otherwise 500
+// InternalError. It is an answer: the webhook's failurePolicy has no say in it.
 func Errored(err error) Response {
-	status := metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error()}
+	status := metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: err.Error()}
 	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 		from := api.Status()
 		status.Code, status.Reason, status.Details = from.Code, from.Reason, from.Details
@@ -40,15 +42,16 @@ func refused(status metav1.Status) Response {
 	return Response{Result: &status}
 }
 
-// WithWarnings is the response with warnings for the client, who sees them whether the request passes or not. Where all warnings of
-// a request have more than 4096 characters, API servers cut each after 256 and drop what is still too much.
+// WithWarnings is the response with warnings for the client, who sees them whether the request
+// passes or not. Where all warnings of a request have more than 4096 characters, API servers cut
+// each after 256 and drop what is still too much.
 func (r Response) WithWarnings(warnings ...string) Response {
 	r.Warnings = slices.Concat(r.Warnings, warnings)
 	return r
 }
 
-// WithAuditAnnotation is the response with an annotation for the request's audit event. The key is a name without a prefix, before
-// which the API server puts the webhook's name and a slash.
+// WithAuditAnnotation is the response with an annotation for the request's audit event. The key is
+// a name without a prefix, before which the API server puts the webhook's name and a slash.
 func (r Response) WithAuditAnnotation(key, value string) Response {
 	annotations := make(map[string]string, len(r.AuditAnnotations)+1)
 	maps.Copy(annotations, r.AuditAnnotations)

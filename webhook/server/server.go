@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// longestCall is the time that an API server waits for a webhook at most: timeoutSeconds is 1 to 30.
+	// longestCall is the time that an API server waits for a webhook at most: timeoutSeconds is 1
+	// to 30.
 	longestCall = 30 * time.Second
-	// idle is longer than the 90 seconds for which API servers keep a connection that they don't use. So it is they who close
-	// it, and no call is lost on its way to a connection that was just closed here.
+	// idle is longer than the 90 seconds for which API servers keep a connection that they don't
+	// use. So it is they who close it, and no call is lost on its way to a connection that was just
+	// closed here.
 	idle = 2 * time.Minute
 )
 
@@ -27,15 +29,17 @@ type Server struct {
 	// Handler has the webhooks: a Handler, or an http.ServeMux with several at their paths.
 	Handler http.Handler
 
-	// CertFile and KeyFile name PEM files: the server's certificate with its chain, and its key. A webhook's caBundle is what
-	// this certificate is verified with.
+	// CertFile and KeyFile name PEM files: the server's certificate with its chain, and its key. A
+	// webhook's caBundle is what this certificate is verified with.
 	CertFile, KeyFile string
 
-	// ClientCAFile, where it is set, names a PEM file with certificate authorities. Only clients with a certificate from one of them may
-	// call then. (API servers show one where the kubeConfigFile of their WebhookAdmissionConfiguration says so; a kubelet's probes never do.)
+	// ClientCAFile, where it is set, names a PEM file with certificate authorities. Only clients
+	// with a certificate from one of them may call then. (API servers show one where the
+	// kubeConfigFile of their WebhookAdmissionConfiguration says so; a kubelet's probes never do.)
 	ClientCAFile string
 
-	// ClientNames, where there are any, are the common names of the client certificates that may call. They need ClientCAFile.
+	// ClientNames, where there are any, are the common names of the client certificates that may
+	// call. They need ClientCAFile.
 	ClientNames []string
 }
 
@@ -48,19 +52,22 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx, listener)
 }
 
-// Serve serves on a listener until ctx is done, and closes it. Calls that are under way then are answered before Serve returns nil. After 30
-// seconds, when no API server waits any more, it hangs up on those that are left and returns an error.
+// Serve serves on a listener until ctx is done, and closes it. Calls that are under way then are
+// answered before Serve returns nil. After 30 seconds, when no API server waits any more, it hangs
+// up on those that are left and returns an error.
 //
-// The files are looked at for each new connection, so that a certificate may be replaced, as tools that renew certificates do, while
-// the server runs. Where they can't be read, or a certificate and a key don't belong together (yet), connections are served with what
-// was there before, and the log says so. When Serve is called they must be in order.
+// The files are looked at for each new connection, so that a certificate may be replaced, as tools
+// that renew certificates do, while the server runs. Where they can't be read, or a certificate and
+// a key don't belong together (yet), connections are served with what was there before, and the log
+// says so. When Serve is called they must be in order.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
 	if s.Handler == nil {
 		return errors.New("webhook server: Handler: Required value")
 	}
 	if len(s.ClientNames) > 0 && s.ClientCAFile == "" {
-		return errors.New("webhook server: ClientCAFile: Required value: ClientNames are names in certificates that it verifies")
+		return errors.New("webhook server: ClientCAFile: Required value: ClientNames are names in certificates that " +
+			"it verifies")
 	}
 	certificates, err := newCertificates(s.CertFile, s.KeyFile, s.ClientCAFile)
 	if err != nil {
@@ -71,8 +78,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		TLSConfig:         &tls.Config{GetConfigForClient: certificates.config},
 		ReadHeaderTimeout: longestCall,
 		ReadTimeout:       longestCall,
-		WriteTimeout:      2 * longestCall, // from the header's end: reading the rest, then handling
-		IdleTimeout:       idle,
+		// from the header's end: reading the rest, then handling
+		WriteTimeout: 2 * longestCall,
+		IdleTimeout:  idle,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
@@ -93,15 +101,17 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// authorized is the handler for clients with one of the names. The others are refused in HTTP: an API server repeats the
-// text to its client, where a failed handshake would say nothing but "bad certificate".
+// authorized is the handler for clients with one of the names. The others are refused in HTTP: an
+// API server repeats the text to its client, where a failed handshake would say nothing but "bad
+// certificate".
 func (s *Server) authorized() http.Handler {
 	if len(s.ClientNames) == 0 {
 		return s.Handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := r.TLS.PeerCertificates[0].Subject.CommonName; !slices.Contains(s.ClientNames, name) {
-			http.Error(w, fmt.Sprintf("the client certificate is that of %q, who may not call this webhook", name), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("the client certificate is that of %q, who may not call this webhook", name),
+				http.StatusForbidden)
 			return
 		}
 		s.Handler.ServeHTTP(w, r)

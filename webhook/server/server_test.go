@@ -50,7 +50,8 @@ func serving(t *testing.T, authority *webhooktest.Authority) (cert, key []byte) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 // start serves until the test ends.
@@ -78,7 +79,8 @@ func client(t *testing.T, authority *webhooktest.Authority, certificates ...tls.
 	pool.AppendCertsFromPEM(authority.PEM())
 	transport := &http.Transport{
 		DisableKeepAlives: true, ForceAttemptHTTP2: true,
-		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates, ClientSessionCache: tls.NewLRUClientSessionCache(0)},
+		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates,
+			ClientSessionCache: tls.NewLRUClientSessionCache(0)},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -111,7 +113,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Connections get the certificate that is there, and the last good one while what is there is no good.
+// Connections get the certificate that is there, and the last good one while what is there is no
+// good.
 func TestCertificateIsReplaced(t *testing.T) {
 	authority, f := webhooktest.NewAuthority(t), newFiles(t)
 	cert1, key1 := serving(t, authority)
@@ -126,7 +129,8 @@ func TestCertificateIsReplaced(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
-		if got := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: response.TLS.PeerCertificates[0].Raw}); !bytes.Equal(got, want) {
+		if got := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: response.TLS.PeerCertificates[0].Raw}); !bytes.Equal(got, want) {
 			t.Errorf("%s: another certificate", when)
 		}
 	}
@@ -153,7 +157,8 @@ func TestClientCertificates(t *testing.T) {
 	write(t, f.key, key)
 	write(t, f.clientCA, ours.PEM())
 	address := start(t, &server.Server{
-		Handler: server.Handler(allow), CertFile: f.cert, KeyFile: f.key, ClientCAFile: f.clientCA, ClientNames: []string{"apiserver", "other-apiserver"},
+		Handler: server.Handler(allow), CertFile: f.cert, KeyFile: f.key, ClientCAFile: f.clientCA,
+		ClientNames: []string{"apiserver", "other-apiserver"},
 	})
 	as := func(authority *webhooktest.Authority, user string) *http.Client {
 		certificate, err := tls.X509KeyPair(authority.Client(user))
@@ -168,7 +173,8 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("the API server: %v %s %v", response, text, err)
 	}
 	response, text, err := call(t, mallory, address)
-	if err != nil || response.StatusCode != http.StatusForbidden || text != "the client certificate is that of \"mallory\", who may not call this webhook\n" {
+	if err != nil || response.StatusCode != http.StatusForbidden ||
+		text != "the client certificate is that of \"mallory\", who may not call this webhook\n" {
 		t.Errorf("another client: %v %s %v", response, text, err)
 	}
 	if _, _, err := call(t, stranger, address); err == nil {
@@ -178,7 +184,8 @@ func TestClientCertificates(t *testing.T) {
 		t.Error("a client without a certificate is served")
 	}
 
-	// The authority is replaced like certificates are, and who was admitted by the old one isn't any more.
+	// The authority is replaced like certificates are, and who was admitted by the old one isn't
+	// any more.
 	write(t, f.clientCA, theirs.PEM())
 	if response, text, err := call(t, stranger, address); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("a client of the new authority: %v %s %v", response, text, err)
@@ -205,14 +212,18 @@ func TestServeErrors(t *testing.T) {
 	}{
 		{&server.Server{CertFile: f.cert, KeyFile: f.key}, "webhook server: Handler: Required value"},
 		{&server.Server{Handler: h, KeyFile: f.key}, "webhook server: CertFile: Required value"},
-		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: "gone"}, "webhook server: KeyFile: open gone: no such file or directory"},
-		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: other}, "webhook server: CertFile " + f.cert + " with KeyFile " + other + ": tls: private key does not match public key"},
-		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, ClientCAFile: f.clientCA}, "webhook server: ClientCAFile " + f.clientCA + ": no certificates in PEM form"},
+		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: "gone"},
+			"webhook server: KeyFile: open gone: no such file or directory"},
+		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: other}, "webhook server: CertFile " + f.cert +
+			" with KeyFile " + other + ": tls: private key does not match public key"},
+		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, ClientCAFile: f.clientCA},
+			"webhook server: ClientCAFile " + f.clientCA + ": no certificates in PEM form"},
 		{
 			&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, ClientNames: []string{"a"}},
 			"webhook server: ClientCAFile: Required value: ClientNames are names in certificates that it verifies",
 		},
-		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, Address: "127.0.0.1:http:"}, "listen tcp: address 127.0.0.1:http:: too many colons in address"},
+		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, Address: "127.0.0.1:http:"},
+			"listen tcp: address 127.0.0.1:http:: too many colons in address"},
 	} {
 		if c.server.Address == "" {
 			c.server.Address = "127.0.0.1:0"
@@ -285,7 +296,8 @@ func (m *memory) Close() error {
 
 func (m *memory) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Calls that are under way at the end are answered, unless they take longer than any API server waits.
+// Calls that are under way at the end are answered, unless they take longer than any API server
+// waits.
 func TestEnd(t *testing.T) {
 	log.SetOutput(io.Discard) // of net/http
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
@@ -307,20 +319,22 @@ func TestEnd(t *testing.T) {
 			listener, conn := newMemory()
 			ctx, end := context.WithCancel(t.Context())
 			var cut error
-			s := &server.Server{CertFile: f.cert, KeyFile: f.key, Handler: server.Handler(func(ctx context.Context, _ *admissionv1.AdmissionRequest) server.Response {
-				end()
-				<-listener.closed // nobody else can connect
-				select {
-				case <-time.After(c.takes):
-				case <-ctx.Done():
-					cut = ctx.Err()
-				}
-				return server.Allowed()
-			})}
+			s := &server.Server{CertFile: f.cert, KeyFile: f.key,
+				Handler: server.Handler(func(ctx context.Context, _ *admissionv1.AdmissionRequest) server.Response {
+					end()
+					<-listener.closed // nobody else can connect
+					select {
+					case <-time.After(c.takes):
+					case <-ctx.Done():
+						cut = ctx.Err()
+					}
+					return server.Allowed()
+				})}
 			ended := make(chan error, 1)
 			go func() { ended <- s.Serve(ctx, listener) }()
 			transport := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-				return tls.Client(conn, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Time: func() time.Time { return now }}), nil
+				return tls.Client(conn,
+					&tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Time: func() time.Time { return now }}), nil
 			}}
 			defer transport.CloseIdleConnections()
 			_, text, err := call(t, &http.Client{Transport: transport}, "127.0.0.1")

@@ -45,7 +45,8 @@ func NewAuthority(t TB) *Authority {
 // PEM is the authority's certificate, a webhook's caBundle.
 func (a *Authority) PEM() []byte { return encode("CERTIFICATE", a.cert.Raw) }
 
-// Serving makes a certificate for a server under hosts (names or IP addresses), good for the year until notAfter.
+// Serving makes a certificate for a server under hosts (names or IP addresses), good for the year
+// until notAfter.
 func (a *Authority) Serving(notAfter time.Time, hosts ...string) tls.Certificate {
 	a.t.Helper()
 	template := &x509.Certificate{

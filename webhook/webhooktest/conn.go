@@ -24,7 +24,8 @@ func (l tracked) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// conn is a connection that counts as open until it is closed, and loses what is sent while the server is frozen.
+// conn is a connection that counts as open until it is closed, and loses what is sent while the
+// server is frozen.
 type conn struct {
 	net.Conn
 	server *Server
@@ -61,7 +62,8 @@ func Refusing(t TB) string {
 	return listener.Addr().String()
 }
 
-// Silent is an address, "127.0.0.1:<port>", that accepts connections and never says a word, not even in a TLS handshake.
+// Silent is an address, "127.0.0.1:<port>", that accepts connections and never says a word, not
+// even in a TLS handshake.
 func Silent(t TB) string {
 	t.Helper()
 	return accept(t, func(c net.Conn) {
@@ -69,13 +71,15 @@ func Silent(t TB) string {
 	})
 }
 
-// Plaintext is an address, "127.0.0.1:<port>", that answers whatever it is sent with an HTTP response outside of TLS.
+// Plaintext is an address, "127.0.0.1:<port>", that answers whatever it is sent with an HTTP
+// response outside of TLS.
 func Plaintext(t TB) string {
 	t.Helper()
 	return accept(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1))
 		_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTPS request to an HTTP server.\n")
-		_, _ = io.Copy(io.Discard, c) // closing with unread data would reset the connection, and take the answer with it
+		// closing with unread data would reset the connection, and take the answer with it
+		_, _ = io.Copy(io.Discard, c)
 	})
 }
 
@@ -88,8 +92,8 @@ func listen(t TB) net.Listener {
 	return listener
 }
 
-// accept has each connection to the address that it returns handled by handle, and then closed. At the test's end it closes those that
-// are left, and waits for their handlers.
+// accept has each connection to the address that it returns handled by handle, and then closed. At
+// the test's end it closes those that are left, and waits for their handlers.
 func accept(t TB, handle func(net.Conn)) string {
 	t.Helper()
 	listener := listen(t)

@@ -12,8 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Review answers each call with what answer makes of its review. The kind, version and uid of the question are set in the answer
-// where it has none. Reviews of v1beta1 look the same, and are told by TypeMeta. A call that isn't a review is answered with 400.
+// Review answers each call with what answer makes of its review. The kind, version and uid of the
+// question are set in the answer where it has none. Reviews of v1beta1 look the same, and are told
+// by TypeMeta. A call that isn't a review is answered with 400.
 func Review(answer func(*admissionv1.AdmissionReview) *admissionv1.AdmissionReview) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, err := read(r)
@@ -104,7 +105,8 @@ func Truncated() http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		send(w, fmt.Appendf(nil, `{"apiVersion":%q,"kind":"AdmissionReview","response":{"uid":%q,"allow`, question.APIVersion, question.Request.UID))
+		send(w, fmt.Appendf(nil, `{"apiVersion":%q,"kind":"AdmissionReview","response":{"uid":%q,"allow`,
+			question.APIVersion, question.Request.UID))
 	})
 }
 
@@ -141,11 +143,12 @@ func Delay(d time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// Hang never answers. It ends when the call is given up, and breaks off then: what a handler answers that returns would still be
-// taken by a client that is just closing its connection.
+// Hang never answers. It ends when the call is given up, and breaks off then: what a handler
+// answers that returns would still be taken by a client that is just closing its connection.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // HTTP/1.1 notices a client that is gone only after its whole request
+		// HTTP/1.1 notices a client that is gone only after its whole request
+		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	})
@@ -168,7 +171,8 @@ func Drip(interval time.Duration) http.Handler {
 			select {
 			case <-ticker.C:
 			case <-r.Context().Done():
-				panic(http.ErrAbortHandler) // returning would end the answer well, which a client may still get to see
+				// returning would end the answer well, which a client may still get to see
+				panic(http.ErrAbortHandler)
 			}
 		}
 	})
@@ -187,8 +191,8 @@ func Endless() http.Handler {
 	})
 }
 
-// CloseMidBody answers 200 with the first bytes of a longer body, and then breaks off: the stream with HTTP/2, the connection with
-// HTTP/1.1.
+// CloseMidBody answers 200 with the first bytes of a longer body, and then breaks off: the stream
+// with HTTP/2, the connection with HTTP/1.1.
 func CloseMidBody() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

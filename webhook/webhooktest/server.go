@@ -28,22 +28,26 @@ type Option func(*Server)
 // HTTP1 makes a server that speaks HTTP/1.1 only. Others speak HTTP/2 as well.
 func HTTP1() Option { return func(s *Server) { s.http1 = true } }
 
-// WantClientCertificate makes a server that talks only to clients with a certificate of its authority.
+// WantClientCertificate makes a server that talks only to clients with a certificate of its
+// authority.
 func WantClientCertificate() Option { return func(s *Server) { s.clientCertificate = true } }
 
-// Names are what the serving certificate is good for besides 127.0.0.1 and localhost, "<service>.<namespace>.svc" say.
+// Names are what the serving certificate is good for besides 127.0.0.1 and localhost,
+// "<service>.<namespace>.svc" say.
 func Names(names ...string) Option {
 	return func(s *Server) { s.hosts = append(s.hosts, names...) }
 }
 
-// WithAuthority makes a server whose certificates are signed by a; others have an authority of their own.
+// WithAuthority makes a server whose certificates are signed by a; others have an authority of
+// their own.
 func WithAuthority(a *Authority) Option { return func(s *Server) { s.Authority = a } }
 
-// MaxStreams bounds the requests that the server takes at a time on one HTTP/2 connection, to which clients keep.
-// Without it the bound is 250.
+// MaxStreams bounds the requests that the server takes at a time on one HTTP/2 connection, to which
+// clients keep. Without it the bound is 250.
 func MaxStreams(n int) Option { return func(s *Server) { s.maxStreams = n } }
 
-// Server is a webhook backend. What it tells may be asked from any goroutine; what changes it is for one at a time.
+// Server is a webhook backend. What it tells may be asked from any goroutine; what changes it is
+// for one at a time.
 type Server struct {
 	// Authority signed the serving certificate, and signs the client certificates that are wanted.
 	Authority *Authority
@@ -109,19 +113,19 @@ func (s *Server) Rotate() {
 	s.UseCertificate(s.Authority.Serving(time.Now().Add(time.Hour), s.hosts...))
 }
 
-// UseCertificate has the handshakes from now on done with the certificate: an expired one, one for another host, one of another
-// authority.
+// UseCertificate has the handshakes from now on done with the certificate: an expired one, one for
+// another host, one of another authority.
 func (s *Server) UseCertificate(certificate tls.Certificate) { s.certificate.Store(&certificate) }
 
-// Freeze cuts the server off as a pulled cable does: connections stay open, and new ones can be made, but what is sent on them
-// gets lost. Restart ends it.
+// Freeze cuts the server off as a pulled cable does: connections stay open, and new ones can be
+// made, but what is sent on them gets lost. Restart ends it.
 func (s *Server) Freeze() { s.frozen.Store(true) }
 
 // Calls is how many requests have reached a handler.
 func (s *Server) Calls() int { return int(s.calls.Load()) }
 
-// Handshakes is how many TLS handshakes the server has done its part of. One that the client breaks off, since it
-// doesn't trust the certificate say, may count or not.
+// Handshakes is how many TLS handshakes the server has done its part of. One that the client breaks
+// off, since it doesn't trust the certificate say, may count or not.
 func (s *Server) Handshakes() int { return int(s.handshakes.Load()) }
 
 // Connections is how many connections are open.
@@ -138,8 +142,8 @@ func (s *Server) Clients() []string {
 	return slices.Clone(s.clients)
 }
 
-// Stop closes the port, and all connections in the midst of their calls, as a crash does. Connecting to the address is refused from
-// then on.
+// Stop closes the port, and all connections in the midst of their calls, as a crash does.
+// Connecting to the address is refused from then on.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	server := s.server
@@ -161,8 +165,9 @@ func (s *Server) Stop() {
 	}
 }
 
-// Shutdown ends the server as a well-behaved one ends: it says so on each connection (HTTP/2's GOAWAY), answers the calls that it
-// has, and closes. The context bounds the wait for those calls; its end is an error.
+// Shutdown ends the server as a well-behaved one ends: it says so on each connection (HTTP/2's
+// GOAWAY), answers the calls that it has, and closes. The context bounds the wait for those calls;
+// its end is an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	server := s.server

@@ -15,7 +15,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-const question = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u1","operation":"CREATE"}}`
+const question = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u1",` +
+	`"operation":"CREATE"}}`
 
 // client trusts the server, and shows it the certificate if there is one.
 func client(t *testing.T, s *Server, certificate ...tls.Certificate) *http.Client {
@@ -24,10 +25,12 @@ func client(t *testing.T, s *Server, certificate ...tls.Certificate) *http.Clien
 		TLSClientConfig:   &tls.Config{RootCAs: s.Authority.pool(), Certificates: certificate},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// ask returns the status and the body of an answer. The error is that of the call, or of reading its body.
+// ask returns the status and the body of an answer. The error is that of the call, or of reading
+// its body.
 func ask(c *http.Client, url string) (int, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -53,12 +56,16 @@ func TestAnswers(t *testing.T) {
 		body    string // what it begins with
 	}{
 		{"Allow", Allow(), 200, frame + `,"response":{"uid":"u1","allowed":true}}`},
-		{"Deny", Deny(418, "no"), 200, frame + `,"response":{"uid":"u1","allowed":false,"status":{"metadata":{},"message":"no","code":418}}}`},
-		{"Patch", Patch("[]"), 200, frame + `,"response":{"uid":"u1","allowed":true,"patch":"W10=","patchType":"JSONPatch"}}`},
-		{"Warnings", Warnings(2), 200, frame + `,"response":{"uid":"u1","allowed":true,"warnings":["warning 0","warning 1"]}}`},
+		{"Deny", Deny(418, "no"), 200, frame +
+			`,"response":{"uid":"u1","allowed":false,"status":{"metadata":{},"message":"no","code":418}}}`},
+		{"Patch", Patch("[]"), 200, frame +
+			`,"response":{"uid":"u1","allowed":true,"patch":"W10=","patchType":"JSONPatch"}}`},
+		{"Warnings", Warnings(2), 200, frame +
+			`,"response":{"uid":"u1","allowed":true,"warnings":["warning 0","warning 1"]}}`},
 		{"WrongUID", WrongUID(), 200, frame + `,"response":{"uid":"wrong","allowed":true}}`},
 		{"NoResponse", NoResponse(), 200, frame + `}`},
-		{"Truncated", Truncated(), 200, `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"uid":"u1","allow`},
+		{"Truncated", Truncated(), 200,
+			`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"uid":"u1","allow`},
 		{"Status", Status(503, "text/plain", "busy"), 503, "busy"},
 		{"HTML", HTML(), 200, "<!DOCTYPE html>"},
 		{"Redirect", Redirect("https://elsewhere"), 307, ""},
@@ -83,7 +90,8 @@ func TestAnswers(t *testing.T) {
 		s := New(t, HugePatch(1<<20))
 		_, body, err := ask(client(t, s), s.URL("/"))
 		var review admissionv1.AdmissionReview
-		if err != nil || json.Unmarshal([]byte(body), &review) != nil || len(review.Response.Patch) < 1<<20 || !json.Valid(review.Response.Patch) {
+		if err != nil || json.Unmarshal([]byte(body), &review) != nil || len(review.Response.Patch) < 1<<20 ||
+			!json.Valid(review.Response.Patch) {
 			t.Errorf("%d bytes, error %v", len(body), err)
 		}
 	})
@@ -101,7 +109,8 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestNoAnswers(t *testing.T) {
-	for name, handler := range map[string]http.Handler{"Hang": Hang(), "Drip": Drip(time.Millisecond), "Delay": Delay(time.Hour, Allow())} {
+	for name, handler := range map[string]http.Handler{"Hang": Hang(), "Drip": Drip(time.Millisecond),
+		"Delay": Delay(time.Hour, Allow())} {
 		for protocol, options := range map[string][]Option{"h2": nil, "http1": {HTTP1()}} {
 			t.Run(name+"/"+protocol, func(t *testing.T) {
 				s := New(t, handler, options...)

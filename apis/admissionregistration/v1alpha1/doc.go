@@ -1,5 +1,6 @@
-// Package v1alpha1 is what Kubernetes removed from version v1alpha1 of its API group admissionregistration.k8s.io: the kind
-// InitializerConfiguration. What Kubernetes has in that version is in k8s.io/api.
+// Package v1alpha1 is what Kubernetes removed from version v1alpha1 of its API group
+// admissionregistration.k8s.io: the kind InitializerConfiguration. What Kubernetes has in that
+// version is in k8s.io/api.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

@@ -10,7 +10,8 @@ var (
 	// SchemeGroupVersion is the group and version of the kinds of this package.
 	SchemeGroupVersion = schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1alpha1"}
 
-	// InitializerConfigurations is the resource in which InitializerConfiguration objects are served.
+	// InitializerConfigurations is the resource in which InitializerConfiguration objects are
+	// served.
 	InitializerConfigurations = SchemeGroupVersion.WithResource("initializerconfigurations")
 )
 

@@ -7,13 +7,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // InitializerConfiguration says which new objects wait for which initializers.
 type InitializerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object's metadata.
-	// More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
+	// Standard object's metadata. More info:
+	// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// initializers are the initializers, in the order in which objects wait for them. Those of several configurations
-	// are put one after the other, in the order of the configurations' names.
+	// initializers are the initializers, in the order in which objects wait for them. Those of
+	// several configurations are put one after the other, in the order of the configurations'
+	// names.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
@@ -22,12 +23,14 @@ type InitializerConfiguration struct {
 	Initializers []Initializer `json:"initializers,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 }
 
-// Initializer is a client that works on new objects before others see them, and which objects it wants.
+// Initializer is a client that works on new objects before others see them, and which objects it
+// wants.
 type Initializer struct {
-	// name is what objects that wait for the initializer have in their list. It is a domain name of three parts or more,
-	// as podimage.example.com.
+	// name is what objects that wait for the initializer have in their list. It is a domain name of
+	// three parts or more, as podimage.example.com.
 	Name string `json:"name"`
-	// rules say which objects wait for the initializer: those of a resource that one of the rules has.
+	// rules say which objects wait for the initializer: those of a resource that one of the rules
+	// has.
 	// +optional
 	// +listType=atomic
 	Rules []Rule `json:"rules,omitempty"`
@@ -35,7 +38,8 @@ type Initializer struct {
 
 // Rule is a set of resources: every combination of its groups, versions and resources.
 type Rule struct {
-	// apiGroups are API groups, the core group being "". "*" is all, and then the only one in the list.
+	// apiGroups are API groups, the core group being "". "*" is all, and then the only one in the
+	// list.
 	// +optional
 	// +listType=atomic
 	APIGroups []string `json:"apiGroups,omitempty"`
@@ -54,8 +58,8 @@ type Rule struct {
 // InitializerConfigurationList is a list of InitializerConfigurations.
 type InitializerConfigurationList struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard list metadata.
-	// More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds
+	// Standard list metadata. More info:
+	// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 

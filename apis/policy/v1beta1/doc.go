@@ -1,5 +1,5 @@
-// Package v1beta1 is version v1beta1 of the API group policy, as far as Kubernetes dropped it: the kind PodSecurityPolicy. The group's
-// other kinds are in k8s.io/api/policy.
+// Package v1beta1 is version v1beta1 of the API group policy, as far as Kubernetes dropped it: the
+// kind PodSecurityPolicy. The group's other kinds are in k8s.io/api/policy.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

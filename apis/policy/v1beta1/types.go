@@ -9,22 +9,24 @@ import (
 const (
 	// SeccompDefaultProfileAnnotation names the seccomp profile of pods that name none.
 	SeccompDefaultProfileAnnotation = "seccomp.security.alpha.kubernetes.io/defaultProfileName"
-	// SeccompAllowedProfilesAnnotation lists the seccomp profiles that pods may name, separated by commas; "*" is any.
+	// SeccompAllowedProfilesAnnotation lists the seccomp profiles that pods may name, separated by
+	// commas; "*" is any.
 	SeccompAllowedProfilesAnnotation = "seccomp.security.alpha.kubernetes.io/allowedProfileNames"
 	// AppArmorDefaultProfileAnnotation names the AppArmor profile of containers that name none.
 	AppArmorDefaultProfileAnnotation = "apparmor.security.beta.kubernetes.io/defaultProfileName"
-	// AppArmorAllowedProfilesAnnotation lists the AppArmor profiles that containers may name, separated by commas.
+	// AppArmorAllowedProfilesAnnotation lists the AppArmor profiles that containers may name,
+	// separated by commas.
 	AppArmorAllowedProfilesAnnotation = "apparmor.security.beta.kubernetes.io/allowedProfileNames"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PodSecurityPolicy says what pods may ask for that concerns their security, and what they get that don't ask. It applies to pods
-// that are created by those who may use it, by the verb use of RBAC.
+// PodSecurityPolicy says what pods may ask for that concerns their security, and what they get that
+// don't ask. It applies to pods that are created by those who may use it, by the verb use of RBAC.
 type PodSecurityPolicy struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object's metadata.
-	// More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
+	// Standard object's metadata. More info:
+	// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -38,8 +40,8 @@ type PodSecurityPolicySpec struct {
 	// privileged allows privileged containers.
 	// +optional
 	Privileged bool `json:"privileged,omitempty"`
-	// defaultAddCapabilities are added to every container that doesn't drop them itself. They are allowed without being
-	// in allowedCapabilities, and must not be in requiredDropCapabilities.
+	// defaultAddCapabilities are added to every container that doesn't drop them itself. They are
+	// allowed without being in allowedCapabilities, and must not be in requiredDropCapabilities.
 	// +optional
 	// +listType=atomic
 	DefaultAddCapabilities []corev1.Capability `json:"defaultAddCapabilities,omitempty"`
@@ -47,7 +49,8 @@ type PodSecurityPolicySpec struct {
 	// +optional
 	// +listType=atomic
 	RequiredDropCapabilities []corev1.Capability `json:"requiredDropCapabilities,omitempty"`
-	// allowedCapabilities are what containers may add; '*' is any. They must not be in requiredDropCapabilities.
+	// allowedCapabilities are what containers may add; '*' is any. They must not be in
+	// requiredDropCapabilities.
 	// +optional
 	// +listType=atomic
 	AllowedCapabilities []corev1.Capability `json:"allowedCapabilities,omitempty"`
@@ -58,7 +61,8 @@ type PodSecurityPolicySpec struct {
 	// hostNetwork allows pods in the network of their node.
 	// +optional
 	HostNetwork bool `json:"hostNetwork,omitempty"`
-	// hostPorts are the ranges of ports that containers may have on their node; an empty list is none.
+	// hostPorts are the ranges of ports that containers may have on their node; an empty list is
+	// none.
 	// +optional
 	// +listType=atomic
 	HostPorts []HostPortRange `json:"hostPorts,omitempty"`
@@ -79,40 +83,46 @@ type PodSecurityPolicySpec struct {
 	SupplementalGroups SupplementalGroupsStrategyOptions `json:"supplementalGroups"`
 	// fsGroup says which group the volumes of pods may belong to.
 	FSGroup FSGroupStrategyOptions `json:"fsGroup"`
-	// readOnlyRootFilesystem makes the root file system of every container read-only, and forbids containers that say otherwise.
+	// readOnlyRootFilesystem makes the root file system of every container read-only, and forbids
+	// containers that say otherwise.
 	// +optional
 	ReadOnlyRootFilesystem bool `json:"readOnlyRootFilesystem,omitempty"`
-	// defaultAllowPrivilegeEscalation is what containers get that don't say whether a process may gain more privileges than its parent.
+	// defaultAllowPrivilegeEscalation is what containers get that don't say whether a process may
+	// gain more privileges than its parent.
 	// +optional
 	DefaultAllowPrivilegeEscalation *bool `json:"defaultAllowPrivilegeEscalation,omitempty"`
-	// allowPrivilegeEscalation allows containers in which a process may gain more privileges than its parent. Defaults to true.
+	// allowPrivilegeEscalation allows containers in which a process may gain more privileges than
+	// its parent. Defaults to true.
 	// +optional
 	AllowPrivilegeEscalation *bool `json:"allowPrivilegeEscalation,omitempty"`
-	// allowedHostPaths are the paths that volumes of type hostPath may have; an empty list is any. The type itself is
-	// allowed by volumes.
+	// allowedHostPaths are the paths that volumes of type hostPath may have; an empty list is any.
+	// The type itself is allowed by volumes.
 	// +optional
 	// +listType=atomic
 	AllowedHostPaths []AllowedHostPath `json:"allowedHostPaths,omitempty"`
-	// allowedFlexVolumes are the drivers that volumes of type flexVolume may have; an empty list is any. The type itself is
-	// allowed by volumes.
+	// allowedFlexVolumes are the drivers that volumes of type flexVolume may have; an empty list is
+	// any. The type itself is allowed by volumes.
 	// +optional
 	// +listType=atomic
 	AllowedFlexVolumes []AllowedFlexVolume `json:"allowedFlexVolumes,omitempty"`
-	// allowedCSIDrivers are the drivers that inline volumes of type csi may have; an empty list is any. The type itself is
-	// allowed by volumes.
+	// allowedCSIDrivers are the drivers that inline volumes of type csi may have; an empty list is
+	// any. The type itself is allowed by volumes.
 	// +optional
 	// +listType=atomic
 	AllowedCSIDrivers []AllowedCSIDriver `json:"allowedCSIDrivers,omitempty"`
-	// allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. One that ends in '*' is a prefix:
-	// 'kernel.shm*' allows 'kernel.shmmax', and '*' any. Kubelets have a list of their own.
+	// allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. One that ends
+	// in '*' is a prefix: 'kernel.shm*' allows 'kernel.shmmax', and '*' any. Kubelets have a list
+	// of their own.
 	// +optional
 	// +listType=atomic
 	AllowedUnsafeSysctls []string `json:"allowedUnsafeSysctls,omitempty"`
-	// forbiddenSysctls are the sysctls that pods must not set, safe ones too. One that ends in '*' is a prefix.
+	// forbiddenSysctls are the sysctls that pods must not set, safe ones too. One that ends in '*'
+	// is a prefix.
 	// +optional
 	// +listType=atomic
 	ForbiddenSysctls []string `json:"forbiddenSysctls,omitempty"`
-	// allowedProcMountTypes are the types of /proc mounts that containers may have; an empty list is Default alone.
+	// allowedProcMountTypes are the types of /proc mounts that containers may have; an empty list
+	// is Default alone.
 	// +optional
 	// +listType=atomic
 	AllowedProcMountTypes []corev1.ProcMountType `json:"allowedProcMountTypes,omitempty"`
@@ -123,7 +133,8 @@ type PodSecurityPolicySpec struct {
 
 // AllowedHostPath is a path of nodes, and all below it.
 type AllowedHostPath struct {
-	// pathPrefix is the path. '/foo' allows '/foo', '/foo/' and '/foo/bar', but neither '/food' nor '/etc/foo'.
+	// pathPrefix is the path. '/foo' allows '/foo', '/foo/' and '/foo/bar', but neither '/food' nor
+	// '/etc/foo'.
 	// +optional
 	PathPrefix string `json:"pathPrefix,omitempty"`
 
@@ -135,7 +146,8 @@ type AllowedHostPath struct {
 // AllowAllCapabilities is the capability in allowedCapabilities that stands for any.
 const AllowAllCapabilities corev1.Capability = "*"
 
-// FSType is a type of volumes: the name of its field in a volume, but that cephfs is written cephFS.
+// FSType is a type of volumes: the name of its field in a volume, but that cephfs is written
+// cephFS.
 type FSType string
 
 // The types of volumes.
@@ -228,7 +240,8 @@ type RunAsUserStrategyOptions struct {
 type RunAsGroupStrategyOptions struct {
 	// rule is MustRunAs, MayRunAs or RunAsAny.
 	Rule RunAsGroupStrategy `json:"rule"`
-	// ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are the same.
+	// ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are
+	// the same.
 	// +optional
 	// +listType=atomic
 	Ranges []IDRange `json:"ranges,omitempty"`
@@ -246,9 +259,11 @@ type IDRange struct {
 type RunAsUserStrategy string
 
 const (
-	// RunAsUserStrategyMustRunAs requires a user of the ranges, and gives the first to containers that have none.
+	// RunAsUserStrategyMustRunAs requires a user of the ranges, and gives the first to containers
+	// that have none.
 	RunAsUserStrategyMustRunAs RunAsUserStrategy = "MustRunAs"
-	// RunAsUserStrategyMustRunAsNonRoot requires a user other than root, known when the container starts if not before.
+	// RunAsUserStrategyMustRunAsNonRoot requires a user other than root, known when the container
+	// starts if not before.
 	RunAsUserStrategyMustRunAsNonRoot RunAsUserStrategy = "MustRunAsNonRoot"
 	// RunAsUserStrategyRunAsAny allows any user.
 	RunAsUserStrategyRunAsAny RunAsUserStrategy = "RunAsAny"
@@ -260,7 +275,8 @@ type RunAsGroupStrategy string
 const (
 	// RunAsGroupStrategyMayRunAs allows groups of the ranges, and containers that have none.
 	RunAsGroupStrategyMayRunAs RunAsGroupStrategy = "MayRunAs"
-	// RunAsGroupStrategyMustRunAs requires a group of the ranges, and gives the first to containers that have none.
+	// RunAsGroupStrategyMustRunAs requires a group of the ranges, and gives the first to containers
+	// that have none.
 	RunAsGroupStrategyMustRunAs RunAsGroupStrategy = "MustRunAs"
 	// RunAsGroupStrategyRunAsAny allows any group.
 	RunAsGroupStrategyRunAsAny RunAsGroupStrategy = "RunAsAny"
@@ -271,7 +287,8 @@ type FSGroupStrategyOptions struct {
 	// rule is MustRunAs, MayRunAs or RunAsAny.
 	// +optional
 	Rule FSGroupStrategyType `json:"rule,omitempty"`
-	// ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are the same.
+	// ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are
+	// the same.
 	// +optional
 	// +listType=atomic
 	Ranges []IDRange `json:"ranges,omitempty"`
@@ -283,7 +300,8 @@ type FSGroupStrategyType string
 const (
 	// FSGroupStrategyMayRunAs allows groups of the ranges, and pods that have none.
 	FSGroupStrategyMayRunAs FSGroupStrategyType = "MayRunAs"
-	// FSGroupStrategyMustRunAs requires a group of the ranges, and gives the first to pods that have none.
+	// FSGroupStrategyMustRunAs requires a group of the ranges, and gives the first to pods that
+	// have none.
 	FSGroupStrategyMustRunAs FSGroupStrategyType = "MustRunAs"
 	// FSGroupStrategyRunAsAny allows any group.
 	FSGroupStrategyRunAsAny FSGroupStrategyType = "RunAsAny"
@@ -294,7 +312,8 @@ type SupplementalGroupsStrategyOptions struct {
 	// rule is MustRunAs, MayRunAs or RunAsAny.
 	// +optional
 	Rule SupplementalGroupsStrategyType `json:"rule,omitempty"`
-	// ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are the same.
+	// ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are
+	// the same.
 	// +optional
 	// +listType=atomic
 	Ranges []IDRange `json:"ranges,omitempty"`
@@ -306,7 +325,8 @@ type SupplementalGroupsStrategyType string
 const (
 	// SupplementalGroupsStrategyMayRunAs allows groups of the ranges, and pods that have none.
 	SupplementalGroupsStrategyMayRunAs SupplementalGroupsStrategyType = "MayRunAs"
-	// SupplementalGroupsStrategyMustRunAs requires groups of the ranges, and gives the first to pods that have none.
+	// SupplementalGroupsStrategyMustRunAs requires groups of the ranges, and gives the first to
+	// pods that have none.
 	SupplementalGroupsStrategyMustRunAs SupplementalGroupsStrategyType = "MustRunAs"
 	// SupplementalGroupsStrategyRunAsAny allows any groups.
 	SupplementalGroupsStrategyRunAsAny SupplementalGroupsStrategyType = "RunAsAny"
@@ -314,8 +334,8 @@ const (
 
 // RuntimeClassStrategyOptions says which runtime classes pods may have.
 type RuntimeClassStrategyOptions struct {
-	// allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' is any, and then must be alone; with an
-	// empty list pods must have none.
+	// allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' is any,
+	// and then must be alone; with an empty list pods must have none.
 	// +listType=atomic
 	AllowedRuntimeClassNames []string `json:"allowedRuntimeClassNames"`
 	// defaultRuntimeClassName is the name that pods get that have none. It must be allowed.
@@ -331,8 +351,8 @@ const AllowAllRuntimeClassNames = "*"
 // PodSecurityPolicyList is a list of PodSecurityPolicies.
 type PodSecurityPolicyList struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard list metadata.
-	// More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
+	// Standard list metadata. More info:
+	// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 

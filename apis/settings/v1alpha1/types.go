@@ -7,11 +7,12 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PodPreset says what pods of its namespace are given when they are created: environment variables, volumes and their mounts.
+// PodPreset says what pods of its namespace are given when they are created: environment variables,
+// volumes and their mounts.
 type PodPreset struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object's metadata.
-	// More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
+	// Standard object's metadata. More info:
+	// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -20,7 +21,8 @@ type PodPreset struct {
 	Spec PodPresetSpec `json:"spec,omitempty"`
 }
 
-// PodPresetSpec says which pods are given what. At least one of env, envFrom, volumes and volumeMounts is needed.
+// PodPresetSpec says which pods are given what. At least one of env, envFrom, volumes and
+// volumeMounts is needed.
 type PodPresetSpec struct {
 	// selector selects pods by their labels. An empty one selects every pod of the namespace.
 	// +optional
@@ -29,7 +31,8 @@ type PodPresetSpec struct {
 	// +optional
 	// +listType=atomic
 	Env []corev1.EnvVar `json:"env,omitempty"`
-	// envFrom are sources of environment variables for every container and init container of the pod.
+	// envFrom are sources of environment variables for every container and init container of the
+	// pod.
 	// +optional
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
@@ -37,7 +40,8 @@ type PodPresetSpec struct {
 	// +optional
 	// +listType=atomic
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
-	// volumeMounts are mounts, of volumes of this preset, for every container and init container of the pod.
+	// volumeMounts are mounts, of volumes of this preset, for every container and init container of
+	// the pod.
 	// +optional
 	// +listType=atomic
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
@@ -48,8 +52,8 @@ type PodPresetSpec struct {
 // PodPresetList is a list of PodPresets.
 type PodPresetList struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard list metadata.
-	// More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
+	// Standard list metadata. More info:
+	// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 

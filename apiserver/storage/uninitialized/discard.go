@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// discardTimeout bounds the removal of a doomed object, which goes on when its request has ended.
+	// discardTimeout bounds the removal of a doomed object, which goes on when its request has
+	// ended.
 	discardTimeout = 10 * time.Second
 
 	// readyRetry is how often a new store is asked whether it is ready.
 	readyRetry = 100 * time.Millisecond
 )
 
-// discardDoomed removes a hidden object whose update, as it was stored, says that it is to go. The update is stored before it, so that
-// whoever waits for the object gets to know the reason.
+// discardDoomed removes a hidden object whose update, as it was stored, says that it is to go. The
+// update is stored before it, so that whoever waits for the object gets to know the reason.
 func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Object) error {
 	if !hidden(object) || !doomed(object) {
 		return nil
@@ -34,7 +35,8 @@ func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Ob
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	defer cancel()
 	uid := accessor.GetUID()
-	err = s.Interface.Delete(ctx, key, s.newObject(), &storage.Preconditions{UID: &uid}, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	err = s.Interface.Delete(ctx, key, s.newObject(), &storage.Preconditions{UID: &uid}, rest.ValidateAllObjectFunc,
+		nil, storage.DeleteOptions{})
 	if storage.IsNotFound(err) {
 		return nil // somebody else has done it
 	}
@@ -44,18 +46,23 @@ func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Ob
 // discardAt removes a doomed object that is in a creation's way, and tells whether there was one.
 func (s *store) discardAt(ctx context.Context, key string) bool {
 	object := s.newObject()
-	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, object); err != nil || !hidden(object) || !doomed(object) {
+	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, object); err != nil || !hidden(object) ||
+		!doomed(object) {
 		return false
 	}
 	return s.discardDoomed(ctx, key, object) == nil
 }
 
-// discardLeft removes the doomed objects that a server left here which was killed between an update and the removal.
+// discardLeft removes the doomed objects that a server left here which was killed between an update
+// and the removal.
 //
-// It waits until the server is ready. A write while watch caches begin makes them wait for each other: those that have begun before must hear from etcd that nothing
-// of theirs has changed, which etcd doesn't say on a connection with a watch that begins after the latest write. Then it waits for the store, which may be that
-// of a new custom resource, so as not to read from etcd what the watch cache is about to read.
-func (s *store) discardLeft(ctx context.Context, ready <-chan struct{}, prefix string, list runtime.Object, key func(runtime.Object) (string, error), attributes storage.AttrFunc) {
+// It waits until the server is ready. A write while watch caches begin makes them wait for each
+// other: those that have begun before must hear from etcd that nothing of theirs has changed, which
+// etcd doesn't say on a connection with a watch that begins after the latest write. Then it waits
+// for the store, which may be that of a new custom resource, so as not to read from etcd what the
+// watch cache is about to read.
+func (s *store) discardLeft(ctx context.Context, ready <-chan struct{}, prefix string, list runtime.Object,
+	key func(runtime.Object) (string, error), attributes storage.AttrFunc) {
 	select {
 	case <-ctx.Done():
 		return
@@ -68,9 +75,11 @@ func (s *store) discardLeft(ctx context.Context, ready <-chan struct{}, prefix s
 		case <-time.After(readyRetry):
 		}
 	}
-	err := s.Interface.GetList(ctx, prefix, storage.ListOptions{ResourceVersion: "0", Recursive: true, Predicate: storage.SelectionPredicate{
-		Label: labels.Everything(), Field: fields.OneTermEqualSelector(stateField, pending), GetAttrs: withState(attributes),
-	}}, list)
+	err := s.Interface.GetList(ctx, prefix,
+		storage.ListOptions{ResourceVersion: "0", Recursive: true, Predicate: storage.SelectionPredicate{
+			Label: labels.Everything(), Field: fields.OneTermEqualSelector(stateField, pending),
+			GetAttrs: withState(attributes),
+		}}, list)
 	if err == nil {
 		err = meta.EachListItem(list, func(object runtime.Object) error {
 			at, err := key(object)

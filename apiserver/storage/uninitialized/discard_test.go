@@ -11,7 +11,8 @@ import (
 	"gatehouse.dev/apis/initializers"
 )
 
-// A name that only a doomed object has is free. The update that doomed it was a server's last, or its removal is under way.
+// A name that only a doomed object has is free. The update that doomed it was a server's last, or
+// its removal is under way.
 func TestDoomedGivesWay(t *testing.T) {
 	failed := map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "no"}
 	for name, test := range map[string]struct {

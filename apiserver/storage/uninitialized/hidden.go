@@ -12,7 +12,8 @@ import (
 	"gatehouse.dev/apis/initializers"
 )
 
-// stateField is a field that only hidden objects have, and only within this server: clients can't select by it.
+// stateField is a field that only hidden objects have, and only within this server: clients can't
+// select by it.
 const (
 	stateField = "gatehouse.dev/initialization"
 	pending    = "Pending"

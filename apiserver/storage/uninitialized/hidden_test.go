@@ -18,7 +18,8 @@ import (
 )
 
 func newPod(name string, annotations map[string]string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1", ResourceVersion: "1", Annotations: annotations}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1", ResourceVersion: "1",
+		Annotations: annotations}}
 }
 
 func waiting(list string) map[string]string {
@@ -34,14 +35,16 @@ func TestHidden(t *testing.T) {
 		object runtime.Object
 		want   bool
 	}{
-		"without annotations":        {newPod("a", nil), false},
-		"with an empty list":         {newPod("a", waiting("")), false},
-		"with a list":                {newPod("a", waiting("a.example.com")), true},
-		"custom":                     {custom(map[string]any{"annotations": map[string]any{initializers.PendingAnnotation: "a.example.com"}}), true},
-		"custom, without metadata":   {&unstructured.Unstructured{}, false},
-		"custom, of strange content": {custom(map[string]any{"annotations": map[string]any{initializers.PendingAnnotation: 1}}), false},
-		"custom, of strange form":    {custom("metadata"), false},
-		"what has no metadata":       {&runtime.Unknown{}, false},
+		"without annotations": {newPod("a", nil), false},
+		"with an empty list":  {newPod("a", waiting("")), false},
+		"with a list":         {newPod("a", waiting("a.example.com")), true},
+		"custom": {custom(
+			map[string]any{"annotations": map[string]any{initializers.PendingAnnotation: "a.example.com"}}), true},
+		"custom, without metadata": {&unstructured.Unstructured{}, false},
+		"custom, of strange content": {custom(
+			map[string]any{"annotations": map[string]any{initializers.PendingAnnotation: 1}}), false},
+		"custom, of strange form": {custom("metadata"), false},
+		"what has no metadata":    {&runtime.Unknown{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := hidden(test.object); got != test.want {
@@ -54,7 +57,8 @@ func TestHidden(t *testing.T) {
 func TestDoomed(t *testing.T) {
 	deleted := newPod("a", waiting("a.example.com"))
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	failed := newPod("a", map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "no"})
+	failed := newPod("a",
+		map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "no"})
 	for name, test := range map[string]struct {
 		object runtime.Object
 		want   bool
@@ -83,7 +87,8 @@ func TestRemoveHidden(t *testing.T) {
 				annotations = waiting("a.example.com")
 				u.SetAnnotations(annotations)
 			}
-			pods.Items, widgets.Items = append(pods.Items, *newPod(string(name), annotations)), append(widgets.Items, *u)
+			pods.Items, widgets.Items = append(pods.Items, *newPod(string(name), annotations)),
+				append(widgets.Items, *u)
 		}
 		for _, list := range []runtime.Object{pods, widgets} {
 			if err := removeHidden(list); err != nil {
@@ -129,7 +134,8 @@ func TestWithState(t *testing.T) {
 // What isn't hidden costs no allocation, typed or not.
 func TestAllocatesNothing(t *testing.T) {
 	list := &corev1.PodList{Items: slices.Repeat([]corev1.Pod{*newPod("a", map[string]string{"a": "b"})}, 100)}
-	widgets := &unstructured.UnstructuredList{Items: slices.Repeat([]unstructured.Unstructured{*custom(map[string]any{"annotations": map[string]any{"a": "b"}})}, 100)}
+	widgets := &unstructured.UnstructuredList{Items: slices.Repeat(
+		[]unstructured.Unstructured{*custom(map[string]any{"annotations": map[string]any{"a": "b"}})}, 100)}
 	for name, f := range map[string]func(){
 		"get":         func() { hidden(&list.Items[0]) },
 		"custom":      func() { hidden(&widgets.Items[0]) },

@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/apis/initializers"
 )
 
-// request is what a store must know of the HTTP request behind a call. The request of a call that has none, nil, reads without seeing hidden
-// objects and waits for nothing.
+// request is what a store must know of the HTTP request behind a call. The request of a call that
+// has none, nil, reads without seeing hidden objects and waits for nothing.
 type request struct {
 	wait   bool
 	answer atomic.Pointer[apierrors.StatusError]
@@ -40,8 +40,9 @@ func (r *request) waits() bool { return r != nil && r.wait }
 // answerWith makes err the request's answer, whatever its handler says.
 func (r *request) answerWith(err *apierrors.StatusError) { r.answer.Store(err) }
 
-// WithRequest tells the stores below handler what each request asks for, and answers in the handler's place where a creation waited in vain, encoding with
-// serializer. It must be behind the filter that finds out what the request is about.
+// WithRequest tells the stores below handler what each request asks for, and answers in the
+// handler's place where a creation waited in vain, encoding with serializer. It must be behind the
+// filter that finds out what the request is about.
 func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := genericapirequest.RequestInfoFrom(r.Context())
@@ -70,7 +71,8 @@ func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 			r = r.WithContext(context.WithValue(r.Context(), contextKey{}, state))
 		}
 		if state.waits() {
-			w = responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, state: state, request: r, serializer: serializer})
+			w = responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, state: state, request: r,
+				serializer: serializer})
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -79,7 +81,8 @@ func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 // asksForAll tells whether the request's parameters say includeUninitialized=true.
 func asksForAll(r *http.Request) bool {
 	// Hardly any does, and taking parameters apart costs.
-	return strings.Contains(r.URL.RawQuery, initializers.Parameter) && r.URL.Query().Get(initializers.Parameter) == "true"
+	return strings.Contains(r.URL.RawQuery, initializers.Parameter) &&
+		r.URL.Query().Get(initializers.Parameter) == "true"
 }
 
 // answer is where a handler writes its answer, unless there is another by then.

@@ -25,14 +25,16 @@ var codecs = func() serializer.CodecFactory {
 // serve is what a client gets from a handler behind the filter.
 func serve(t testing.TB, method, url string, handler http.HandlerFunc) *http.Response {
 	t.Helper()
-	resolver := &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	resolver := &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api")}
 	r := httptest.NewRequest(method, url, nil)
 	info, err := resolver.NewRequestInfo(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	WithRequest(handler, codecs).ServeHTTP(recorder, r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info)))
+	WithRequest(handler, codecs).ServeHTTP(recorder,
+		r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info)))
 	return recorder.Result()
 }
 
@@ -90,38 +92,44 @@ func TestAnswer(t *testing.T) {
 		code     int
 		body     string
 	}{
-		"the handler's":         {created, false, 201, "the object"},
-		"the store's":           {created, true, 504, `"message":"Timeout: too late"`},
-		"the store's, not said": {func(w http.ResponseWriter) { fmt.Fprint(w, "the object") }, true, 504, `"reason":"Timeout"`},
+		"the handler's": {created, false, 201, "the object"},
+		"the store's":   {created, true, 504, `"message":"Timeout: too late"`},
+		"the store's, not said": {func(w http.ResponseWriter) { fmt.Fprint(w, "the object") }, true, 504,
+			`"reason":"Timeout"`},
 		"an error of the handler's": {
-			func(w http.ResponseWriter) { http.Error(w, "failed", http.StatusInternalServerError) }, true, 500, "failed",
+			func(w http.ResponseWriter) { http.Error(w, "failed", http.StatusInternalServerError) }, true, 500,
+			"failed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response := serve(t, http.MethodPost, "/api/v1/namespaces/ns/pods", func(w http.ResponseWriter, r *http.Request) {
-				if test.replaced {
-					requestFrom(r.Context()).answerWith(apierrors.NewTimeoutError("too late", 0))
-				}
-				test.handler(w)
-			})
+			response := serve(t, http.MethodPost, "/api/v1/namespaces/ns/pods",
+				func(w http.ResponseWriter, r *http.Request) {
+					if test.replaced {
+						requestFrom(r.Context()).answerWith(apierrors.NewTimeoutError("too late", 0))
+					}
+					test.handler(w)
+				})
 			body, err := io.ReadAll(response.Body)
 			if err != nil || response.StatusCode != test.code || !strings.Contains(string(body), test.body) {
 				t.Errorf("%d %s, %v", response.StatusCode, body, err)
 			}
-			if replaced := response.StatusCode == http.StatusGatewayTimeout; replaced && (response.Header.Get("Content-Encoding") != "" || strings.Contains(string(body), "object")) {
+			if replaced := response.StatusCode == http.StatusGatewayTimeout; replaced &&
+				(response.Header.Get("Content-Encoding") != "" || strings.Contains(string(body), "object")) {
 				t.Errorf("%v %s", response.Header, body)
 			}
 		})
 	}
 }
 
-// A request that doesn't write passes at no cost, one that writes at that of the place for its answer.
+// A request that doesn't write passes at no cost, one that writes at that of the place for its
+// answer.
 func BenchmarkWithRequest(b *testing.B) {
 	handler := WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), codecs)
 	for verb, method := range map[string]string{"get": http.MethodGet, "create": http.MethodPost} {
 		b.Run(verb, func(b *testing.B) {
 			r := httptest.NewRequest(method, "/api/v1/namespaces/ns/pods", nil)
-			r = r.WithContext(genericapirequest.WithRequestInfo(r.Context(), &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb}))
+			r = r.WithContext(genericapirequest.WithRequestInfo(r.Context(),
+				&genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb}))
 			w := httptest.NewRecorder()
 			b.ReportAllocs()
 			for b.Loop() {

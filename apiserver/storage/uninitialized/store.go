@@ -18,9 +18,11 @@ import (
 // DefaultTimeout is how long a creation waits for the object to be initialized.
 const DefaultTimeout = 30 * time.Second
 
-// RESTOptions makes the stores of all kinds that delegate describes hide their uninitialized objects. A request that creates one waits for
-// timeout at most. ready is closed once the server is ready.
-func RESTOptions(delegate generic.RESTOptionsGetter, timeout time.Duration, ready <-chan struct{}) generic.RESTOptionsGetter {
+// RESTOptions makes the stores of all kinds that delegate describes hide their uninitialized
+// objects. A request that creates one waits for timeout at most. ready is closed once the server is
+// ready.
+func RESTOptions(delegate generic.RESTOptionsGetter, timeout time.Duration,
+	ready <-chan struct{}) generic.RESTOptionsGetter {
 	return restOptions{delegate, timeout, ready}
 }
 
@@ -31,7 +33,8 @@ type restOptions struct {
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions,
+	error) {
 	options, err := o.delegate.GetRESTOptions(resource, example)
 	if err != nil {
 		return options, err
@@ -41,7 +44,8 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runti
 		keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 		getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		below, destroy, err := decorated(config, resourcePrefix, keyFunc, newFunc, newListFunc, withState(getAttrs), triggers, indexers)
+		below, destroy, err := decorated(config, resourcePrefix, keyFunc, newFunc, newListFunc, withState(getAttrs),
+			triggers, indexers)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -113,7 +117,8 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, object runtime
 ) error {
 	r := requestFrom(ctx)
 	if !r.waits() || !ignoreNotFound {
-		if err := s.Interface.GuaranteedUpdate(ctx, key, object, ignoreNotFound, preconditions, update, cached); err != nil {
+		if err := s.Interface.GuaranteedUpdate(ctx, key, object, ignoreNotFound, preconditions, update,
+			cached); err != nil {
 			return err
 		}
 		return s.discardDoomed(ctx, key, object)
@@ -123,7 +128,8 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, object runtime
 		creates = response.ResourceVersion == 0
 		return update(existing, response)
 	}
-	if err := s.Interface.GuaranteedUpdate(ctx, key, object, ignoreNotFound, preconditions, watched, cached); err != nil {
+	if err := s.Interface.GuaranteedUpdate(ctx, key, object, ignoreNotFound, preconditions, watched,
+		cached); err != nil {
 		return err
 	}
 	if creates && hidden(object) {

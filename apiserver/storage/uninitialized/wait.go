@@ -15,20 +15,24 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// watchRetry is how long after a watch that failed the next one begins. A custom resource's watch cache needs a moment when its kind is new.
+// watchRetry is how long after a watch that failed the next one begins. A custom resource's watch
+// cache needs a moment when its kind is new.
 const watchRetry = 100 * time.Millisecond
 
-// await waits until the object at key, as it was just created, is initialized, and makes object what it is then. An error says that an initializer
-// failed. What else may happen is no error of the creation, but makes r's answer.
+// await waits until the object at key, as it was just created, is initialized, and makes object
+// what it is then. An error says that an initializer failed. What else may happen is no error of
+// the creation, but makes r's answer.
 //
-// Source: WaitForInitialized in k8s.io/apiserver/pkg/registry/generic/registry/store.go of Kubernetes 1.13.
+// Source: WaitForInitialized in k8s.io/apiserver/pkg/registry/generic/registry/store.go of
+// Kubernetes 1.13.
 func (s *store) await(asking context.Context, r *request, key string, object runtime.Object) error {
 	accessor, err := meta.Accessor(object)
 	if err != nil {
 		return err
 	}
 	name, uid, version := accessor.GetName(), accessor.GetUID(), accessor.GetResourceVersion()
-	// The request's values stay behind: the watch cache takes from them what the request is about, and that isn't this object alone.
+	// The request's values stay behind: the watch cache takes from them what the request is about,
+	// and that isn't this object alone.
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	defer context.AfterFunc(asking, cancel)()
@@ -44,7 +48,8 @@ func (s *store) await(asking context.Context, r *request, key string, object run
 		}
 		switch {
 		case ctx.Err() != nil:
-			r.answerWith(apierrors.NewTimeoutError(fmt.Sprintf("server has timed out waiting for the initialization of %s %s", s.resource, name), 0))
+			r.answerWith(apierrors.NewTimeoutError(fmt.Sprintf("server has timed out waiting for the initialization "+
+				"of %s %s", s.resource, name), 0))
 			return nil
 		case latest == nil:
 			r.answerWith(apierrors.NewInternalError(errors.New("object deleted while waiting for creation")))
@@ -77,9 +82,11 @@ func (s *store) look(ctx context.Context, key string, uid types.UID) (runtime.Ob
 	return latest, nil
 }
 
-// follow watches the object at key, from a resource version on, until it is initialized or has failed, and is what it is then; nil where it was deleted.
+// follow watches the object at key, from a resource version on, until it is initialized or has
+// failed, and is what it is then; nil where it was deleted.
 func (s *store) follow(ctx context.Context, key, resourceVersion string) (runtime.Object, error) {
-	w, err := s.Interface.Watch(ctx, key, storage.ListOptions{ResourceVersion: resourceVersion, Predicate: storage.Everything})
+	w, err := s.Interface.Watch(ctx, key,
+		storage.ListOptions{ResourceVersion: resourceVersion, Predicate: storage.Everything})
 	if err != nil {
 		return nil, err
 	}

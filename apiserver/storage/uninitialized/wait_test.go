@@ -40,7 +40,8 @@ func (b *below) Get(_ context.Context, key string, opts storage.GetOptions, obje
 	return nil
 }
 
-func (b *below) GuaranteedUpdate(_ context.Context, key string, object runtime.Object, ignoreNotFound bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
+func (b *below) GuaranteedUpdate(_ context.Context, key string, object runtime.Object, ignoreNotFound bool,
+	_ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
 	existing, response := &corev1.Pod{}, storage.ResponseMeta{}
 	if b.object != nil {
 		existing, response.ResourceVersion = b.object.DeepCopy(), 1
@@ -54,7 +55,8 @@ func (b *below) GuaranteedUpdate(_ context.Context, key string, object runtime.O
 	return b.Create(context.Background(), key, updated, object, 0)
 }
 
-func (b *below) Delete(_ context.Context, key string, _ runtime.Object, preconditions *storage.Preconditions, _ storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions) error {
+func (b *below) Delete(_ context.Context, key string, _ runtime.Object, preconditions *storage.Preconditions,
+	_ storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions) error {
 	if b.object == nil {
 		return storage.NewKeyNotFoundError(key, 0)
 	}
@@ -87,7 +89,8 @@ func version(pod *corev1.Pod, resourceVersion string) *corev1.Pod {
 
 // What a creation that waits comes to. Time is the bubble's.
 func TestWaiting(t *testing.T) {
-	failed := newPod("a", map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "not here"})
+	failed := newPod("a",
+		map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "not here"})
 	type step = func(string, *watch.RaceFreeFakeWatcher) error
 	var b *below
 	event := func(action func(w *watch.RaceFreeFakeWatcher)) step {
@@ -111,13 +114,19 @@ func TestWaiting(t *testing.T) {
 			})},
 			version: "3",
 		},
-		"failed":                   {watches: []step{event(func(w *watch.RaceFreeFakeWatcher) { w.Modify(failed) })}, err: `pods "a" is forbidden: not here`},
-		"failed, and seen deleted": {watches: []step{event(func(w *watch.RaceFreeFakeWatcher) { w.Delete(failed) })}, err: `pods "a" is forbidden: not here`},
+		"failed": {watches: []step{event(func(w *watch.RaceFreeFakeWatcher) { w.Modify(failed) })},
+			err: `pods "a" is forbidden: not here`},
+		"failed, and seen deleted": {watches: []step{event(func(w *watch.RaceFreeFakeWatcher) { w.Delete(failed) })},
+			err: `pods "a" is forbidden: not here`},
 		"deleted": {
-			watches: []step{event(func(w *watch.RaceFreeFakeWatcher) { w.Delete(newPod("a", waiting("a.example.com"))) })},
-			answer:  "Internal error occurred: object deleted while waiting for creation", version: "1",
+			watches: []step{event(func(w *watch.RaceFreeFakeWatcher) {
+				w.Delete(newPod("a",
+					waiting("a.example.com")))
+			})},
+			answer: "Internal error occurred: object deleted while waiting for creation", version: "1",
 		},
-		"nothing happens": {answer: "Timeout: server has timed out waiting for the initialization of pods a", version: "1", after: 30 * time.Second},
+		"nothing happens": {answer: "Timeout: server has timed out waiting for the initialization of pods a",
+			version: "1", after: 30 * time.Second},
 		"no watch for a while": {
 			watches: []step{
 				func(string, *watch.RaceFreeFakeWatcher) error { return errors.New("not yet") },
@@ -150,7 +159,8 @@ func TestWaiting(t *testing.T) {
 		},
 		"deleted while the watch is broken": {
 			watches: []step{event(func(w *watch.RaceFreeFakeWatcher) { w.Stop(); b.object = nil })},
-			answer:  "Internal error occurred: object deleted while waiting for creation", version: "1", after: watchRetry,
+			answer:  "Internal error occurred: object deleted while waiting for creation", version: "1",
+			after: watchRetry,
 		},
 		"another while the watch is broken": {
 			watches: []step{event(func(w *watch.RaceFreeFakeWatcher) {
@@ -158,7 +168,8 @@ func TestWaiting(t *testing.T) {
 				b.object = newPod("a", nil)
 				b.object.UID = "2"
 			})},
-			answer: "Internal error occurred: object deleted while waiting for creation", version: "1", after: watchRetry,
+			answer: "Internal error occurred: object deleted while waiting for creation", version: "1",
+			after: watchRetry,
 		},
 	} {
 		for _, how := range []string{"create", "update"} {
@@ -172,9 +183,10 @@ func TestWaiting(t *testing.T) {
 					if how == "create" {
 						err = s.Create(with(r), "/pods/a", object, created, 0)
 					} else {
-						err = s.GuaranteedUpdate(with(r), "/pods/a", created, true, nil, func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-							return object, nil, nil
-						}, nil)
+						err = s.GuaranteedUpdate(with(r), "/pods/a", created, true, nil,
+							func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+								return object, nil, nil
+							}, nil)
 					}
 					if got := text(err); got != test.err {
 						t.Errorf("error %q, want %q", got, test.err)
@@ -212,7 +224,8 @@ func TestRequestEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(with(r), time.Second)
 		defer cancel()
 		start := time.Now()
-		if err := newStore(&below{}).Create(ctx, "/pods/a", newPod("a", waiting("a.example.com")), &corev1.Pod{}, 0); err != nil {
+		if err := newStore(&below{}).Create(ctx, "/pods/a", newPod("a", waiting("a.example.com")), &corev1.Pod{},
+			0); err != nil {
 			t.Error(err)
 		}
 		if passed := time.Since(start); passed != time.Second {
@@ -221,7 +234,8 @@ func TestRequestEnds(t *testing.T) {
 	})
 }
 
-// Who doesn't wait: those that ask for all, calls without request, and creators of what is not hidden.
+// Who doesn't wait: those that ask for all, calls without request, and creators of what is not
+// hidden.
 func TestNotWaiting(t *testing.T) {
 	for name, test := range map[string]struct {
 		r    *request
@@ -234,7 +248,8 @@ func TestNotWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				if err := newStore(&below{}).Create(with(test.r), "/pods/a", newPod("a", waiting(test.list)), &corev1.Pod{}, 0); err != nil {
+				if err := newStore(&below{}).Create(with(test.r), "/pods/a", newPod("a", waiting(test.list)),
+					&corev1.Pod{}, 0); err != nil {
 					t.Error(err)
 				}
 				if passed := time.Since(start); passed != 0 {
@@ -245,7 +260,8 @@ func TestNotWaiting(t *testing.T) {
 	}
 }
 
-// An update that dooms a hidden object is stored and then removes it. Every other update is only stored.
+// An update that dooms a hidden object is stored and then removes it. Every other update is only
+// stored.
 func TestDiscards(t *testing.T) {
 	deleting := newPod("a", waiting("a.example.com"))
 	deleting.DeletionTimestamp, deleting.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/hold"}
@@ -255,7 +271,8 @@ func TestDiscards(t *testing.T) {
 		updated *corev1.Pod
 		gone    bool
 	}{
-		"an error":               {newPod("a", map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "no"}), true},
+		"an error": {newPod("a", map[string]string{initializers.PendingAnnotation: "a.example.com",
+			initializers.ErrorAnnotation: "no"}), true},
 		"a deletion":             {deleting, true},
 		"a deletion of another":  {visible, false},
 		"a list that is shorter": {newPod("a", waiting("b.example.com")), false},
@@ -265,13 +282,15 @@ func TestDiscards(t *testing.T) {
 			t.Run(name+", "+who, func(t *testing.T) {
 				b := &below{object: newPod("a", waiting("a.example.com"))}
 				updated := &corev1.Pod{}
-				err := newStore(b).GuaranteedUpdate(with(r), "/pods/a", updated, true, nil, func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-					return test.updated, nil, nil
-				}, nil)
+				err := newStore(b).GuaranteedUpdate(with(r), "/pods/a", updated, true, nil,
+					func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+						return test.updated, nil, nil
+					}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if gone := b.object == nil; gone != test.gone || test.gone && (len(b.deleted) != 1 || *b.deleted[0].UID != "1") {
+				if gone := b.object == nil; gone != test.gone || test.gone &&
+					(len(b.deleted) != 1 || *b.deleted[0].UID != "1") {
 					t.Errorf("gone: %t, by %v", gone, b.deleted)
 				}
 			})
@@ -296,7 +315,8 @@ func TestGet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := &corev1.Pod{}
-			err := newStore(&below{object: newPod("a", waiting(test.list))}).Get(with(test.r), "/pods/a", storage.GetOptions{IgnoreNotFound: test.ignore}, got)
+			err := newStore(&below{object: newPod("a", waiting(test.list))}).Get(with(test.r), "/pods/a",
+				storage.GetOptions{IgnoreNotFound: test.ignore}, got)
 			if storage.IsNotFound(err) != test.err || (err != nil) != test.err || (got.Name == "a") != test.found {
 				t.Errorf("got %q, %v", got.Name, err)
 			}

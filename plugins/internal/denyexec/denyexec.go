@@ -1,5 +1,6 @@
-// Package denyexec is what DenyEscalatingExec and DenyExecOnPrivileged have in common: they refuse to exec into or attach to a pod
-// whose containers have the host's privileges, as whoever gets into them has these, too.
+// Package denyexec is what DenyEscalatingExec and DenyExecOnPrivileged have in common: they refuse
+// to exec into or attach to a pod whose containers have the host's privileges, as whoever gets into
+// them has these, too.
 package denyexec
 
 import (
@@ -20,8 +21,9 @@ import (
 
 var pods = corev1.Resource("pods")
 
-// New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with hostNamespaces it also
-// refuses pods in the host's PID or IPC namespace. It needs a client: the pod is read live at each request, since nothing but its name is in one.
+// New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with
+// hostNamespaces it also refuses pods in the host's PID or IPC namespace. It needs a client: the
+// pod is read live at each request, since nothing but its name is in one.
 func New(plugin string, hostNamespaces bool) func(io.Reader, *chain.Env) (admission.Interface, error) {
 	return func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(plugin, config); err != nil {

@@ -22,7 +22,8 @@ func descriptor(hostNamespaces bool) chain.Descriptor {
 
 func pod(change func(*corev1.PodSpec)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	p.Spec.InitContainers, p.Spec.Containers = []corev1.Container{{Name: "i"}}, []corev1.Container{{Name: "a"}, {Name: "b"}}
+	p.Spec.InitContainers, p.Spec.Containers = []corev1.Container{{Name: "i"}},
+		[]corev1.Container{{Name: "a"}, {Name: "b"}}
 	if change != nil {
 		change(&p.Spec)
 	}
@@ -34,7 +35,8 @@ var (
 	attach = chaintest.Connect(pod(nil), "attach", &corev1.PodAttachOptions{})
 )
 
-// Upstream until 1.20: plugin/pkg/admission/exec, TestAdmission and TestDenyExecOnPrivileged. It didn't know ephemeral containers.
+// Upstream until 1.20: plugin/pkg/admission/exec, TestAdmission and TestDenyExecOnPrivileged. It
+// didn't know ephemeral containers.
 func TestPods(t *testing.T) {
 	const (
 		pid        = "cannot exec into or attach to a container using host pid"
@@ -43,13 +45,22 @@ func TestPods(t *testing.T) {
 	)
 	yes, no := true, false
 	for name, test := range map[string]struct {
-		change                     func(*corev1.PodSpec)
-		escalating, privilegedOnly string // with what each of the two plugins refuses it; empty where it admits it
+		change func(*corev1.PodSpec)
+		// with what each of the two plugins refuses it; empty where it admits it
+		escalating, privilegedOnly string
 	}{
-		"harmless":       {nil, "", ""},
-		"not privileged": {func(s *corev1.PodSpec) { s.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &no} }, "", ""},
-		"nothing said":   {func(s *corev1.PodSpec) { s.Containers[0].SecurityContext = &corev1.SecurityContext{} }, "", ""},
-		"privileged":     {func(s *corev1.PodSpec) { s.Containers[1].SecurityContext = &corev1.SecurityContext{Privileged: &yes} }, privileged, privileged},
+		"harmless": {nil, "", ""},
+		"not privileged": {func(
+			s *corev1.PodSpec) {
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &no}
+		}, "", ""},
+		"nothing said": {func(s *corev1.PodSpec) { s.Containers[0].SecurityContext = &corev1.SecurityContext{} }, "",
+			""},
+		"privileged": {func(
+			s *corev1.PodSpec) {
+			s.Containers[1].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+		},
+			privileged, privileged},
 		"init container": {func(s *corev1.PodSpec) {
 			s.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 		}, privileged, privileged},
@@ -84,10 +95,12 @@ func TestPods(t *testing.T) {
 func TestThePodIsReadLive(t *testing.T) {
 	plugin := chaintest.New(t, descriptor(true), "", pod(nil))
 	plugin.Validate(t, exec).Admitted(t)
-	if err := plugin.Client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod(func(s *corev1.PodSpec) { s.HostPID = true }), "ns"); err != nil {
+	if err := plugin.Client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"),
+		pod(func(s *corev1.PodSpec) { s.HostPID = true }), "ns"); err != nil {
 		t.Fatal(err)
 	}
-	plugin.Validate(t, exec).Refused(t, 403, `pods "p" is forbidden: cannot exec into or attach to a container using host pid`)
+	plugin.Validate(t, exec).Refused(t, 403,
+		`pods "p" is forbidden: cannot exec into or attach to a container using host pid`)
 	if calls := plugin.Calls(); !slices.Equal(calls, []string{"get pods ns/p", "get pods ns/p"}) {
 		t.Errorf("got %q", calls)
 	}
@@ -110,7 +123,8 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		chaintest.Connect(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "proxy", &corev1.NodeProxyOptions{}),
 		chaintest.Create(pod(nil)), chaintest.Update(pod(nil), pod(nil)), chaintest.Delete(pod(nil)),
 	} {
-		if result := plugin.Validate(t, request).Admitted(t); result.Handled != (request.Operation == admission.Connect) {
+		if result := plugin.Validate(t,
+			request).Admitted(t); result.Handled != (request.Operation == admission.Connect) {
 			t.Errorf("%s: handled is %t", request.Operation, result.Handled)
 		}
 	}
@@ -123,7 +137,8 @@ func TestNew(t *testing.T) {
 	if _, err := New("Example", true)(nil, &chain.Env{}); err == nil || err.Error() != "Example needs a client" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := New("Example", true)(strings.NewReader("a: b"), &chain.Env{}); err == nil || err.Error() != "Example takes no configuration, but is given one" {
+	if _, err := New("Example", true)(strings.NewReader("a: b"), &chain.Env{}); err == nil ||
+		err.Error() != "Example takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}
 }

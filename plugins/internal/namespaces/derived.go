@@ -8,8 +8,8 @@ import (
 // derivedKept bounds how many namespaces a Derived remembers: those that requests were about last.
 const derivedKept = 4096
 
-// Derived remembers what something derives from namespaces, such as what their annotations mean, which is the same
-// for request after request.
+// Derived remembers what something derives from namespaces, such as what their annotations mean,
+// which is the same for request after request.
 type Derived[T any] struct {
 	derive func(*corev1.Namespace) T
 	known  *lru.Cache // of derived[T], by name
@@ -25,7 +25,8 @@ func Derive[T any](derive func(*corev1.Namespace) T) *Derived[T] {
 	return &Derived[T]{derive, lru.New(derivedKept)}
 }
 
-// Of is what derive returns for this state of the namespace. The cache of Namespaces has another object for each state.
+// Of is what derive returns for this state of the namespace. The cache of Namespaces has another
+// object for each state.
 func (d *Derived[T]) Of(namespace *corev1.Namespace) T {
 	if known, ok := d.known.Get(namespace.Name); ok && known.(derived[T]).from == namespace {
 		return known.(derived[T]).value

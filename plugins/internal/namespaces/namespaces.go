@@ -1,5 +1,6 @@
-// Package namespaces is how plugins look up the namespace of a request: in a cache that a watch keeps current, a moment late, and
-// live where the cache has none. Only a live read says that a namespace doesn't exist.
+// Package namespaces is how plugins look up the namespace of a request: in a cache that a watch
+// keeps current, a moment late, and live where the cache has none. Only a live read says that a
+// namespace doesn't exist.
 package namespaces
 
 import (
@@ -18,7 +19,8 @@ import (
 
 // Namespaces are the namespaces of the cluster.
 type Namespaces struct {
-	// The gate opens once the cache has synced. Of waits for it; before a look into the Cache it is the plugin's to wait.
+	// The gate opens once the cache has synced. Of waits for it; before a look into the Cache it is
+	// the plugin's to wait.
 	ready.Gate
 	// Cache has the namespaces as the watch showed them last. They are not to be changed.
 	Cache corev1listers.NamespaceLister
@@ -35,9 +37,9 @@ func New(plugin string, env *chain.Env) (*Namespaces, error) {
 	return &Namespaces{ready.After(informer.Informer()), informer.Lister(), env.Client}, nil
 }
 
-// Of is the namespace of the request, which is not to be changed. The error is the request's refusal: 404 where there is no such
-// namespace, 403 where the cache doesn't sync in time, and an internal error where the live read fails otherwise, which
-// says nothing about the request.
+// Of is the namespace of the request, which is not to be changed. The error is the request's
+// refusal: 404 where there is no such namespace, 403 where the cache doesn't sync in time, and an
+// internal error where the live read fails otherwise, which says nothing about the request.
 func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	if err := n.Wait(ctx, a); err != nil {
 		return nil, err
@@ -57,7 +59,8 @@ func (n *Namespaces) Live(ctx context.Context, name string) (*corev1.Namespace, 
 	return n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 }
 
-// Refusal is what to refuse a request with whose namespace can't be had: that it doesn't exist is about the request, anything else isn't.
+// Refusal is what to refuse a request with whose namespace can't be had: that it doesn't exist is
+// about the request, anything else isn't.
 func Refusal(err error) error {
 	if apierrors.IsNotFound(err) {
 		return err

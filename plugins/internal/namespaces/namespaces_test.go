@@ -36,10 +36,11 @@ type user struct {
 
 func start(t *testing.T, objects ...runtime.Object) (*Namespaces, *chaintest.Plugin) {
 	t.Helper()
-	plugin := chaintest.New(t, chain.Descriptor{Name: "User", Phases: chain.Validating, New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
-		namespaces, err := New("User", env)
-		return user{Namespaces: namespaces}, err
-	}}, "", objects...)
+	plugin := chaintest.New(t, chain.Descriptor{Name: "User", Phases: chain.Validating,
+		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+			namespaces, err := New("User", env)
+			return user{Namespaces: namespaces}, err
+		}}, "", objects...)
 	return plugin.Interface.(user).Namespaces, plugin
 }
 
@@ -50,16 +51,18 @@ func TestOf(t *testing.T) {
 		calls []string
 		err   string
 	}{
-		"in the cache":   {in: "here"},
-		"not yet in it":  {in: "fresh", calls: []string{"get namespaces fresh"}},
-		"nowhere":        {in: "gone", calls: []string{"get namespaces gone"}, err: `namespaces "gone" not found`},
-		"the read fails": {in: "fresh", live: errors.New("no leader"), calls: []string{"get namespaces fresh"}, err: "Internal error occurred: no leader"},
+		"in the cache":  {in: "here"},
+		"not yet in it": {in: "fresh", calls: []string{"get namespaces fresh"}},
+		"nowhere":       {in: "gone", calls: []string{"get namespaces gone"}, err: `namespaces "gone" not found`},
+		"the read fails": {in: "fresh", live: errors.New("no leader"), calls: []string{"get namespaces fresh"},
+			err: "Internal error occurred: no leader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespaces, plugin := start(t, namespace("here"))
-			plugin.Client.PrependReactor("get", "namespaces", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				return action.(clienttesting.GetAction).GetName() == "fresh", namespace("fresh"), test.live
-			})
+			plugin.Client.PrependReactor("get", "namespaces",
+				func(action clienttesting.Action) (bool, runtime.Object, error) {
+					return action.(clienttesting.GetAction).GetName() == "fresh", namespace("fresh"), test.live
+				})
 			got, err := namespaces.Of(t.Context(), requestIn(test.in))
 			switch {
 			case test.err == "" && (err != nil || got.Name != test.in):
@@ -78,7 +81,8 @@ func TestOf(t *testing.T) {
 func TestOfWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(namespace("here"))
-		namespaces, err := New("User", &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		namespaces,
+			err := New("User", &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}

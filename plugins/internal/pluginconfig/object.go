@@ -9,15 +9,18 @@ import (
 	"gatehouse.dev/internal/configfile"
 )
 
-// Object reads the configuration of a plugin that has one: an object of this apiVersion and kind, as YAML or JSON, into the struct that
-// into points to, whose fields carry json tags and are left as they are where the configuration doesn't say them. given is false where
-// there is no configuration, or a blank one. It is strict: a field that is unknown, repeated or of another type is an error, which
-// names the plugin and the field, and so is a second document. The fields apiVersion and kind are not into's business.
+// Object reads the configuration of a plugin that has one: an object of this apiVersion and kind,
+// as YAML or JSON, into the struct that into points to, whose fields carry json tags and are left
+// as they are where the configuration doesn't say them. given is false where there is no
+// configuration, or a blank one. It is strict: a field that is unknown, repeated or of another type
+// is an error, which names the plugin and the field, and so is a second document. The fields
+// apiVersion and kind are not into's business.
 func Object(plugin string, config io.Reader, apiVersion, kind string, into any) (given bool, err error) {
 	return read(plugin, config, func(document []byte) error { return decodeObject(document, apiVersion, kind, into) })
 }
 
-// Fields reads, as Object does, a configuration whose format is older than the convention that says its apiVersion and kind.
+// Fields reads, as Object does, a configuration whose format is older than the convention that says
+// its apiVersion and kind.
 func Fields(plugin string, config io.Reader, into any) (given bool, err error) {
 	return read(plugin, config, func(document []byte) error { return configfile.Strict(document, into) })
 }
@@ -51,7 +54,8 @@ func decodeObject(document []byte, apiVersion, kind string, into any) error {
 		return err
 	}
 	if meta.APIVersion != apiVersion || meta.Kind != kind {
-		return fmt.Errorf("is kind %q in apiVersion %q, must be kind %s in apiVersion %s", meta.Kind, meta.APIVersion, kind, apiVersion)
+		return fmt.Errorf("is kind %q in apiVersion %q, must be kind %s in apiVersion %s", meta.Kind, meta.APIVersion,
+			kind, apiVersion)
 	}
 	var fields map[string]json.RawMessage
 	if err := configfile.Lenient(document, &fields); err != nil {

@@ -34,8 +34,10 @@ func TestObject(t *testing.T) {
 		"blank":         {strings.NewReader(" \n"), false, byDefault},
 		"nothing in it": {strings.NewReader(head), true, byDefault},
 		"null":          {strings.NewReader(head + "count: null"), true, byDefault},
-		"YAML":          {strings.NewReader("# ours\n" + head + "count: 7\nlist: [a, b]"), true, example{Name: "default", Count: &seven, List: []string{"a", "b"}}},
-		"JSON":          {strings.NewReader(`{"kind": "Example", "apiVersion": "example.com/v1", "name": "n", "enabled": true}`), true, example{Name: "n", Enabled: true}},
+		"YAML": {strings.NewReader("# ours\n" + head + "count: 7\nlist: [a, b]"), true,
+			example{Name: "default", Count: &seven, List: []string{"a", "b"}}},
+		"JSON": {strings.NewReader(`{"kind": "Example", "apiVersion": "example.com/v1", "name": "n", ` +
+			`"enabled": true}`), true, example{Name: "n", Enabled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := byDefault
@@ -49,25 +51,31 @@ func TestObject(t *testing.T) {
 
 func TestWhatIsNoSuchObject(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
-		"no kind":         {"name: n", `is kind "" in apiVersion "", must be kind Example in apiVersion example.com/v1`},
-		"another kind":    {"apiVersion: example.com/v1\nkind: Other\nx: y", `is kind "Other" in apiVersion "example.com/v1", must be kind Example in apiVersion example.com/v1`},
-		"another version": {"apiVersion: v1\nkind: Example", `is kind "Example" in apiVersion "v1", must be kind Example in apiVersion example.com/v1`},
-		"unknown field":   {head + "other: 1", `unknown field "other"`},
-		"wrong case":      {head + "Name: n", `unknown field "Name"`},
-		"repeated field":  {head + "name: a\nname: b", "yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"},
-		"in JSON":         {`{"kind": "Example", "kind": "Example"}`, "yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map"},
-		"two documents":   {head + "---\n" + head, "more than one YAML document: must be one"},
-		"not YAML":        {"{", "yaml: line 1: did not find expected node content"},
-		"not an object":   {"hello", "is of type string, must be an object"},
-		"not a kind":      {"kind: [1]", "kind: is of type array, must be a string"},
-		"no string":       {head + "name: 1", "name: is of type number, must be a string"},
-		"no integer":      {head + "count: 1.5", "count: is of type number 1.5, must be a whole number"},
-		"too large":       {head + "count: 9223372036854775808", "count: is of type number 9223372036854775808, must be a whole number"},
-		"no number":       {head + "ratio: high", "ratio: is of type string, must be a number"},
-		"no boolean":      {head + `enabled: "true"`, "enabled: is of type string, must be true or false"},
-		"no list":         {head + "list: a", "list: is of type string, must be a list"},
-		"no struct":       {head + "nested: a", "nested: is of type string, must be an object"},
-		"no map":          {head + "mapping: [a]", "mapping: is of type array, must be an object"},
+		"no kind": {"name: n",
+			`is kind "" in apiVersion "", must be kind Example in apiVersion example.com/v1`},
+		"another kind": {"apiVersion: example.com/v1\nkind: Other\nx: y",
+			`is kind "Other" in apiVersion "example.com/v1", must be kind Example in apiVersion example.com/v1`},
+		"another version": {"apiVersion: v1\nkind: Example",
+			`is kind "Example" in apiVersion "v1", must be kind Example in apiVersion example.com/v1`},
+		"unknown field": {head + "other: 1", `unknown field "other"`},
+		"wrong case":    {head + "Name: n", `unknown field "Name"`},
+		"repeated field": {head + "name: a\nname: b",
+			"yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"},
+		"in JSON": {`{"kind": "Example", "kind": "Example"}`,
+			"yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map"},
+		"two documents": {head + "---\n" + head, "more than one YAML document: must be one"},
+		"not YAML":      {"{", "yaml: line 1: did not find expected node content"},
+		"not an object": {"hello", "is of type string, must be an object"},
+		"not a kind":    {"kind: [1]", "kind: is of type array, must be a string"},
+		"no string":     {head + "name: 1", "name: is of type number, must be a string"},
+		"no integer":    {head + "count: 1.5", "count: is of type number 1.5, must be a whole number"},
+		"too large": {head + "count: 9223372036854775808",
+			"count: is of type number 9223372036854775808, must be a whole number"},
+		"no number":  {head + "ratio: high", "ratio: is of type string, must be a number"},
+		"no boolean": {head + `enabled: "true"`, "enabled: is of type string, must be true or false"},
+		"no list":    {head + "list: a", "list: is of type string, must be a list"},
+		"no struct":  {head + "nested: a", "nested: is of type string, must be an object"},
+		"no map":     {head + "mapping: [a]", "mapping: is of type array, must be an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given, err := Object("Plugin", strings.NewReader(test.config), "example.com/v1", "Example", &example{})
@@ -88,21 +96,28 @@ func TestFields(t *testing.T) {
 		given     bool
 		want, err string
 	}{
-		"none":          {nil, false, "default", ""},
-		"blank":         {strings.NewReader("\n"), false, "default", ""},
-		"YAML":          {strings.NewReader("name: some"), true, "some", ""},
-		"JSON":          {strings.NewReader(`{"name": "n"}`), true, "n", ""},
-		"unknown field": {strings.NewReader("kind: Example"), false, "default", `the configuration of Plugin: unknown field "kind"`},
-		"another type":  {strings.NewReader("name: [n]"), false, "default", "the configuration of Plugin: name: is of type array, must be a string"},
-		"not an object": {strings.NewReader("- name"), false, "default", "the configuration of Plugin: is of type array, must be an object"},
-		"two documents": {strings.NewReader("name: a\n---\nname: b"), false, "default", "the configuration of Plugin: more than one YAML document: must be one"},
-		"not YAML":      {strings.NewReader("{"), false, "default", "the configuration of Plugin: yaml: line 1: did not find expected node content"},
-		"unreadable":    {iotest.ErrReader(errors.New("disk gone")), false, "default", "reading the configuration of Plugin: disk gone"},
+		"none":  {nil, false, "default", ""},
+		"blank": {strings.NewReader("\n"), false, "default", ""},
+		"YAML":  {strings.NewReader("name: some"), true, "some", ""},
+		"JSON":  {strings.NewReader(`{"name": "n"}`), true, "n", ""},
+		"unknown field": {strings.NewReader("kind: Example"), false, "default",
+			`the configuration of Plugin: unknown field "kind"`},
+		"another type": {strings.NewReader("name: [n]"), false, "default",
+			"the configuration of Plugin: name: is of type array, must be a string"},
+		"not an object": {strings.NewReader("- name"), false, "default",
+			"the configuration of Plugin: is of type array, must be an object"},
+		"two documents": {strings.NewReader("name: a\n---\nname: b"), false, "default",
+			"the configuration of Plugin: more than one YAML document: must be one"},
+		"not YAML": {strings.NewReader("{"), false, "default",
+			"the configuration of Plugin: yaml: line 1: did not find expected node content"},
+		"unreadable": {iotest.ErrReader(errors.New("disk gone")), false, "default",
+			"reading the configuration of Plugin: disk gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := example{Name: "default"}
 			given, err := Fields("Plugin", test.config, &got)
-			if given != test.given || got.Name != test.want || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+			if given != test.given || got.Name != test.want || (err == nil) != (test.err == "") || err != nil &&
+				err.Error() != test.err {
 				t.Errorf("got %q, %t, %v\nwant %q, %t, %s", got.Name, given, err, test.want, test.given, test.err)
 			}
 		})

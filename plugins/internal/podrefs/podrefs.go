@@ -1,5 +1,6 @@
-// Package podrefs finds the other API objects that a pod refers to: for plugins that allow a pod some of them, or none, as it is with
-// mirror pods. What these refer to in turn, the secret of a claim's volume say, is not looked for.
+// Package podrefs finds the other API objects that a pod refers to: for plugins that allow a pod
+// some of them, or none, as it is with mirror pods. What these refer to in turn, the secret of a
+// claim's volume say, is not looked for.
 package podrefs
 
 import (
@@ -11,8 +12,8 @@ import (
 	"gatehouse.dev/plugins/internal/podspec"
 )
 
-// InContainer are the names of the Secrets that a container's environment is from, and after each where it stands, as messages have
-// it: "envFrom", or "envVar" and the variable's name.
+// InContainer are the names of the Secrets that a container's environment is from, and after each
+// where it stands, as messages have it: "envFrom", or "envVar" and the variable's name.
 func InContainer(c *corev1.Container) iter.Seq2[string, string] {
 	return func(yield func(secret, where string) bool) {
 		for i := range c.EnvFrom {
@@ -29,13 +30,14 @@ func InContainer(c *corev1.Container) iter.Seq2[string, string] {
 	}
 }
 
-// InVolume are the names of the Secrets that a volume is made of or mounted with, and after each the field of the volume that
-// names it.
+// InVolume are the names of the Secrets that a volume is made of or mounted with, and after each
+// the field of the volume that names it.
 func InVolume(v *corev1.Volume) iter.Seq2[string, string] {
 	return func(yield func(secret, field string) bool) {
 		if v.Projected != nil {
 			for i := range v.Projected.Sources {
-				if s := v.Projected.Sources[i].Secret; s != nil && !yield(s.Name, fmt.Sprintf("projected.sources[%d].secret.name", i)) {
+				if s := v.Projected.Sources[i].Secret; s != nil &&
+					!yield(s.Name, fmt.Sprintf("projected.sources[%d].secret.name", i)) {
 					return
 				}
 			}
@@ -47,7 +49,8 @@ func InVolume(v *corev1.Volume) iter.Seq2[string, string] {
 	}
 }
 
-// secretOf is the one Secret that a source other than a projected one names, and the field that does.
+// secretOf is the one Secret that a source other than a projected one names, and the field that
+// does.
 func secretOf(source *corev1.VolumeSource) (field, secret string) {
 	local := func(field string, ref *corev1.LocalObjectReference) (string, string) {
 		if ref == nil {
@@ -104,8 +107,9 @@ func UsesSecrets(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// First is the resource of an API object that a pod needs on its node, "configmaps" say, and how it gets there where that isn't plain;
-// empty if it needs none. A volume whose source this package doesn't know is an error: it may need any.
+// First is the resource of an API object that a pod needs on its node, "configmaps" say, and how it
+// gets there where that isn't plain; empty if it needs none. A volume whose source this package
+// doesn't know is an error: it may need any.
 //
 // The words are upstream's: HasAPIObjectReference in k8s.io/kubernetes/pkg/api/pod/util.go.
 func First(spec *corev1.PodSpec) (resource string, err error) {
@@ -136,7 +140,8 @@ func usesConfigMaps(spec *corev1.PodSpec) bool {
 			}
 		}
 		for i := range c.Env {
-			if from := c.Env[i].ValueFrom; from != nil && from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name != "" {
+			if from := c.Env[i].ValueFrom; from != nil && from.ConfigMapKeyRef != nil &&
+				from.ConfigMapKeyRef.Name != "" {
 				return true
 			}
 		}
@@ -161,9 +166,12 @@ func usesConfigMaps(spec *corev1.PodSpec) bool {
 // inVolume is First for one volume. A source counts even where it doesn't say the object's name.
 func inVolume(v *corev1.Volume) (resource string, err error) {
 	switch {
-	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil, v.EmptyDir != nil,
-		v.FC != nil, v.FlexVolume != nil, v.Flocker != nil, v.GCEPersistentDisk != nil, v.GitRepo != nil, v.HostPath != nil, v.Image != nil,
-		v.ISCSI != nil, v.NFS != nil, v.PhotonPersistentDisk != nil, v.PortworxVolume != nil, v.Quobyte != nil, v.RBD != nil,
+	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil,
+		v.EmptyDir != nil,
+		v.FC != nil, v.FlexVolume != nil, v.Flocker != nil, v.GCEPersistentDisk != nil, v.GitRepo != nil,
+		v.HostPath != nil, v.Image != nil,
+		v.ISCSI != nil, v.NFS != nil, v.PhotonPersistentDisk != nil, v.PortworxVolume != nil, v.Quobyte != nil,
+		v.RBD != nil,
 		v.ScaleIO != nil, v.StorageOS != nil, v.VsphereVolume != nil:
 		return "", nil
 	case v.ConfigMap != nil:
@@ -193,7 +201,8 @@ func inVolume(v *corev1.Volume) (resource string, err error) {
 	return "", fmt.Errorf("unknown volume type for volume %q", v.Name)
 }
 
-// inProjection is the resource of the object that one source of a projected volume needs, empty for none, and whether the source is known.
+// inProjection is the resource of the object that one source of a projected volume needs, empty for
+// none, and whether the source is known.
 func inProjection(s *corev1.VolumeProjection) (resource string, known bool) {
 	switch {
 	case s.ConfigMap != nil:

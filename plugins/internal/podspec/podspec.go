@@ -1,5 +1,5 @@
-// Package podspec is what plugins that look at pods have in common: the pod of a request, and all of its containers,
-// whichever of the three lists they are in.
+// Package podspec is what plugins that look at pods have in common: the pod of a request, and all
+// of its containers, whichever of the three lists they are in.
 package podspec
 
 import (
@@ -27,7 +27,8 @@ type Position struct {
 	Index int
 }
 
-// Path is the position as messages have it: spec.containers[0]. It is made when it is asked for, which is when something is wrong.
+// Path is the position as messages have it: spec.containers[0]. It is made when it is asked for,
+// which is when something is wrong.
 func (p Position) Path() *field.Path { return field.NewPath("spec", p.List).Index(p.Index) }
 
 // In is the container at the position in a pod's spec, which has one there.
@@ -45,8 +46,9 @@ func common(c *corev1.EphemeralContainer) *corev1.Container {
 	return (*corev1.Container)(&c.EphemeralContainerCommon)
 }
 
-// All are the containers of a pod in the order in which they start: init containers, containers, ephemeral containers. Of an
-// ephemeral container it is what it has in common with the others. What is set in a container is set in the pod.
+// All are the containers of a pod in the order in which they start: init containers, containers,
+// ephemeral containers. Of an ephemeral container it is what it has in common with the others. What
+// is set in a container is set in the pod.
 func All(spec *corev1.PodSpec) iter.Seq2[Position, *corev1.Container] {
 	return func(yield func(Position, *corev1.Container) bool) {
 		for i := range spec.InitContainers {
@@ -67,7 +69,8 @@ func All(spec *corev1.PodSpec) iter.Seq2[Position, *corev1.Container] {
 	}
 }
 
-// Pod is the object, or old object, of a request for pods: whatever else it may be is refused as a bad request, in the name of the plugin.
+// Pod is the object, or old object, of a request for pods: whatever else it may be is refused as a
+// bad request, in the name of the plugin.
 func Pod(plugin string, object runtime.Object) (*corev1.Pod, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		return pod, nil
@@ -75,7 +78,8 @@ func Pod(plugin string, object runtime.Object) (*corev1.Pod, error) {
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for pods is a %T", plugin, object))
 }
 
-// Says tells whether there is a request or limit for the resource, be it 0. Nil, as a pod without resources of its own has, says nothing.
+// Says tells whether there is a request or limit for the resource, be it 0. Nil, as a pod without
+// resources of its own has, says nothing.
 func Says(resources *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	if resources == nil {
 		return false

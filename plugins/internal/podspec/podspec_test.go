@@ -20,7 +20,8 @@ func containers(names ...string) []corev1.Container {
 func ephemeral(names ...string) []corev1.EphemeralContainer {
 	var all []corev1.EphemeralContainer
 	for _, name := range names {
-		all = append(all, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
+		all = append(all,
+			corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
 	}
 	return all
 }
@@ -33,7 +34,8 @@ func TestAll(t *testing.T) {
 	}{
 		"none": {corev1.PodSpec{}, nil},
 		"of every list": {
-			corev1.PodSpec{Containers: containers("a", "b"), InitContainers: containers("i", "j"), EphemeralContainers: ephemeral("e", "f")},
+			corev1.PodSpec{Containers: containers("a", "b"), InitContainers: containers("i", "j"),
+				EphemeralContainers: ephemeral("e", "f")},
 			[]string{
 				"spec.initContainers[0] i", "spec.initContainers[1] j", "spec.containers[0] a", "spec.containers[1] b",
 				"spec.ephemeralContainers[0] e", "spec.ephemeralContainers[1] f",
@@ -64,17 +66,20 @@ func TestAll(t *testing.T) {
 }
 
 func TestContainersAreThePods(t *testing.T) {
-	spec := corev1.PodSpec{Containers: containers("a"), InitContainers: containers("i"), EphemeralContainers: ephemeral("e")}
+	spec := corev1.PodSpec{Containers: containers("a"), InitContainers: containers("i"),
+		EphemeralContainers: ephemeral("e")}
 	for _, container := range All(&spec) {
 		container.Image = "set"
 	}
-	if spec.Containers[0].Image != "set" || spec.InitContainers[0].Image != "set" || spec.EphemeralContainers[0].Image != "set" {
+	if spec.Containers[0].Image != "set" || spec.InitContainers[0].Image != "set" ||
+		spec.EphemeralContainers[0].Image != "set" {
 		t.Errorf("got %v", spec)
 	}
 }
 
 func TestNoAllocations(t *testing.T) {
-	spec := corev1.PodSpec{Containers: containers("a", "b"), InitContainers: containers("i"), EphemeralContainers: ephemeral("e")}
+	spec := corev1.PodSpec{Containers: containers("a", "b"), InitContainers: containers("i"),
+		EphemeralContainers: ephemeral("e")}
 	named := 0
 	if n := testing.AllocsPerRun(100, func() {
 		for position, container := range All(&spec) {
@@ -110,11 +115,12 @@ func TestSays(t *testing.T) {
 		resources *corev1.ResourceRequirements
 		want      bool
 	}{
-		"nil":              {nil, false},
-		"empty":            {&corev1.ResourceRequirements{}, false},
-		"a request":        {&corev1.ResourceRequirements{Requests: zero}, true},
-		"a limit":          {&corev1.ResourceRequirements{Limits: zero}, true},
-		"another resource": {&corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: {}}}, false},
+		"nil":       {nil, false},
+		"empty":     {&corev1.ResourceRequirements{}, false},
+		"a request": {&corev1.ResourceRequirements{Requests: zero}, true},
+		"a limit":   {&corev1.ResourceRequirements{Limits: zero}, true},
+		"another resource": {&corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: {}}},
+			false},
 	} {
 		if got := Says(test.resources, corev1.ResourceCPU); got != test.want {
 			t.Errorf("%s: %t", name, got)

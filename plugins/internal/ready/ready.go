@@ -1,8 +1,9 @@
 // Package ready keeps plugins from deciding by a cache that has not yet seen the cluster.
 //
-// A cache fills when the server starts. A request that comes earlier waits for it, ten seconds at most; then it is refused. Once the
-// caches have synced they stay so, and all that a request pays is a look at a closed channel each.
-// (WaitForReady of k8s.io/apiserver's admission.Handler, which does the same, makes a timer for each request.)
+// A cache fills when the server starts. A request that comes earlier waits for it, ten seconds at
+// most; then it is refused. Once the caches have synced they stay so, and all that a request pays
+// is a look at a closed channel each. (WaitForReady of k8s.io/apiserver's admission.Handler, which
+// does the same, makes a timer for each request.)
 package ready
 
 import (
@@ -16,10 +17,12 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// limit is how long a request waits. Upstream has the same: timeToWaitForReady in k8s.io/apiserver/pkg/admission/handler.go.
+// limit is how long a request waits. Upstream has the same: timeToWaitForReady in
+// k8s.io/apiserver/pkg/admission/handler.go.
 const limit = 10 * time.Second
 
-// Needs is for the New of a plugin that reads from a cache, and live what that may not show yet. The error names the plugin and what env lacks.
+// Needs is for the New of a plugin that reads from a cache, and live what that may not show yet.
+// The error names the plugin and what env lacks.
 func Needs(plugin string, env *chain.Env) error {
 	if env.Client == nil {
 		return errors.New(plugin + " needs a client")
@@ -44,7 +47,8 @@ func After(informers ...cache.SharedIndexInformer) Gate {
 	return g
 }
 
-// Wait waits until the gate is open. The error is the request's refusal: the gate didn't open in time, or ctx ended before.
+// Wait waits until the gate is open. The error is the request's refusal: the gate didn't open in
+// time, or ctx ended before.
 func (g Gate) Wait(ctx context.Context, a admission.Attributes) error {
 	var timeout <-chan time.Time
 	for _, synced := range g.synced {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Compiled is something that is made of all objects of a cache, such as an index of their parsed selectors. It is made when it is asked
-// for, and made again when it is asked for after a change.
+// Compiled is something that is made of all objects of a cache, such as an index of their parsed
+// selectors. It is made when it is asked for, and made again when it is asked for after a change.
 type Compiled[T any] struct {
 	compile func(objects []any) T
 	indexer cache.Indexer
@@ -21,8 +21,9 @@ type result[T any] struct {
 	made    T
 }
 
-// Compile is what compile makes of the informer's objects, which are in no order and not to be changed. The informer must not have
-// been started. compile may be called by several requests at once.
+// Compile is what compile makes of the informer's objects, which are in no order and not to be
+// changed. The informer must not have been started. compile may be called by several requests at
+// once.
 func Compile[T any](informer cache.SharedIndexInformer, compile func(objects []any) T) (*Compiled[T], error) {
 	c := &Compiled[T]{compile: compile, indexer: informer.GetIndexer()}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -42,7 +42,8 @@ func asUnstructured(t *testing.T, object runtime.Object) *unstructured.Unstructu
 
 func newInformer(t *testing.T, env *chain.Env) cache.SharedIndexInformer {
 	t.Helper()
-	informer, err := Informer("Example", env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
+	informer, err := Informer("Example", env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
+		&settingsv1alpha1.PodPresetList{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,14 +58,16 @@ func TestInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := chaintest.NewCluster(t)
-		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"}, preset("listed", "1"))
+		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"},
+			preset("listed", "1"))
 		informer := newInformer(t, c.Env)
 		if again := newInformer(t, c.Env); again != informer {
 			t.Error("two plugins have two caches of the same resource")
 		}
 		c.Env.Informers.StartWithContext(t.Context())
 		synctest.Wait()
-		if _, err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Create(t.Context(), asUnstructured(t, preset("watched", "2")), metav1.CreateOptions{}); err != nil {
+		if _, err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Create(t.Context(),
+			asUnstructured(t, preset("watched", "2")), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -84,14 +87,16 @@ func TestInformer(t *testing.T) {
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	_, err := Informer("Example", &chain.Env{}, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
+	_, err := Informer("Example", &chain.Env{}, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
+		&settingsv1alpha1.PodPresetList{})
 	if err == nil || err.Error() != "Example needs a dynamic client" {
 		t.Errorf("got %v", err)
 	}
 	c := chaintest.NewCluster(t)
 	c.Serve(runtime.NewScheme(), nil)
 	c.Env.Informers = nil
-	_, err = Informer("Example", c.Env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{}, &settingsv1alpha1.PodPresetList{})
+	_, err = Informer("Example", c.Env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
+		&settingsv1alpha1.PodPresetList{})
 	if err == nil || err.Error() != "Example needs informers" {
 		t.Errorf("got %v", err)
 	}
@@ -101,9 +106,11 @@ func TestWhatIsMissing(t *testing.T) {
 func TestNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := chaintest.NewCluster(t)
-		client := c.Serve(runtime.NewScheme(), map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"})
+		client := c.Serve(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"})
 		client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "list", schema.GroupResource{}, "", "", 0, true)
+			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "list", schema.GroupResource{},
+				"", "", 0, true)
 		})
 		informer := newInformer(t, c.Env)
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
@@ -138,7 +145,8 @@ func TestEventsOfAnotherType(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := convertEvent(test.event, &settingsv1alpha1.PodPreset{})
-			if _, ok := got.Object.(*settingsv1alpha1.PodPreset); got.Type != test.want || ok != (test.want == watch.Added) {
+			if _, ok := got.Object.(*settingsv1alpha1.PodPreset); got.Type != test.want ||
+				ok != (test.want == watch.Added) {
 				t.Errorf("got %v with a %T", got.Type, got.Object)
 			}
 		})
@@ -157,7 +165,8 @@ func TestCompiled(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := chaintest.NewCluster(t)
-		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"}, preset("a", "1"), preset("b", "1"))
+		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"},
+			preset("a", "1"), preset("b", "1"))
 		made := 0
 		count, err := Compile(newInformer(t, c.Env), func(objects []any) int {
 			made++
@@ -178,7 +187,8 @@ func TestCompiled(t *testing.T) {
 		c.Env.Informers.StartWithContext(t.Context())
 		synctest.Wait()
 		want(2, 2)
-		if err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		if err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Delete(t.Context(), "a",
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

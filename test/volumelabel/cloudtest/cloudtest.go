@@ -1,5 +1,6 @@
-// Package cloudtest answers for the parts of two clouds that say where volumes are: EC2's DescribeVolumes, and Compute Engine's disks with what
-// gives tokens for it. Both serve TLS, let nobody in who doesn't prove who they are, answer in pages and fail when they are told to.
+// Package cloudtest answers for the parts of two clouds that say where volumes are: EC2's
+// DescribeVolumes, and Compute Engine's disks with what gives tokens for it. Both serve TLS, let
+// nobody in who doesn't prove who they are, answer in pages and fail when they are told to.
 package cloudtest
 
 import (
@@ -47,8 +48,8 @@ func Repeat(n int, handler http.HandlerFunc) []http.HandlerFunc {
 	return slices.Repeat([]http.HandlerFunc{handler}, n)
 }
 
-// Hang never answers. It ends when the client gives up, and then as Reset does: a client that is just closing its connection would still take what a
-// handler that returns answers.
+// Hang never answers. It ends when the client gives up, and then as Reset does: a client that is
+// just closing its connection would still take what a handler that returns answers.
 func Hang(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
 	<-r.Context().Done()

@@ -25,7 +25,8 @@ const (
 	EC2Region       = "us-east-1"
 )
 
-// EC2 answers for volumes: an ID of each, and the zone that it is in. It does so in three pages, the first of which has no volume.
+// EC2 answers for volumes: an ID of each, and the zone that it is in. It does so in three pages,
+// the first of which has no volume.
 func EC2(t testing.TB, zones map[string]string) *Cloud {
 	t.Helper()
 	c := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +39,8 @@ func EC2(t testing.TB, zones map[string]string) *Cloud {
 			return
 		}
 		form, err := url.ParseQuery(string(body))
-		if err != nil || form.Get("Action") != "DescribeVolumes" || form.Get("Version") != "2016-11-15" || len(form["VolumeId.1"]) != 1 {
+		if err != nil || form.Get("Action") != "DescribeVolumes" || form.Get("Version") != "2016-11-15" ||
+			len(form["VolumeId.1"]) != 1 {
 			EC2Error(http.StatusBadRequest, "InvalidAction", "The action is not valid for this endpoint.")(w, r)
 			return
 		}
@@ -66,7 +68,8 @@ func EC2(t testing.TB, zones map[string]string) *Cloud {
 
 // EC2Credentials are a credentials file with this secret access key.
 func EC2Credentials(secret string) []byte {
-	return fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\naws_session_token = %s\n", AccessKeyID, secret, SessionToken)
+	return fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\naws_session_token = %s\n",
+		AccessKeyID, secret, SessionToken)
 }
 
 // EC2Page answers with a page of volumes in XML.
@@ -105,16 +108,19 @@ func xml(status int, body string) http.HandlerFunc {
 	}
 }
 
-var authorization = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$`)
+var authorization = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, ` +
+	`SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$`)
 
-// refusal checks a request's signature by https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html, step by step as it
-// stands there. The message is as talkative as some of AWS' services are.
+// refusal checks a request's signature by
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html, step
+// by step as it stands there. The message is as talkative as some of AWS' services are.
 func refusal(r *http.Request, body []byte) (code, message string) {
 	said := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
 	if said == nil {
 		return "MissingAuthenticationToken", "The request must contain a valid (registered) AWS access key ID."
 	}
-	key, date, region, service, signed, signature := said[1], said[2], said[3], said[4], strings.Split(said[5], ";"), said[6]
+	key, date, region, service, signed, signature := said[1], said[2], said[3], said[4], strings.Split(said[5], ";"),
+		said[6]
 	at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
 	switch {
 	case key != AccessKeyID || r.Header.Get("X-Amz-Security-Token") != SessionToken:
@@ -125,7 +131,8 @@ func refusal(r *http.Request, body []byte) (code, message string) {
 		return "SignatureDoesNotMatch", "Credential should be scoped to a valid region."
 	case r.Method != http.MethodPost || r.URL.Path != "/" || r.URL.RawQuery != "":
 		return "SignatureDoesNotMatch", "Another request was signed."
-	case !slices.IsSorted(signed) || !slices.Contains(signed, "host") || !slices.Contains(signed, "x-amz-date") || !slices.Contains(signed, "x-amz-security-token"):
+	case !slices.IsSorted(signed) || !slices.Contains(signed, "host") || !slices.Contains(signed, "x-amz-date") ||
+		!slices.Contains(signed, "x-amz-security-token"):
 		return "SignatureDoesNotMatch", "Not all headers are signed that must be."
 	}
 	canonical := "POST\n/\n\n"
@@ -137,11 +144,14 @@ func refusal(r *http.Request, body []byte) (code, message string) {
 		canonical += header + ":" + strings.TrimSpace(value) + "\n"
 	}
 	canonical += "\n" + said[5] + "\n" + fmt.Sprintf("%x", sha256.Sum256(body))
-	toSign := strings.Join([]string{"AWS4-HMAC-SHA256", r.Header.Get("X-Amz-Date"), date + "/" + region + "/ec2/aws4_request", fmt.Sprintf("%x", sha256.Sum256([]byte(canonical)))}, "\n")
+	toSign := strings.Join([]string{"AWS4-HMAC-SHA256", r.Header.Get("X-Amz-Date"), date + "/" + region +
+		"/ec2/aws4_request", fmt.Sprintf("%x", sha256.Sum256([]byte(canonical)))}, "\n")
 	dateKey := mac([]byte("AWS4"+SecretAccessKey), date)
 	signingKey := mac(mac(mac(dateKey, region), service), "aws4_request")
 	if fmt.Sprintf("%x", mac(signingKey, toSign)) != signature {
-		return "SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided. The Canonical String for this request should have been " + strconv.Quote(canonical)
+		return "SignatureDoesNotMatch",
+			"The request signature we calculated does not match the signature you provided. The Canonical String " +
+				"for this request should have been " + strconv.Quote(canonical)
 	}
 	return "", ""
 }

@@ -59,7 +59,8 @@ func (d Disk) json(server string) map[string]any {
 	return object
 }
 
-// GCE answers for disks; listed in all zones, each zone and region is a page of its own. Its service account's key is in the CredentialsFile, and tokens for it are at /token.
+// GCE answers for disks; listed in all zones, each zone and region is a page of its own. Its
+// service account's key is in the CredentialsFile, and tokens for it are at /token.
 func GCE(t testing.TB, disks ...Disk) *Cloud {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -72,7 +73,8 @@ func GCE(t testing.TB, disks ...Disk) *Cloud {
 			giveToken(w, r, &key.PublicKey, c.URL)
 			return
 		}
-		if authorized := r.Header.Get("Authorization"); authorized != "Bearer "+accountToken && authorized != "Bearer "+machineToken {
+		if authorized := r.Header.Get("Authorization"); authorized != "Bearer "+accountToken &&
+			authorized != "Bearer "+machineToken {
 			GCEError(http.StatusUnauthorized, "authError", "Request had invalid authentication credentials.")(w, r)
 			return
 		}
@@ -98,7 +100,8 @@ func GCE(t testing.TB, disks ...Disk) *Cloud {
 		t.Fatal(err)
 	}
 	file, err := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": Project, "private_key_id": "key-1", "client_email": account, "token_uri": c.URL + "/token",
+		"type": "service_account", "project_id": Project, "private_key_id": "key-1", "client_email": account,
+		"token_uri":   c.URL + "/token",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})),
 	})
 	if err != nil {
@@ -119,27 +122,35 @@ func MetadataServer(t testing.TB) string {
 		case r.URL.String() != "/computeMetadata/v1/instance/service-accounts/default/token":
 			http.NotFound(w, r)
 		default:
-			JSON(http.StatusOK, map[string]any{"access_token": machineToken, "expires_in": 3599, "token_type": "Bearer"})(w, r)
+			JSON(http.StatusOK,
+				map[string]any{"access_token": machineToken, "expires_in": 3599, "token_type": "Bearer"})(w, r)
 		}
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-// giveToken exchanges what the service account has signed, by https://developers.google.com/identity/protocols/oauth2/service-account.
+// giveToken exchanges what the service account has signed, by
+// https://developers.google.com/identity/protocols/oauth2/service-account.
 func giveToken(w http.ResponseWriter, r *http.Request, key *rsa.PublicKey, url string) {
 	claims := jwt.MapClaims{}
-	assertion, err := jwt.ParseWithClaims(r.PostFormValue("assertion"), claims, func(*jwt.Token) (any, error) { return key, nil },
-		jwt.WithValidMethods([]string{"RS256"}), jwt.WithAudience(url+"/token"), jwt.WithIssuer(account), jwt.WithExpirationRequired(), jwt.WithIssuedAt())
+	assertion, err := jwt.ParseWithClaims(r.PostFormValue("assertion"), claims,
+		func(*jwt.Token) (any, error) { return key, nil },
+		jwt.WithValidMethods([]string{"RS256"}), jwt.WithAudience(url+"/token"), jwt.WithIssuer(account),
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt())
 	switch {
 	case r.PostFormValue("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
-		JSON(http.StatusBadRequest, map[string]string{"error": "unsupported_grant_type", "error_description": "Invalid grant_type"})(w, r)
+		JSON(http.StatusBadRequest,
+			map[string]string{"error": "unsupported_grant_type", "error_description": "Invalid grant_type"})(w, r)
 	case err != nil || assertion.Header["kid"] != "key-1":
-		JSON(http.StatusBadRequest, map[string]string{"error": "invalid_grant", "error_description": "Invalid JWT Signature."})(w, r)
+		JSON(http.StatusBadRequest,
+			map[string]string{"error": "invalid_grant", "error_description": "Invalid JWT Signature."})(w, r)
 	case claims["scope"] != "https://www.googleapis.com/auth/compute.readonly":
-		JSON(http.StatusBadRequest, map[string]string{"error": "invalid_scope", "error_description": "Invalid OAuth scope."})(w, r)
+		JSON(http.StatusBadRequest,
+			map[string]string{"error": "invalid_scope", "error_description": "Invalid OAuth scope."})(w, r)
 	default:
-		JSON(http.StatusOK, map[string]any{"access_token": accountToken, "expires_in": 3599, "token_type": "Bearer"})(w, r)
+		JSON(http.StatusOK, map[string]any{"access_token": accountToken, "expires_in": 3599, "token_type": "Bearer"})(w,
+			r)
 	}
 }
 
@@ -153,7 +164,8 @@ func list(w http.ResponseWriter, r *http.Request, url string, disks []Disk) {
 	}
 	scopes := map[string]map[string]any{}
 	for _, empty := range []string{"zones/asia-east1-a", "regions/us-central1", "global"} {
-		scopes[empty] = map[string]any{"warning": map[string]string{"code": "NO_RESULTS_ON_PAGE", "message": "There are no results for scope '" + empty + "' on this page."}}
+		scopes[empty] = map[string]any{"warning": map[string]string{"code": "NO_RESULTS_ON_PAGE",
+			"message": "There are no results for scope '" + empty + "' on this page."}}
 	}
 	for _, d := range disks {
 		if d.Name == name {
@@ -166,7 +178,8 @@ func list(w http.ResponseWriter, r *http.Request, url string, disks []Disk) {
 		page, _ = strconv.Atoi(strings.TrimPrefix(token, "page="))
 	}
 	names := slices.Sorted(maps.Keys(scopes))
-	said := map[string]any{"kind": "compute#diskAggregatedList", "items": map[string]any{names[page]: scopes[names[page]]}}
+	said := map[string]any{"kind": "compute#diskAggregatedList",
+		"items": map[string]any{names[page]: scopes[names[page]]}}
 	if page+1 < len(names) {
 		said["nextPageToken"] = fmt.Sprintf("page=%d", page+1)
 	}
@@ -176,7 +189,8 @@ func list(w http.ResponseWriter, r *http.Request, url string, disks []Disk) {
 // GCEError answers with an error, whose reason is one word.
 func GCEError(status int, reason, message string) http.HandlerFunc {
 	return JSON(status, map[string]any{"error": map[string]any{
-		"code": status, "message": message, "errors": []any{map[string]string{"message": message, "domain": "global", "reason": reason}},
+		"code": status, "message": message,
+		"errors": []any{map[string]string{"message": message, "domain": "global", "reason": reason}},
 	}})
 }
 
