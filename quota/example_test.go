@@ -41,6 +41,7 @@ func ExampleChange_Admit() {
 
 	_, err = create.Admit(moved, nil)
 	fmt.Println(err)
-	// Output: 2 pods, 700m CPU exceeded quota: compute, requested: requests.cpu=500m, used:
-	// requests.cpu=700m, limited: requests.cpu=1
+	// Output:
+	// 2 pods, 700m CPU
+	// exceeded quota: compute, requested: requests.cpu=500m, used: requests.cpu=700m, limited: requests.cpu=1
 }
