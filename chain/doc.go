@@ -10,4 +10,9 @@
 // (Options), reading their configuration (LoadConfig), building them (New), showing them objects
 // in their k8s.io/api types, running the mutating ones once more where one asked for it,
 // and telling observers what each of them did.
+//
+// Below it is what plugins are written with, ours and others': pluginconfig reads a plugin's
+// configuration, podspec goes over all of a pod's containers, ready keeps a plugin from deciding by
+// a cache that isn't filled yet, typed caches objects without a client of their own, and chaintest
+// tests all that.
 package chain

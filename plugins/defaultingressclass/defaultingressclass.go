@@ -25,8 +25,8 @@ import (
 	networkingv1listers "k8s.io/client-go/listers/networking/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
 )
 
 const name = "DefaultIngressClass"

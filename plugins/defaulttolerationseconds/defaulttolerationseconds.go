@@ -20,8 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
 )
 
 const (

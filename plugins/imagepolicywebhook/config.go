@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 // callTimeout bounds one call of the backend, its answer's body included. A kubeconfig can't say

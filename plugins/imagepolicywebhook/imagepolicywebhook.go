@@ -42,7 +42,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/chain/podspec"
 )
 
 const (

@@ -60,9 +60,9 @@ import (
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/ready"
-	"gatehouse.dev/plugins/internal/typed"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/chain/typed"
 )
 
 const name = "Initializers"

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 const (

@@ -48,7 +48,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/chain/podspec"
 )
 
 const (

@@ -44,8 +44,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
 )
 
 const name = "LimitRanger"

@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
-	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
 const name = "NamespaceAutoProvision"

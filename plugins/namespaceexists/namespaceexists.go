@@ -19,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
-	"gatehouse.dev/plugins/internal/pluginconfig"
 )
 
 const name = "NamespaceExists"

@@ -10,7 +10,7 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/ready"
 )
 
 // cluster is where requests are compared with what they name. The objects it gives are not to be

@@ -53,8 +53,8 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/ready"
 )
 
 // admitToken lets a node have the tokens that its pods need. The API server itself wants the

@@ -38,7 +38,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 const name = "OwnerReferencesPermissionEnforcement"

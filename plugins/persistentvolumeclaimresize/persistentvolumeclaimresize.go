@@ -31,8 +31,8 @@ import (
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
 )
 
 const name = "PersistentVolumeClaimResize"

@@ -43,10 +43,10 @@ import (
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/podspec"
-	"gatehouse.dev/plugins/internal/ready"
-	"gatehouse.dev/plugins/internal/typed"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/chain/typed"
 )
 
 const (

@@ -50,10 +50,10 @@ import (
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/podspec"
-	"gatehouse.dev/plugins/internal/ready"
-	"gatehouse.dev/plugins/internal/typed"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/chain/typed"
 )
 
 const (

@@ -32,8 +32,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/plugins/internal/namespaces"
-	"gatehouse.dev/plugins/internal/podspec"
 )
 
 const name = "PodTolerationRestriction"

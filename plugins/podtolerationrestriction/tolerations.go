@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 // configuration is that of the plugin: what holds in namespaces that say nothing.

@@ -10,7 +10,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/plugins/internal/pluginconfig"
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 const (

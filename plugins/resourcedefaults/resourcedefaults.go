@@ -34,7 +34,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/chain/podspec"
 )
 
 const name = "ResourceDefaults"

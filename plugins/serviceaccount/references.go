@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/plugins/internal/podrefs"
-	"gatehouse.dev/plugins/internal/podspec"
 )
 
 // enforceAnnotation makes a service account's lists of Secrets a limit. Kubernetes deprecated it in

@@ -46,9 +46,9 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/podspec"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
 )
 
 const (

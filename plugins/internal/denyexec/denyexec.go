@@ -15,8 +15,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/pluginconfig"
-	"gatehouse.dev/plugins/internal/podspec"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
 )
 
 var pods = corev1.Resource("pods")

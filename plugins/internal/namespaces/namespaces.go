@@ -14,7 +14,7 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/plugins/internal/ready"
+	"gatehouse.dev/chain/ready"
 )
 
 // Namespaces are the namespaces of the cluster.
