@@ -20,9 +20,8 @@ import (
 // It is safe for concurrent use.
 type Chain struct {
 	descriptors []Descriptor
-	// The plugins of each phase that handle an operation. Those that don't cost a request nothing.
-	mutating   map[admission.Operation][]mutator
-	validating map[admission.Operation][]validator
+	mutating    asked[mutator]
+	validating  asked[validator]
 
 	readyChecks []healthz.HealthChecker
 	observers   []Observer
@@ -59,7 +58,7 @@ func New(selected []Descriptor, config *Config, env *Env, observers ...Observer)
 	}
 	c := &Chain{
 		descriptors: slices.Clone(selected), observers: slices.Clone(observers),
-		mutating: map[admission.Operation][]mutator{}, validating: map[admission.Operation][]validator{},
+		mutating: asked[mutator]{}, validating: asked[validator]{},
 	}
 	for _, o := range observers {
 		if o, ok := o.(ChangeObserver); ok && o.ObservesChanges() {
@@ -102,28 +101,16 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 		if !ok {
 			return fmt.Errorf("takes part in the mutating phase, but its type %T has no Admit method", plugin)
 		}
-		addFor(c.mutating, plugin, mutator{p, d.Name, d.Internal})
+		c.mutating.add(plugin, d.Resources, mutator{p, d.Name, d.Internal})
 	}
 	if d.Phases.Has(Validating) {
 		p, ok := plugin.(admission.ValidationInterface)
 		if !ok {
 			return fmt.Errorf("takes part in the validating phase, but its type %T has no Validate method", plugin)
 		}
-		addFor(c.validating, plugin, validator{p, d.Name, d.Internal})
+		c.validating.add(plugin, d.Resources, validator{p, d.Name, d.Internal})
 	}
 	return nil
-}
-
-var operations = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
-
-// addFor adds a plugin to the lists of the operations that it handles. It is asked once: what a
-// plugin handles doesn't change.
-func addFor[P any](lists map[admission.Operation][]P, plugin admission.Interface, entry P) {
-	for _, operation := range operations {
-		if plugin.Handles(operation) {
-			lists[operation] = append(lists[operation], entry)
-		}
-	}
 }
 
 // Plugins are the plugins that run, in order.
@@ -134,7 +121,7 @@ func (c *Chain) Names() []string { return names(c.descriptors) }
 
 // Handles tells whether any plugin handles the operation.
 func (c *Chain) Handles(operation admission.Operation) bool {
-	return len(c.mutating[operation]) > 0 || len(c.validating[operation]) > 0
+	return c.mutating[operation] != nil || c.validating[operation] != nil
 }
 
 // Admit runs the mutating phase: every mutating plugin in order, and all of them once more where
@@ -167,7 +154,7 @@ func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.O
 
 func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attributes, v *versioned,
 	o admission.ObjectInterfaces) error {
-	for _, p := range c.mutating[a.GetOperation()] {
+	for _, p := range c.mutating.of(a) {
 		start := c.now()
 		changed, err := c.admitPlugin(ctx, p, a, v, o)
 		c.pluginDone(ctx, start,
@@ -214,7 +201,7 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 
 func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	v := newVersioned(a, o, false, false)
-	for _, p := range c.validating[a.GetOperation()] {
+	for _, p := range c.validating.of(a) {
 		start := c.now()
 		var shown admission.Attributes = v
 		if p.internal {

@@ -32,6 +32,10 @@ type Descriptor struct {
 	// admission.MutationInterface, admission.ValidationInterface or both, accordingly.
 	Phases Phases
 
+	// Resources are what the plugin looks at, see On. The chain asks it about nothing else, so
+	// that it costs no other request anything. Where empty, it is asked about everything.
+	Resources []Resource
+
 	// Default says that the plugin runs unless it is disabled.
 	Default bool
 

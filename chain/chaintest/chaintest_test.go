@@ -289,6 +289,21 @@ func readerDescriptor(built *reader) chain.Descriptor {
 	}
 }
 
+// As in the chain, a plugin that names resources isn't asked about others.
+func TestOtherResourcesAreNotHandled(t *testing.T) {
+	plugin := doing(func(context.Context, admission.Attributes) error { return errors.New("no") })
+	plugin.Resources = chain.On(corev1.Resource("pods"))
+	given := &corev1.Pod{}
+	if result := plugin.Validate(t, Create(given)); !result.Handled || result.Err == nil {
+		t.Errorf("a pod: %+v", result)
+	}
+	for _, request := range []Request{Create(&corev1.Secret{}), Update(given, given).On("pods", "status")} {
+		if result := plugin.Validate(t, request).Admitted(t); result.Handled {
+			t.Errorf("%v: %+v", request.Resource, result)
+		}
+	}
+}
+
 func TestNewBuildsWithAClusterInSync(t *testing.T) {
 	var built reader
 	plugin := New(t, readerDescriptor(&built), "a: b", pod())

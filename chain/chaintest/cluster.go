@@ -85,7 +85,7 @@ func (c *Cluster) Build(t TB, descriptor chain.Descriptor, config string) *Plugi
 	}
 	c.sync(t)
 	c.Client.ClearActions()
-	return &Plugin{Interface: plugin, Cluster: c}
+	return &Plugin{Interface: plugin, Cluster: c, Resources: descriptor.Resources}
 }
 
 func (c *Cluster) sync(t TB) {

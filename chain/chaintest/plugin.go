@@ -2,6 +2,7 @@ package chaintest
 
 import (
 	"context"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,8 @@ type TB interface {
 type Plugin struct {
 	admission.Interface
 	*Cluster
+	// Resources are those of the descriptor: the plugin isn't called about others.
+	Resources []chain.Resource
 }
 
 // New builds the plugin in a cluster that holds objects; all its informers have synced. config is
@@ -77,7 +80,9 @@ func (p *Plugin) Validate(t TB, r Request) Result {
 func (p *Plugin) run(t TB, r Request,
 	phase func(context.Context, admission.Attributes, admission.ObjectInterfaces) error) Result {
 	t.Helper()
-	result := Result{Handled: p.Handles(r.Operation), Object: copied(r.Object)}
+	about := chain.Resource{Group: r.Resource.Group, Resource: r.Resource.Resource, Subresource: r.Subresource}
+	handled := p.Handles(r.Operation) && (len(p.Resources) == 0 || slices.Contains(p.Resources, about))
+	result := Result{Handled: handled, Object: copied(r.Object)}
 	if !result.Handled {
 		return result
 	}

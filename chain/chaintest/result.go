@@ -13,7 +13,8 @@ import (
 
 // Result is what came of a request.
 type Result struct {
-	// Handled tells whether the plugin handles the request's operation. If not, it wasn't called.
+	// Handled tells whether the plugin handles the request's operation and names its resource. If
+	// not, it wasn't called.
 	Handled bool
 	// Object is the object as the plugin left it. It is a copy: the request's own is never changed.
 	Object runtime.Object

@@ -35,10 +35,11 @@ var ingresses = networkingv1.Resource("ingresses")
 
 // Descriptor is DefaultIngressClass, not yet built. It needs informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Gives Ingresses that name no class the default IngressClass",
-	Phases:  chain.Mutating,
-	Default: true,
+	Name:      name,
+	Summary:   "Gives Ingresses that name no class the default IngressClass",
+	Phases:    chain.Mutating,
+	Resources: chain.On(ingresses),
+	Default:   true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

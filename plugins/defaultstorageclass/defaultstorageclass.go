@@ -49,10 +49,11 @@ var claims = corev1.Resource("persistentvolumeclaims")
 // Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of
 // kind DefaultStorageClassConfiguration.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Gives claims that name no class the default StorageClass",
-	Phases:  chain.Mutating,
-	Default: true,
+	Name:      name,
+	Summary:   "Gives claims that name no class the default StorageClass",
+	Phases:    chain.Mutating,
+	Resources: chain.On(claims),
+	Default:   true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

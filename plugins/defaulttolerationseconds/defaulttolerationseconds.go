@@ -37,10 +37,11 @@ var pods = corev1.Resource("pods")
 // Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its
 // configuration is of kind DefaultTolerationSecondsConfiguration.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Lets pods stay on nodes that are not ready or unreachable for five minutes",
-	Phases:  chain.Mutating,
-	Default: true,
+	Name:      name,
+	Summary:   "Lets pods stay on nodes that are not ready or unreachable for five minutes",
+	Phases:    chain.Mutating,
+	Resources: chain.On(pods),
+	Default:   true,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c := configuration{NotReady: 300, Unreachable: 300}
 		if _, err := pluginconfig.Object(name, config, "gatehouse.dev/v1alpha1", name+"Configuration", &c); err != nil {

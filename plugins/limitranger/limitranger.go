@@ -36,6 +36,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,10 +59,11 @@ var (
 
 // Descriptor is LimitRanger, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their namespace",
-	Phases:  chain.Mutating | chain.Validating,
-	Default: true,
+	Name:      name,
+	Summary:   "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their namespace",
+	Phases:    chain.Mutating | chain.Validating,
+	Resources: slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
+	Default:   true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -48,10 +48,11 @@ var (
 
 // Descriptor is PersistentVolumeClaimResize, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
-	Phases:  chain.Validating,
-	Default: true,
+	Name:      name,
+	Summary:   "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
+	Phases:    chain.Validating,
+	Resources: chain.On(claims),
+	Default:   true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

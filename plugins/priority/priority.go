@@ -24,6 +24,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -51,10 +52,11 @@ var (
 
 // Descriptor is Priority, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",
-	Phases:  chain.Mutating | chain.Validating,
-	Default: true,
+	Name:      name,
+	Summary:   "Sets the priority of pods by their PriorityClass and keeps to one default class",
+	Phases:    chain.Mutating | chain.Validating,
+	Resources: slices.Concat(chain.On(pods), chain.On(priorityClasses)),
+	Default:   true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -28,21 +28,28 @@ import (
 
 const name = "StorageObjectInUseProtection"
 
+var (
+	claims  = corev1.Resource("persistentvolumeclaims")
+	volumes = corev1.Resource("persistentvolumes")
+	classes = storagev1.Resource("volumeattributesclasses")
+)
+
 // finalizers are what new objects get, by their resource. The controllers know the same names:
 // k8s.io/kubernetes/pkg/volume/util/finalizer.go.
 var finalizers = map[schema.GroupResource]string{
-	corev1.Resource("persistentvolumeclaims"):     "kubernetes.io/pvc-protection",
-	corev1.Resource("persistentvolumes"):          "kubernetes.io/pv-protection",
-	storagev1.Resource("volumeattributesclasses"): "kubernetes.io/vac-protection",
+	claims:  "kubernetes.io/pvc-protection",
+	volumes: "kubernetes.io/pv-protection",
+	classes: "kubernetes.io/vac-protection",
 }
 
 // Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no
 // configuration.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Gives claims and volumes a finalizer that keeps them as long as they are in use",
-	Phases:  chain.Mutating,
-	Default: true,
+	Name:      name,
+	Summary:   "Gives claims and volumes a finalizer that keeps them as long as they are in use",
+	Phases:    chain.Mutating,
+	Resources: slices.Concat(chain.On(claims), chain.On(volumes), chain.On(classes)),
+	Default:   true,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
