@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/apiserver/removed"
+	"gatehouse.dev/internal/seconds"
 )
 
 // removedResources are the resources of removed kinds that are served: those that runtimeConfig
@@ -161,7 +161,7 @@ func (c *config) installRemoved(s *server.GenericAPIServer, openAPI *common.Open
 			EquivalentResourceRegistry: s.EquivalentResourceRegistry,
 			Authorizer:                 s.Authorizer,
 			Admit:                      c.generic.AdmissionControl,
-			MinRequestTimeout:          time.Duration(c.generic.MinRequestTimeout) * time.Second,
+			MinRequestTimeout:          seconds.Duration(int64(c.generic.MinRequestTimeout)),
 			MaxRequestBodyBytes:        c.generic.MaxRequestBodyBytes,
 		}
 		resources, _, err := version.InstallREST(s.Handler.GoRestfulContainer)

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"gatehouse.dev/internal/seconds"
 )
 
 // pod measures a pod.
@@ -116,7 +118,9 @@ func (c *Cost) usePod(requests, limits corev1.ResourceList) {
 }
 
 // ended tells whether a pod runs no more, as far as quotas are concerned. The time is when it is
-// taken, or was taken, for ended though it may be stuck on a node that is lost.
+// taken, or was taken, for ended though it may be stuck on a node that is lost. (Upstream computes
+// it with an overflow where the grace period is longer than 292 years, and takes the pod for ended
+// at once.)
 //
 // Source: QuotaV1Pod in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
 func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
@@ -126,11 +130,15 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
 		return false, time.Time{}
 	}
+	if *pod.DeletionGracePeriodSeconds > seconds.Most {
+		// The API has computed the time of the deletion from it, with an overflow: that says nothing.
+		return false, time.Time{}
+	}
 	now := time.Now
 	if m.Now != nil {
 		now = m.Now
 	}
-	end = pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+	end = pod.DeletionTimestamp.Add(seconds.Duration(*pod.DeletionGracePeriodSeconds))
 	return now().After(end), end
 }
 

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -223,10 +224,20 @@ func TestExpires(t *testing.T) {
 	for name, pod := range map[string]*corev1.Pod{
 		"not deleted": newPod(),
 		"ended":       newPod(deleted(noon, 30), inPhase(corev1.PodFailed)),
+		// What the API makes of 317 years, of the first period that no Duration holds and of one
+		// that overflows to a few seconds.
+		"in 317 years":      newPod(deleted(noon.Add(overflowing(10_000_000_000)), 10_000_000_000)),
+		"in 292 years":      newPod(deleted(noon.Add(overflowing(9_223_372_037)), 9_223_372_037)),
+		"in twice that":     newPod(deleted(noon.Add(overflowing(18_446_744_078)), 18_446_744_078)),
+		"at the end of all": newPod(deleted(noon, math.MaxInt64)),
 	} {
 		if c := cost(t, pods, pod); !c.Expires().IsZero() || c.At(noon.Add(time.Hour)) != c {
 			t.Errorf("%s: expires at %s", name, c.Expires())
 		}
+	}
+	for _, grace := range []int64{10_000_000_000, 9_223_372_037, 18_446_744_078, math.MaxInt64} {
+		pod := newPod(with(box("c", "cpu=1", "")), deleted(noon.Add(overflowing(grace)), grace))
+		wantList(t, "usage", cost(t, pods, pod).Usage(), list("count/pods=1,pods=1,cpu=1,requests.cpu=1"))
 	}
 	if c, err := CostOf(pods, pod); err != nil || (time.Now().Before(c.Expires()) != (len(c.uses) > 1)) {
 		t.Errorf("without a clock: %v, %v", c, err)
@@ -236,6 +247,9 @@ func TestExpires(t *testing.T) {
 		t.Error("no cost uses something")
 	}
 }
+
+// overflowing is n seconds as BeforeDelete in k8s.io/apiserver/pkg/registry/rest/delete.go has them.
+func overflowing(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // Source: TestPodConstraintsFunc in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go.
 func TestMissing(t *testing.T) {

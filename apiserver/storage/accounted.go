@@ -104,6 +104,9 @@ func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected i
 	w := &write{key: key, expected: expected, op: clientv3.OpDelete(key)}
 	w.change = func(ctx context.Context) (quota.Change, error) { return s.change(ctx, key, expected, nil) }
 	result, err := s.commit(ctx, namespace, w)
+	if result.succeeded {
+		s.ledger.endings.stop(key)
+	}
 	return kubernetes.DeleteResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -12,6 +13,9 @@ import (
 // giveBackAttempts is how often a namespace is counted where others move its quotas meanwhile.
 // After that the quota controller finds what is left.
 const giveBackAttempts = 3
+
+// lookAgain is how often it is looked whether a pod with a long grace period is still there.
+const lookAgain = time.Hour
 
 // overdue tells whether a cost has ended since it was measured.
 func overdue(c *quota.Cost) bool {
@@ -29,15 +33,80 @@ func (l *Ledger) expire(namespace, key string, change quota.Change) {
 		go l.giveBack(namespace, ended)
 		return
 	}
-	if end := change.New.Expires(); !end.IsZero() && !end.Equal(change.Old.Expires()) {
-		time.AfterFunc(time.Until(end)+time.Millisecond, func() {
-			ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
-			defer cancel()
-			if response, err := l.backend.Client().KV.Get(ctx, key); err == nil && len(response.Kvs) == 1 {
-				l.giveBack(namespace, end)
-			}
-		})
+	switch end := change.New.Expires(); {
+	case end.IsZero():
+		l.endings.stop(key)
+	case !end.Equal(change.Old.Expires()):
+		l.await(namespace, key, end)
 	}
+}
+
+// await gives back at end what the pod at key uses, if it is still there. Where it is not, because
+// another server has deleted it, there is nothing to wait for, and lookAgain is the longest that
+// this isn't noticed.
+func (l *Ledger) await(namespace, key string, end time.Time) {
+	l.endings.set(key, min(time.Until(end), lookAgain)+time.Millisecond, func() {
+		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
+		defer cancel()
+		response, err := l.backend.Client().KV.Get(ctx, key)
+		switch {
+		case err != nil || len(response.Kvs) == 0:
+		case time.Now().Before(end):
+			l.await(namespace, key, end)
+		default:
+			l.giveBack(namespace, end)
+		}
+	})
+}
+
+// endings are the timers of pods whose grace period will end, by the pods' keys. A timer goes when
+// its pod does, and all go with the ledger.
+type endings struct {
+	mu     sync.Mutex
+	timers map[string]*time.Timer
+	closed bool
+}
+
+// set makes f run after that time, instead of what was set for the key.
+func (e *endings) set(key string, after time.Duration, f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	if before := e.timers[key]; before != nil {
+		before.Stop()
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(after, func() {
+		e.mu.Lock()
+		if e.timers[key] == timer {
+			delete(e.timers, key)
+		}
+		e.mu.Unlock()
+		f()
+	})
+	e.timers[key] = timer
+}
+
+func (e *endings) stop(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if timer := e.timers[key]; timer != nil {
+		timer.Stop()
+		delete(e.timers, key)
+	}
+}
+
+// close stops all, and sets none any more.
+func (e *endings) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, timer := range e.timers {
+		timer.Stop()
+	}
+	clear(e.timers)
 }
 
 // giveBack counts a namespace in which a pod ended by itself at that time, unless it has been

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/quota"
 )
@@ -100,4 +101,72 @@ func TestGivesBackOnce(t *testing.T) {
 		t.Fatal(response, err)
 	}
 	s.wantUsed("pods", "1")
+}
+
+// The timer of a pod that is being deleted ends with the pod, whatever ends that, and with the
+// server: a pod's grace period can be years.
+func TestTimersEnd(t *testing.T) {
+	for name, end := range map[string]func(s *shop, a *server, revision int64){
+		"the pod is deleted": func(s *shop, a *server, revision int64) { a.remove(podResource, "p", revision) },
+		"the pod is done": func(s *shop, a *server, revision int64) {
+			done := ending("p", time.Now().Add(2*time.Hour))
+			done.Status.Phase = corev1.PodSucceeded
+			if response, err := a.write(podResource, nil, done, revision); err != nil || !response.Succeeded {
+				t.Fatal(response, err)
+			}
+		},
+		"nothing limits it any more": func(s *shop, a *server, revision int64) {
+			stored, err := s.kv.Get(t.Context(), keyOf(quotaResource, "q"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.remove(quotaResource, "q", stored.Kvs[0].ModRevision)
+			a.remove(podResource, "p", revision)
+		},
+		"the server ends": func(s *shop, a *server, revision int64) {
+			a.stop()
+			a.await("demo", keyOf(podResource, "p"), time.Now().Add(time.Hour))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			a := s.server()
+			s.put(quotaResource, newQuota("pods", "5", "0"))
+			response, err := a.write(podResource, nil, ending("p", time.Now().Add(2*time.Hour)), 0)
+			if err != nil || !response.Succeeded {
+				t.Fatal(response, err)
+			}
+			if n := len(a.endings.timers); n != 1 {
+				t.Fatalf("%d timers", n)
+			}
+			end(s, a, response.Revision)
+			if n := len(a.endings.timers); n != 0 {
+				t.Errorf("%d timers are left", n)
+			}
+		})
+	}
+}
+
+// A pod with a grace period longer than a timer can wait is neither forgotten nor counted at once.
+func TestLongGracePeriod(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	s.put(quotaResource, newQuota("pods", "5", "0"))
+	century := ending("p", time.Now().AddDate(300, 0, 0))
+	if response, err := a.write(podResource, nil, century, 0); err != nil || !response.Succeeded {
+		t.Fatal(response, err)
+	}
+	s.wantUsed("pods", "1")
+	if n := len(a.endings.timers); n != 1 {
+		t.Errorf("%d timers", n)
+	}
+}
+
+// remove deletes an object that was last changed at revision.
+func (s *server) remove(r schema.GroupResource, name string, revision int64) {
+	s.shop.t.Helper()
+	response, err := s.store(r).OptimisticDelete(s.shop.t.Context(), keyOf(r, name), revision, kubernetes.DeleteOptions{})
+	if err != nil || !response.Succeeded {
+		s.shop.t.Fatal(response, err)
+	}
 }

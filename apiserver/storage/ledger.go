@@ -45,7 +45,8 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 type Ledger struct {
 	backend *Backend
 	ctx     context.Context // of what no request waits for; ends with the backend
-	stop    context.CancelFunc
+	cancel  context.CancelFunc
+	endings endings
 
 	mu       sync.Mutex
 	accounts *lru.Cache // *account by namespace
@@ -54,8 +55,14 @@ type Ledger struct {
 
 func newLedger(backend *Backend) *Ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Ledger{backend: backend, ctx: ctx, stop: cancel, accounts: lru.New(maxAccounts),
-		stores: map[schema.GroupResource]*accounted{}}
+	return &Ledger{backend: backend, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
+		stores: map[schema.GroupResource]*accounted{}, endings: endings{timers: map[string]*time.Timer{}}}
+}
+
+// stop ends what no request waits for.
+func (l *Ledger) stop() {
+	l.cancel()
+	l.endings.close()
 }
 
 // account is that of a namespace. What it knows may be forgotten at any time, and is when the

@@ -254,6 +254,20 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// A token that holds longer than a Duration can say is got once.
+func TestTokenForCenturies(t *testing.T) {
+	got := 0
+	held := newTokens(func(context.Context) (token, error) {
+		got++
+		return token{AccessToken: "t", ExpiresIn: 10_000_000_000}, nil
+	})
+	for range 2 {
+		if _, err := held.get(t.Context()); err != nil || got != 1 {
+			t.Errorf("got %d tokens, %v", got, err)
+		}
+	}
+}
+
 // Two requests that need a token: the one that gives up leaves the other its chance.
 func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"gatehouse.dev/internal/seconds"
 )
 
 const (
@@ -55,7 +57,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("getting a token for GCE: %w", err)
 	}
-	t.current, t.expires = got.AccessToken, time.Now().Add(time.Duration(got.ExpiresIn)*time.Second-clockSkew)
+	t.current, t.expires = got.AccessToken, time.Now().Add(seconds.Duration(got.ExpiresIn)-clockSkew)
 	return t.current, nil
 }
 

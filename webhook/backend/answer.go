@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"gatehouse.dev/internal/seconds"
 )
 
 // maxQuoted is how many bytes of an answer get into an error.
@@ -71,9 +73,9 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
 		return 0, false
 	}
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	wait, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 64)
 	if err != nil {
 		return 0, false
 	}
-	return time.Duration(max(seconds, 0)) * time.Second, true
+	return seconds.Duration(max(wait, 0)), true
 }

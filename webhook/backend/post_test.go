@@ -167,6 +167,7 @@ func TestRetryAfter(t *testing.T) {
 		{"always", "0", 503, 100, 11, "the server is currently unable to handle the request"},
 		// Upstream waits until the deadline, and has forgotten the answer then.
 		{"after the deadline", "60", 503, 1, 1, "the server is currently unable to handle the request"},
+		{"in 317 years", "10000000000", 503, 1, 1, "the server is currently unable to handle the request"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var calls atomic.Int64
