@@ -286,19 +286,23 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 }
 
 // applyServiceResolver finds Services for aggregated APIs and conversion webhooks by their cluster
-// IPs, and the kubernetes Service in this process.
+// IPs or external names, or where --enable-aggregator-routing says so by their endpoints, and the
+// kubernetes Service in this process.
 func (c *config) applyServiceResolver() error {
 	loopback, err := url.Parse(c.generic.LoopbackClientConfig.Host)
 	if err != nil {
 		return err
 	}
-	slices, err := proxy.NewEndpointSliceIndexerGetter(c.informers.Discovery().V1().EndpointSlices())
-	if err != nil {
-		return err
-	}
 	services := c.informers.Core().V1().Services().Lister()
-	c.serviceResolver = aggregatorapiserver.NewLoopbackServiceResolver(
-		aggregatorapiserver.NewEndpointServiceResolver(services, slices), loopback)
+	resolver := aggregatorapiserver.NewClusterIPServiceResolver(services)
+	if c.options.EnableAggregatorRouting {
+		slices, err := proxy.NewEndpointSliceIndexerGetter(c.informers.Discovery().V1().EndpointSlices())
+		if err != nil {
+			return err
+		}
+		resolver = aggregatorapiserver.NewEndpointServiceResolver(services, slices)
+	}
+	c.serviceResolver = aggregatorapiserver.NewLoopbackServiceResolver(resolver, loopback)
 	return nil
 }
 

@@ -82,6 +82,9 @@ type Options struct {
 	ServiceAccountSigningKeyFile string
 	// ProxyClientCertFile and ProxyClientKeyFile prove to aggregated API servers who is calling.
 	ProxyClientCertFile, ProxyClientKeyFile string
+	// EnableAggregatorRouting makes aggregated APIs and conversion webhooks be reached at their
+	// Services' endpoints. Otherwise they are at the cluster IPs, which something must route.
+	EnableAggregatorRouting bool
 
 	// The rest is derived by Complete.
 
@@ -176,6 +179,8 @@ func (o *Options) AddFlags(fss *cliflag.NamedFlagSets) {
 		"Client certificate with which requests are passed on to aggregated API servers.")
 	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile,
 		"Private key of --proxy-client-cert-file.")
+	fs.BoolVar(&o.EnableAggregatorRouting, "enable-aggregator-routing", o.EnableAggregatorRouting,
+		"Turns on aggregator routing requests to endpoints IP rather than cluster IP.")
 }
 
 // Embedded tells whether the server runs its own etcd.

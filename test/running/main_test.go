@@ -1,0 +1,36 @@
+// Package running_test is about servers rather than requests: whom they believe, what they find of
+// an older cluster, where they find Services, what they say of their health, and what is left of
+// what ended.
+package running_test
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/test/servertest"
+)
+
+var suite servertest.Suite
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// shared is a server with no configuration, for the tests that don't change what others rely on.
+var shared = sync.OnceValue(func() *servertest.Cluster { return servertest.Start(&suite) })
+
+// authorityOf is a server's own.
+func authorityOf(t *testing.T, c *servertest.Cluster) *pki.Authority {
+	t.Helper()
+	return newAuthority(t, filepath.Join(c.DataDir, "pki"))
+}
+
+// newAuthority is the authority in a directory, made where there is none.
+func newAuthority(t *testing.T, dir string) *pki.Authority {
+	t.Helper()
+	authority, err := pki.LoadAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
