@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-helpers/auth/rbac/reconciliation"
 	schedulingdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1"
-	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
 const (
@@ -52,10 +48,11 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 		return err
 	}
 	tasks := append(priorityClassTasks(client), c.kubernetesServiceTask(client))
-	for _, authorizer := range c.options.Authorization.Modes {
-		if authorizer == modes.ModeRBAC {
-			tasks = append(tasks, rbacTasks(client)...)
+	if c.rbac {
+		if err := inParallel(hook, rbacInheritanceTasks(client)); err != nil {
+			return err
 		}
+		tasks = append(tasks, rbacTasks(client)...)
 	}
 	return inParallel(hook, tasks)
 }
@@ -144,48 +141,6 @@ func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
 		}, metav1.CreateOptions{})
 		return err
 	}}
-}
-
-// rbacTasks bring Kubernetes' default roles and bindings to what this version grants: missing ones
-// are made, missing rules and subjects added, except where an object says
-// rbac.authorization.kubernetes.io/autoupdate=false.
-func rbacTasks(client kubernetes.Interface) []task {
-	var tasks []task
-	role := func(object string, owner reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
-		options := reconciliation.ReconcileRoleOptions{Role: owner, Client: modifier, Confirm: true}
-		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
-	}
-	binding := func(object string, b reconciliation.RoleBinding, modifier reconciliation.RoleBindingModifier) {
-		options := reconciliation.ReconcileRoleBindingOptions{RoleBinding: b, Client: modifier, Confirm: true}
-		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
-	}
-	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
-	for _, roles := range [][]rbacv1.ClusterRole{bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()} {
-		for _, r := range roles {
-			role("clusterrole "+r.Name, reconciliation.ClusterRoleRuleOwner{ClusterRole: &r},
-				reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()})
-		}
-	}
-	for _, bindings := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(),
-		bootstrappolicy.ControllerRoleBindings()} {
-		for _, b := range bindings {
-			binding("clusterrolebinding "+b.Name, reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &b},
-				reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()})
-		}
-	}
-	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
-		for _, r := range roles {
-			role("role "+namespace+"/"+r.Name, reconciliation.RoleRuleOwner{Role: &r},
-				reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
-		}
-	}
-	for namespace, bindings := range bootstrappolicy.NamespaceRoleBindings() {
-		for _, b := range bindings {
-			binding("rolebinding "+namespace+"/"+b.Name, reconciliation.RoleBindingAdapter{RoleBinding: &b},
-				reconciliation.RoleBindingClientAdapter{Client: rbac, NamespaceClient: namespaces})
-		}
-	}
-	return tasks
 }
 
 // securePort is the port the server listens on.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	authenticatedgroup "k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
@@ -38,6 +40,7 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	removedopenapi "gatehouse.dev/apis/openapi"
@@ -66,6 +69,7 @@ type config struct {
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
 	customResources bool // whether CustomResourceDefinitions are served
+	rbac            bool // whether roles and bindings count
 	removed         []schema.GroupVersionResource
 }
 
@@ -278,6 +282,8 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("invalid authorization config: %w", err)
 	}
+	c.rbac = slices.ContainsFunc(authz.AuthorizationConfiguration.Authorizers,
+		func(a apiserverconfig.AuthorizerConfiguration) bool { return string(a.Type) == modes.ModeRBAC })
 	c.generic.Authorization.Authorizer, c.generic.RuleResolver, err = authz.New(ctx, c.generic.APIServerID)
 	if err != nil {
 		return fmt.Errorf("invalid authorization config: %w", err)
