@@ -16,9 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
-	authenticatedgroup "k8s.io/apiserver/pkg/authentication/group"
-	"k8s.io/apiserver/pkg/authentication/request/union"
-	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/server"
@@ -31,6 +28,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/keyutil"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kube-openapi/pkg/common"
@@ -247,34 +245,41 @@ func (c *config) simpleStorage(generic *server.Config, codec runtime.Codec, vers
 }
 
 // applyAuthentication trusts, besides what the options say, client certificates of the server's own
-// authority: the administrator's must work whatever --client-ca-file is.
+// authority: the administrator's must work whatever --client-ca-file is. Both are one authority to
+// the library, so that a certificate of neither is refused rather than anonymous.
 func (c *config) applyAuthentication(ctx context.Context) error {
 	o, g := c.options, c.generic
-	if err := o.Authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config,
-		c.client, c.informers, g.APIServerID); err != nil {
-		return err
-	}
 	own, err := dynamiccertificates.NewStaticCAContent("gatehouse-ca", o.authority.CertPEM())
 	if err != nil {
 		return err
 	}
+	authentication := *o.Authentication
 	c.clientCA = own
-	if given, err := o.Authentication.ClientCert.GetClientCAContentProvider(); err != nil {
+	if given, err := authentication.ClientCert.GetClientCAContentProvider(); err != nil {
 		return err
 	} else if given != nil {
 		c.clientCA = dynamiccertificates.NewUnionCAContentProvider(own, given)
 	}
-	if err := g.Authentication.ApplyClientCert(own, g.SecureServing); err != nil {
+	authentication.ClientCert = &genericoptions.ClientCertAuthenticationOptions{CAContentProvider: c.clientCA}
+	if err := authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config,
+		c.client, c.informers, g.APIServerID); err != nil {
 		return err
 	}
-	g.Authentication.Authenticator = union.New(
-		authenticatedgroup.NewAuthenticatedGroupAdder(x509request.NewDynamic(own.VerifyOptions,
-			x509request.CommonNameUserConversion)),
-		g.Authentication.Authenticator,
-	)
-	authn, err := o.Authentication.ToAuthenticationConfig()
-	c.publicKeys = authn.ServiceAccountPublicKeysGetter
+	c.publicKeys, err = publicKeys(o.Authentication.ServiceAccounts.KeyFiles)
 	return err
+}
+
+// publicKeys are those by which others may verify service account tokens.
+func publicKeys(files []string) (serviceaccount.PublicKeysGetter, error) {
+	var all []any
+	for _, file := range files {
+		keys, err := keyutil.PublicKeysFromFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--service-account-key-file %s: %w", file, err)
+		}
+		all = append(all, keys...)
+	}
+	return serviceaccount.StaticPublicKeysGetter(all)
 }
 
 func (c *config) applyAuthorization(ctx context.Context) error {
