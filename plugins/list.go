@@ -61,7 +61,7 @@ var List = []chain.Descriptor{
 	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
 	limitranger.Descriptor,
 	serviceaccount.Descriptor,
-	// judges what nodes send, before TaintNodesByCondition and webhooks add to it
+	// judges what nodes send, before TaintNodesByCondition adds to it
 	noderestriction.Descriptor,
 	taintnodesbycondition.Descriptor,
 	alwayspullimages.Descriptor,

@@ -22,9 +22,10 @@
 // and has another name can be no node's, and writes nothing.
 //
 // It changes nothing and yet takes part in the mutating phase, as upstream: it is to judge what the
-// node asks for, before webhooks add to that (labels on a new Node, say) and before the API server
-// completes it (the audiences of a token). For the same reason it is silent when the phase runs
-// once more after a webhook.
+// node asks for, before the API server completes it (the audiences of a token). Where a webhook has
+// changed the object the phase runs once more, and the plugin judges what has become of it as if
+// the node had sent that: a webhook that copies what a node may write into what it may not would be
+// a way around the rules.
 //
 // # The cache, and when it isn't believed
 //
@@ -161,9 +162,6 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	r := request{a, node}
 	if node == "" {
 		return r.forbid("could not determine node from user %q", a.GetUserInfo().GetName())
-	}
-	if again := a.GetReinvocationContext(); again != nil && again.IsReinvoke() {
-		return nil
 	}
 	switch a.GetResource().GroupResource() {
 	case podResource:

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -79,21 +80,36 @@ func TestOtherResources(t *testing.T) {
 	}
 }
 
-// After a webhook the chain may run once more. What the webhook has added isn't the node's, which
-// was judged already.
-func TestASecondRunIsSilent(t *testing.T) {
-	p := setup{}.build(t).Interface.(*plugin)
+// Where the chain runs once more after a webhook, what the webhook made of the request is judged as
+// if the node had sent it: it would be a way around the rules.
+func TestASecondRunIsJudged(t *testing.T) {
+	p := setup{objects: []runtime.Object{nodeNamed("mine")}}.build(t).Interface.(*plugin)
 	labelled := nodeNamed("mine",
 		func(n *corev1.Node) { n.Labels = map[string]string{"node-restriction.kubernetes.io/pool": "a"} })
-	a := admission.NewAttributesRecord(labelled, nil, corev1.SchemeGroupVersion.WithKind("Node"), "", "mine",
-		corev1.SchemeGroupVersion.WithResource("nodes"), "", admission.Create, nil, false,
-		&user.DefaultInfo{Name: "system:node:mine", Groups: []string{"system:nodes"}})
-	if err := p.Admit(t.Context(), a, nil); err == nil {
-		t.Error("the label passes in the first run")
+	again := func(request chaintest.Request) error {
+		object := request.Object.(metav1.Object)
+		a := admission.NewAttributesRecord(request.Object, request.OldObject, request.Kind, object.GetNamespace(),
+			object.GetName(), request.Resource, request.Subresource, request.Operation, nil, false,
+			&user.DefaultInfo{Name: "system:node:mine", Groups: []string{"system:nodes"}})
+		a.GetReinvocationContext().SetIsReinvoke()
+		return p.Admit(t.Context(), a, nil)
 	}
-	a.GetReinvocationContext().SetIsReinvoke()
-	if err := p.Admit(t.Context(), a, nil); err != nil {
-		t.Errorf("in the second run: %v", err)
+	for what, request := range map[string]chaintest.Request{
+		"a new node":   chaintest.Create(labelled),
+		"a node":       chaintest.Update(labelled, nodeNamed("mine")),
+		"a mirror pod": chaintest.Create(mirrorPodOn("other")),
+	} {
+		if err := again(request); !apierrors.IsForbidden(err) {
+			t.Errorf("%s in the second run: %v", what, err)
+		}
+	}
+	for what, request := range map[string]chaintest.Request{
+		"a new node":   chaintest.Create(nodeNamed("mine")),
+		"a mirror pod": chaintest.Create(mirrorPodOn("mine")),
+	} {
+		if err := again(request); err != nil {
+			t.Errorf("%s in the second run: %v", what, err)
+		}
 	}
 }
 
