@@ -31,6 +31,8 @@ type pluginConfig struct {
 	field string
 	// path is the file that the plugin's configuration was read from; empty where it is inline.
 	path string
+	// flags are the plugin's own that the configuration was read from; empty where it is in a file.
+	flags string
 	// data is nil where the section has no configuration.
 	data []byte
 }
@@ -215,6 +217,8 @@ func (c *Config) origin(name string) string {
 	switch {
 	case p == nil || p.data == nil:
 		return ""
+	case p.flags != "":
+		return fmt.Sprintf(" (configured by %s)", p.flags)
 	case p.path != "":
 		return fmt.Sprintf(" (configured in %s)", p.path)
 	default:

@@ -4,7 +4,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/dynamic"
@@ -49,6 +51,24 @@ type Descriptor struct {
 	// metadata of every object: they spare the server the conversion.
 	Internal bool
 
+	// Needs are resources that the plugin works with and that a server may not serve. The server
+	// serves those of kinds that Kubernetes removed, and doesn't start where others are switched
+	// off: the plugin would wait for them forever, and with it all that it decides about.
+	Needs []schema.GroupVersionResource
+
+	// Enforces are stored objects that have an effect by this plugin alone. Who writes one where the
+	// plugin doesn't run is warned.
+	Enforces []Enforced
+
+	// Hides says that the plugin makes objects wait for initializers (see package
+	// gatehouse.dev/apis/initializers), which the server hides until then.
+	Hides bool
+
+	// Flags, where not nil, adds flags to the command line that are another way to write the
+	// plugin's configuration. Where a user gives any of them, configuration returns what New
+	// then reads. See Options.AddFlags.
+	Flags func(fs *pflag.FlagSet) (configuration func() string)
+
 	// New builds the plugin. config is the plugin's section of the admission control
 	// configuration file, nil where there is none. env is valid for as long as the plugin is.
 	New func(config io.Reader, env *Env) (admission.Interface, error)
@@ -56,6 +76,14 @@ type Descriptor struct {
 	// validated says that New calls the plugin's ValidateInitialization; some plugins begin to work
 	// in that, and must not do so twice.
 	validated bool
+}
+
+// Enforced are objects that do nothing but be enforced by a plugin.
+type Enforced struct {
+	Resource schema.GroupResource
+	// Labels, where not empty, is what some label's key of the object begins with. Objects without
+	// such a label aren't meant.
+	Labels string
 }
 
 // Phases is a set of the two phases of admission.

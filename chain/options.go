@@ -23,6 +23,9 @@ type Options struct {
 	// ConfigFile is the admission control configuration file (--admission-control-config-file); see
 	// LoadConfig.
 	ConfigFile string
+
+	// brought are the flags of plugins.
+	brought []broughtFlags
 }
 
 // The names are kube-apiserver's.
@@ -33,7 +36,8 @@ const (
 	configFlag  = "admission-control-config-file"
 )
 
-// AddFlags adds kube-apiserver's admission flags to fs. Their help names the plugins of list.
+// AddFlags adds kube-apiserver's admission flags to fs, whose help names the plugins of list, and
+// the flags that these plugins bring.
 func (o *Options) AddFlags(fs *pflag.FlagSet, list []Descriptor) {
 	all, defaults := strings.Join(names(list), ", "), "none"
 	if on := names(slices.DeleteFunc(slices.Clone(list), func(d Descriptor) bool { return !d.Default })); len(on) > 0 {
@@ -55,6 +59,27 @@ func (o *Options) AddFlags(fs *pflag.FlagSet, list []Descriptor) {
 		// As with kube-apiserver, a deprecated flag is still a documented one.
 		fs.Lookup(exactFlag).Hidden = false
 	}
+	o.bring(fs, list)
+}
+
+// Load returns what Select does and the plugins' configuration: that of ConfigFile, and what the
+// plugins' own flags say. The error is what is wrong with any of them; nothing is built.
+func (o *Options) Load(list []Descriptor) ([]Descriptor, *Config, error) {
+	selected, err := o.Select(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := LoadConfig(o.ConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := config.Check(list, selected); err != nil {
+		return nil, nil, err
+	}
+	if err := o.configure(config, selected); err != nil {
+		return nil, nil, err
+	}
+	return selected, config, nil
 }
 
 // Select returns those plugins of list that are to run, in the order in which they run: that of

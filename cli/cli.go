@@ -95,6 +95,16 @@ func groupFlags(c *cobra.Command, groups cliflag.NamedFlagSets) {
 	cliflag.SetUsageAndHelpFunc(c, groups, columns)
 }
 
+// offByDefault is a plugin to show in examples how plugins are enabled.
+func offByDefault(plugins []chain.Descriptor) string {
+	for _, d := range plugins {
+		if !d.Default && d.Deprecated == "" {
+			return d.Name
+		}
+	}
+	return "Name"
+}
+
 // noArgs refuses positional arguments by name: a flag's value that was separated from it, most
 // often.
 func noArgs(c *cobra.Command, args []string) error {

@@ -24,22 +24,14 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
   gatehouse plugins
 
   # What would run with these flags of serve, for a script
-  gatehouse plugins --enable-admission-plugins=NamespaceExists -o json`,
+  gatehouse plugins --enable-admission-plugins=` + offByDefault(plugins) + ` -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			rows, err := chain.Rows(plugins, &options)
 			if err != nil {
 				return usageError{err}
 			}
-			config, err := chain.LoadConfig(options.ConfigFile)
-			if err != nil {
-				return usageError{err}
-			}
-			selected, err := options.Select(plugins)
-			if err != nil {
-				return usageError{err}
-			}
-			if err := config.Check(plugins, selected); err != nil {
+			if _, _, err := options.Load(plugins); err != nil {
 				return usageError{err}
 			}
 			if err := chain.PrintRows(c.OutOrStdout(), rows, output); err != nil {

@@ -19,7 +19,6 @@ const slowStart = 10 * time.Second
 func newServe(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
 	log := &logging{}
-	var tolerations *tolerationFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a Kubernetes API server whose every write passes the admission plugins",
@@ -31,22 +30,18 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
   gatehouse serve
 
   # One more plugin, configured by a file
-  gatehouse serve --enable-admission-plugins=NamespaceAutoProvision --admission-control-config-file=admission.yaml
+  gatehouse serve --enable-admission-plugins=` + offByDefault(plugins) + ` --admission-control-config-file=admission.yaml
 
   # Over an existing etcd cluster
   gatehouse serve --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=client.crt --etcd-keyfile=client.key`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := tolerations.configure(config); err != nil {
-				return usageError{err}
-			}
 			return serve(c, config, log)
 		},
 	}
 	var groups cliflag.NamedFlagSets
 	groups.FlagSet("gatehouse") // ours come first
 	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
-	tolerations = addTolerationFlags(groups.FlagSet("admission"), plugins)
 	config.API.AddFlags(&groups)
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	log.addFlags(groups.FlagSet("gatehouse"))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/klog/v2"
 
@@ -54,9 +55,11 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	// Servers that share an etcd share its objects, so only one of them may run controllers over
 	// them at a time.
 	c.Controllers.LeaderElect = !c.API.Embedded()
-	if err := c.requireAPIs(); err != nil {
+	selected, err := c.SelectPlugins()
+	if err != nil {
 		return nil, err
 	}
+	c.require(selected)
 	api, err := apiserver.New(ctx, c.API, c.buildChain)
 	if err != nil {
 		return nil, err
@@ -64,27 +67,26 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	return &Server{Server: api, config: c}, nil
 }
 
+// require makes the API server do what the plugins that will run need of it.
+func (c *Config) require(selected []chain.Descriptor) {
+	c.API.RequiredAPIs = map[schema.GroupVersionResource][]string{}
+	for _, plugin := range selected {
+		for _, resource := range plugin.Needs {
+			c.API.RequiredAPIs[resource] = append(c.API.RequiredAPIs[resource], plugin.Name)
+		}
+		c.API.HideUninitialized = c.API.HideUninitialized || plugin.Hides
+	}
+}
+
 // SelectPlugins returns the plugins that will run, in order, or what is wrong with the admission
 // options and their configuration file. It builds nothing.
 func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
-	selected, _, err := c.selectPlugins()
+	selected, _, err := c.Admission.Load(c.Plugins)
 	return selected, err
 }
 
-func (c *Config) selectPlugins() ([]chain.Descriptor, *chain.Config, error) {
-	selected, err := c.Admission.Select(c.Plugins)
-	if err != nil {
-		return nil, nil, err
-	}
-	config, err := chain.LoadConfig(c.Admission.ConfigFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	return selected, config, config.Check(c.Plugins, selected)
-}
-
 func (c *Config) buildChain(env *chain.Env) (admission.Interface, error) {
-	selected, config, err := c.selectPlugins()
+	selected, config, err := c.Admission.Load(c.Plugins)
 	if err != nil {
 		return nil, err
 	}

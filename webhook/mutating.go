@@ -36,7 +36,7 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 }
 
 // roundsKey is where a request's rounds are in its ReinvocationContext.
-const roundsKey = "MutatingAdmissionWebhook"
+const roundsKey = "webhooks"
 
 // Admit calls the webhooks, one after the other, and applies their patches to a's object.
 func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {

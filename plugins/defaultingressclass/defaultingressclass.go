@@ -21,6 +21,7 @@ import (
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	networkingv1listers "k8s.io/client-go/listers/networking/v1"
 
@@ -40,6 +41,7 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Mutating,
 	Resources: chain.On(ingresses),
 	Default:   true,
+	Needs:     []schema.GroupVersionResource{networkingv1.SchemeGroupVersion.WithResource("ingressclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

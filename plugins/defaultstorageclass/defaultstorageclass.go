@@ -27,6 +27,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
@@ -54,6 +55,7 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Mutating,
 	Resources: chain.On(claims),
 	Default:   true,
+	Needs:     []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

@@ -14,8 +14,10 @@ package defaulttolerationseconds
 
 import (
 	"context"
+	"fmt"
 	"io"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -25,7 +27,9 @@ import (
 )
 
 const (
-	name = "DefaultTolerationSeconds"
+	name       = "DefaultTolerationSeconds"
+	apiVersion = "gatehouse.dev/v1alpha1"
+	kind       = name + "Configuration"
 
 	// What the taints were called before Kubernetes 1.8. Pods from then may still be around.
 	alphaNotReady    = "node.alpha.kubernetes.io/notReady"
@@ -42,9 +46,10 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Mutating,
 	Resources: chain.On(pods),
 	Default:   true,
+	Flags:     flags,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
-		c := configuration{NotReady: 300, Unreachable: 300}
-		if _, err := pluginconfig.Object(name, config, "gatehouse.dev/v1alpha1", name+"Configuration", &c); err != nil {
+		c := defaults
+		if _, err := pluginconfig.Object(name, config, apiVersion, kind, &c); err != nil {
 			return nil, err
 		}
 		return &plugin{admission.NewHandler(admission.Create, admission.Update), c}, nil
@@ -59,6 +64,23 @@ type configuration struct {
 	NotReady int64 `json:"notReadyTolerationSeconds"`
 	// Unreachable is the same for a node that is unreachable.
 	Unreachable int64 `json:"unreachableTolerationSeconds"`
+}
+
+var defaults = configuration{NotReady: 300, Unreachable: 300}
+
+// flags adds the two flags that kube-apiserver has for the plugin.
+func flags(fs *pflag.FlagSet) func() string {
+	var c configuration
+	help := "How many seconds a pod tolerates its node being %s (the tolerationSeconds of the toleration for " +
+		"%s:NoExecute), where it says nothing of that itself. Configures the admission plugin " + name + "."
+	fs.Int64Var(&c.NotReady, "default-not-ready-toleration-seconds", defaults.NotReady,
+		fmt.Sprintf(help, "not ready", "notReady"))
+	fs.Int64Var(&c.Unreachable, "default-unreachable-toleration-seconds", defaults.Unreachable,
+		fmt.Sprintf(help, "unreachable", "unreachable"))
+	return func() string {
+		return fmt.Sprintf("apiVersion: %s\nkind: %s\nnotReadyTolerationSeconds: %d\nunreachableTolerationSeconds: %d\n",
+			apiVersion, kind, c.NotReady, c.Unreachable)
+	}
 }
 
 type plugin struct {

@@ -83,6 +83,8 @@ var Descriptor = chain.Descriptor{
 	Summary:  "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
 	Phases:   chain.Mutating | chain.Validating,
 	Internal: true,
+	Needs:    []schema.GroupVersionResource{admissionregistrationv1alpha1.InitializerConfigurations},
+	Hides:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -64,6 +64,7 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
 	Default:   true,
+	Enforces:  []chain.Enforced{{Resource: limitRanges}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

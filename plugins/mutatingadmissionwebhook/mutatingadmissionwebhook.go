@@ -9,6 +9,8 @@ package mutatingadmissionwebhook
 import (
 	"io"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
@@ -22,6 +24,10 @@ var Descriptor = chain.Descriptor{
 	Summary: "Has objects changed by the webhooks of MutatingWebhookConfigurations",
 	Phases:  chain.Mutating,
 	Default: true,
+	Needs: []schema.GroupVersionResource{
+		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
+	},
+	Enforces: []chain.Enforced{{Resource: admissionregistrationv1.Resource("mutatingwebhookconfigurations")}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		plugin, err := webhook.NewMutating(config, env)
 		if err != nil {

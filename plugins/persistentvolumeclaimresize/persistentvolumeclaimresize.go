@@ -26,6 +26,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
@@ -53,6 +54,7 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Validating,
 	Resources: chain.On(claims),
 	Default:   true,
+	Needs:     []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -35,6 +35,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -68,6 +69,7 @@ var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Gives new pods the environment, volumes and mounts of the PodPresets that select them",
 	Phases:  chain.Mutating,
+	Needs:   []schema.GroupVersionResource{settingsv1alpha1.PodPresets},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

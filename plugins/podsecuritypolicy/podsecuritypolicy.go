@@ -44,6 +44,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
@@ -75,6 +76,7 @@ var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
 	Phases:  chain.Mutating | chain.Validating,
+	Needs:   []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

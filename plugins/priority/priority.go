@@ -57,6 +57,7 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: slices.Concat(chain.On(pods), chain.On(priorityClasses)),
 	Default:   true,
+	Needs:     []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

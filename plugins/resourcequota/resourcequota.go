@@ -40,11 +40,12 @@ const attempts = 10
 
 // Descriptor is the plugin for plugins.List.
 var Descriptor = chain.Descriptor{
-	Name:    "ResourceQuota",
-	Summary: "Keeps what a namespace uses within its ResourceQuotas",
-	Phases:  chain.Validating,
-	Default: true,
-	New:     newPlugin,
+	Name:     "ResourceQuota",
+	Summary:  "Keeps what a namespace uses within its ResourceQuotas",
+	Phases:   chain.Validating,
+	Default:  true,
+	Enforces: []chain.Enforced{{Resource: corev1.Resource("resourcequotas")}},
+	New:      newPlugin,
 }
 
 type plugin struct {

@@ -10,6 +10,8 @@ package validatingadmissionwebhook
 import (
 	"io"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
@@ -23,6 +25,10 @@ var Descriptor = chain.Descriptor{
 	Summary: "Has requests judged by the webhooks of ValidatingWebhookConfigurations",
 	Phases:  chain.Validating,
 	Default: true,
+	Needs: []schema.GroupVersionResource{
+		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"),
+	},
+	Enforces: []chain.Enforced{{Resource: admissionregistrationv1.Resource("validatingwebhookconfigurations")}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		plugin, err := webhook.NewValidating(config, env)
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package house holds the rules of who may import whom.
+// Package house holds the rules of who may import whom and who may speak of whom.
 package house
 
 import (

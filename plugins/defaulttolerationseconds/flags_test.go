@@ -1,6 +1,7 @@
-package cli
+package defaulttolerationseconds
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,27 +12,27 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
-	"gatehouse.dev/plugins/defaulttolerationseconds"
-	"gatehouse.dev/plugins/namespaceexists"
-	"gatehouse.dev/server"
 )
 
-var withTolerations = []chain.Descriptor{namespaceexists.Descriptor, defaulttolerationseconds.Descriptor}
-
-// parse is what serve makes of these flags.
-func parse(t *testing.T, plugins []chain.Descriptor, args ...string) (*server.Config, error) {
+// load is what a command with these flags has of the plugin: the plugin and its configuration.
+func load(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	config := server.NewConfig(plugins)
+	list := []chain.Descriptor{Descriptor}
+	var options chain.Options
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	config.Admission.AddFlags(fs, plugins)
-	tolerations := addTolerationFlags(fs, plugins)
+	options.AddFlags(fs, list)
 	if err := fs.Parse(args); err != nil {
-		return nil, err
+		return "", err
 	}
-	return config, tolerations.configure(config)
+	_, config, err := options.Load(list)
+	if err != nil || config.For(name) == nil {
+		return "", err
+	}
+	configuration, err := io.ReadAll(config.For(name))
+	return string(configuration), err
 }
 
-func TestTolerationFlags(t *testing.T) {
+func TestFlags(t *testing.T) {
 	for name, test := range map[string]struct {
 		args                  string
 		notReady, unreachable int64
@@ -43,11 +44,11 @@ func TestTolerationFlags(t *testing.T) {
 		"the default": {"--default-not-ready-toleration-seconds=300", 300, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := parse(t, withTolerations, strings.Fields(test.args)...)
+			configuration, err := load(t, strings.Fields(test.args)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod := chaintest.New(t, config.Plugins[1], "").Admit(t,
+			pod := chaintest.New(t, Descriptor, configuration).Admit(t,
 				chaintest.Create(&corev1.Pod{})).Admitted(t).Object.(*corev1.Pod)
 			if got := *pod.Spec.Tolerations[0].TolerationSeconds; got != test.notReady {
 				t.Errorf("not ready: got %d, want %d", got, test.notReady)
@@ -59,7 +60,7 @@ func TestTolerationFlags(t *testing.T) {
 	}
 }
 
-func TestTolerationFlagsThatAreRefused(t *testing.T) {
+func TestFlagsThatAreRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "admission.yaml")
 	if err := os.WriteFile(file, []byte(`
 apiVersion: apiserver.config.k8s.io/v1
@@ -86,7 +87,7 @@ plugins:
 		"only in the file": {"--admission-control-config-file=" + file, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(t, withTolerations, strings.Fields(test.args)...)
+			_, err := load(t, strings.Fields(test.args)...)
 			if test.want == "" && err == nil {
 				return
 			}
@@ -94,27 +95,5 @@ plugins:
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
 		})
-	}
-}
-
-// A server that was built without the plugin has no such flags.
-func TestNoPluginNoTolerationFlags(t *testing.T) {
-	if _, err := parse(t, withTolerations[:1]); err != nil {
-		t.Error(err)
-	}
-	if _, err := parse(t, withTolerations[:1], "--default-not-ready-toleration-seconds=1"); err == nil {
-		t.Error("the flag is there")
-	}
-}
-
-// What the plugin was before stays what it was: the list is the program's.
-func TestTheListOfPluginsIsNotChanged(t *testing.T) {
-	config, err := parse(t, withTolerations, "--default-not-ready-toleration-seconds=60")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := chaintest.New(t, withTolerations[1], "").Admit(t, chaintest.Create(&corev1.Pod{})).Object.(*corev1.Pod)
-	if got := *pod.Spec.Tolerations[0].TolerationSeconds; got != 300 || len(config.Plugins) != 2 {
-		t.Errorf("got %d", got)
 	}
 }
