@@ -1,0 +1,110 @@
+package mutation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Apply merges a configuration into the object, and tells whether that changed it. The
+// configuration's apiVersion and kind are the object's, whatever it says. After an error the object
+// is as before.
+//
+// Source: ApplyStructuredMergeDiff in
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go, and dispatchOne in
+// ../dispatcher.go.
+func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
+	if edits, ok := metadataEdits(configuration); ok && o.hasMetadata() {
+		return o.editMetadata(edits)
+	}
+	merged, err := o.merge(configuration)
+	if err != nil {
+		return false, err
+	}
+	if _, ok := o.object.(*unstructured.Unstructured); ok {
+		return o.become(merged), nil
+	}
+	object, err := o.interfaces.GetObjectConvertor().ConvertToVersion(merged, o.kind.GroupVersion())
+	if err != nil {
+		return false, err
+	}
+	return o.become(object), nil
+}
+
+func (o *Object) merge(configuration map[string]any) (runtime.Object, error) {
+	converter, err := o.schemas.converter(o.kind)
+	if err != nil {
+		return nil, err
+	}
+	content, err := o.Content()
+	if err != nil {
+		return nil, err
+	}
+	patch := &unstructured.Unstructured{Object: maps.Clone(configuration)}
+	if patch.Object == nil {
+		patch.Object = map[string]any{}
+	}
+	patch.SetGroupVersionKind(o.kind)
+	partial, err := converter.ObjectToTyped(patch)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: %w", err)
+	}
+	if found := atomics(nil, partial.Schema(), partial.TypeRef(), partial.AsValue()); len(found) > 0 {
+		return nil, errors.New("error applying patch: invalid ApplyConfiguration: " +
+			"may not mutate atomic arrays, maps or structs: " + strings.Join(found, ", "))
+	}
+	whole, err := converter.ObjectToTyped(&unstructured.Unstructured{Object: content}, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: failed to convert original object to typed object: %w", err)
+	}
+	merged, err := whole.Merge(partial)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: failed to merge patch: %w", err)
+	}
+	object, err := converter.TypedToObject(merged)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: failed to convert typed object to object: %w", err)
+	}
+	return object, nil
+}
+
+// atomics are the paths of what a value has and the schema of which says that it is one whole. The
+// values of maps without named fields are not looked into, as upstream.
+func atomics(path fieldpath.Path, types *smdschema.Schema, ref smdschema.TypeRef, v value.Value) (found []string) {
+	atom, ok := types.Resolve(ref)
+	if !ok {
+		return nil // can't be: the value has been validated
+	}
+	switch {
+	case atom.Map != nil && v.IsMap():
+		if atom.Map.ElementRelationship == smdschema.Atomic {
+			found = append(found, path.String())
+		}
+		v.AsMap().Iterate(func(key string, v value.Value) bool {
+			if field, ok := atom.Map.FindField(key); ok {
+				element := fieldpath.PathElement{FieldName: &key}
+				found = append(found, atomics(append(path, element), types, field.Type, v)...)
+			}
+			return true
+		})
+	case atom.List != nil && v.IsList():
+		if atom.List.ElementRelationship == smdschema.Atomic {
+			found = append(found, path.String())
+		}
+		list := v.AsList()
+		for i := range list.Length() {
+			element := fieldpath.PathElement{Index: &i}
+			found = append(found, atomics(append(path, element), types, atom.List.ElementType, list.At(i))...)
+		}
+	}
+	return found
+}

@@ -1,0 +1,121 @@
+package mutation
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// edits are the labels and annotations that a configuration sets, by the name of the field.
+type edits map[string]map[string]string
+
+// metadataEdits returns what a configuration sets that consists of labels and annotations. ok is
+// false where there is anything else in it, or something that may not be there.
+func metadataEdits(configuration map[string]any) (_ edits, ok bool) {
+	metadata, ok := configuration["metadata"].(map[string]any)
+	if !ok || len(configuration) != 1 || len(metadata) == 0 {
+		return nil, false
+	}
+	found := make(edits, len(metadata))
+	for field, value := range metadata {
+		values, ok := value.(map[string]any)
+		if !ok || len(values) == 0 || field != "labels" && field != "annotations" {
+			return nil, false
+		}
+		texts := make(map[string]string, len(values))
+		for key, value := range values {
+			if texts[key], ok = value.(string); !ok {
+				return nil, false
+			}
+		}
+		found[field] = texts
+	}
+	return found, true
+}
+
+// hasMetadata tells whether the object has labels and annotations, and has them as they should be.
+// Unstructured content may have anything in their place.
+func (o *Object) hasMetadata() bool {
+	if u, ok := o.object.(*unstructured.Unstructured); ok {
+		metadata, ok := u.Object["metadata"].(map[string]any)
+		if !ok {
+			return false
+		}
+		for _, field := range []string{"labels", "annotations"} {
+			if _, _, err := unstructured.NestedStringMap(metadata, field); err != nil {
+				return false
+			}
+		}
+		return true
+	}
+	_, ok := o.object.(metav1.Object)
+	return ok
+}
+
+// editMetadata sets labels and annotations. It leaves the object and its content as they are, and
+// puts others in their place, of which it copies what is on the way.
+func (o *Object) editMetadata(e edits) (changed bool, err error) {
+	o.setDefaults()
+	object := o.object.(metav1.Object)
+	changed = adds(e["labels"], object.GetLabels()) || adds(e["annotations"], object.GetAnnotations())
+	if !changed {
+		return false, nil
+	}
+	if u, ok := o.object.(*unstructured.Unstructured); ok {
+		o.object = &unstructured.Unstructured{Object: editedContent(u.Object, e)}
+		return true, nil
+	}
+	if o.content != nil {
+		o.content = editedContent(o.content, e)
+	}
+	o.object = shallowCopy(o.object)
+	object = o.object.(metav1.Object)
+	if labels := e["labels"]; labels != nil {
+		object.SetLabels(union(object.GetLabels(), labels))
+	}
+	if annotations := e["annotations"]; annotations != nil {
+		object.SetAnnotations(union(object.GetAnnotations(), annotations))
+	}
+	return true, nil
+}
+
+// adds tells whether values has what present lacks.
+func adds(values, present map[string]string) bool {
+	for key, value := range values {
+		if now, ok := present[key]; !ok || now != value {
+			return true
+		}
+	}
+	return false
+}
+
+func union(a, b map[string]string) map[string]string {
+	all := make(map[string]string, len(a)+len(b))
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
+func editedContent(content map[string]any, e edits) map[string]any {
+	content = maps.Clone(content)
+	metadata, _ := content["metadata"].(map[string]any)
+	metadata = cloned(metadata, len(e))
+	content["metadata"] = metadata
+	for field, values := range e {
+		present, _ := metadata[field].(map[string]any)
+		all := cloned(present, len(values))
+		for key, value := range values {
+			all[key] = value
+		}
+		metadata[field] = all
+	}
+	return content
+}
+
+// cloned returns a copy of a map, with room for more.
+func cloned(m map[string]any, more int) map[string]any {
+	copied := make(map[string]any, len(m)+more)
+	maps.Copy(copied, m)
+	return copied
+}

@@ -1,0 +1,63 @@
+package mutation
+
+import (
+	"errors"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+)
+
+// Patch applies a JSON patch to the object, and tells whether that changed it. After an error the
+// object is as before. What can't be read as an object any more is a 500, as upstream, which no
+// failure policy has ignored.
+//
+// Source: Patch in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go.
+func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
+	serializer := json.NewSerializerWithOptions(json.DefaultMetaFactory, o.interfaces.GetObjectCreater(),
+		o.interfaces.GetObjectTyper(), json.SerializerOptions{Strict: true})
+	data, err := runtime.Encode(serializer, o.object)
+	if err != nil {
+		return false, fmt.Errorf("failed to create JSON patch: %w", err)
+	}
+	data, err = patched(data, patch)
+	if errors.Is(err, jsonpatch.ErrTestFailed) {
+		// It is a condition: where it doesn't hold nothing is to be done.
+		o.setDefaults()
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("JSON Patch: %w", err)
+	}
+	var object runtime.Object = &unstructured.Unstructured{}
+	if _, ok := o.object.(*unstructured.Unstructured); !ok {
+		if object, err = o.interfaces.GetObjectCreater().New(o.kind); err != nil {
+			return false, apierrors.NewInternalError(err)
+		}
+	}
+	object, kind, err := serializer.Decode(data, nil, object)
+	if err != nil {
+		return false, apierrors.NewInternalError(err)
+	}
+	if *kind != o.kind {
+		return false, apierrors.NewInternalError(fmt.Errorf("apiVersion and kind must stay those of %s, "+
+			"not become those of %s", o.kind, kind))
+	}
+	object.GetObjectKind().SetGroupVersionKind(o.kind)
+	return o.become(object), nil
+}
+
+func patched(data []byte, patch jsonpatch.Patch) (_ []byte, err error) {
+	defer func() {
+		// The library panics on some patches that have no meaning: one that replaces the whole
+		// document and has no value, say.
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("it makes no sense: %v", cause)
+		}
+	}()
+	return patch.Apply(data)
+}
