@@ -107,7 +107,7 @@ func FuzzMatch(f *testing.F) {
 		if outcomes := []bool{verdict.Matches, verdict.Failed != "", verdict.Err != nil}; count(outcomes) != 1 {
 			t.Errorf("%q: %+v", expression, verdict)
 		}
-		o := v.evaluate(t.Context(), compiled.conditions[0].program)
+		o := v.run(Inputs{Authorizer: true}, 0).outcome(t.Context(), compiled.conditions[0].program)
 		if o.err == nil && (o.cost > celconfig.PerCallLimit || o.value != types.True && o.value != types.False) {
 			t.Errorf("%q: %+v", expression, o)
 		}

@@ -3,6 +3,7 @@ package expression
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 
@@ -11,10 +12,12 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Conditions are the match conditions of one webhook, in their order. They may be evaluated
-// concurrently, each time on other Variables. Nil is no conditions, and matches.
+// Conditions are the match conditions of one webhook or policy, in their order. They may be
+// evaluated concurrently, each time on other Variables. Nil is no conditions, and matches.
 type Conditions struct {
 	conditions []condition
+	// named has errors name the condition. Those of policies are worded as upstream's.
+	named bool
 }
 
 type condition struct {
@@ -47,37 +50,69 @@ var errOutOfBudget = &apiservercel.Error{
 	Cause:  apiservercel.ErrOutOfBudget,
 }
 
-// Match evaluates the conditions on one request. All of them together may cost
+// Match evaluates the conditions of a webhook on one request. All of them together may cost
 // RuntimeCELCostBudgetMatchConditions, about a quarter of a second, and each PerCallLimit
 // (k8s.io/apiserver/pkg/apis/cel). Where ctx ends, so does the evaluation, with ctx's error.
 func (c *Conditions) Match(ctx context.Context, v *Variables) Verdict {
+	return c.MatchParams(ctx, v, nil)
+}
+
+// MatchParams evaluates the conditions of a policy, of which those may read params that the policy
+// has params for.
+func (c *Conditions) MatchParams(ctx context.Context, v *Variables, params *Params) Verdict {
 	if c == nil {
 		return Verdict{Matches: true}
 	}
-	return c.match(ctx, v, celconfig.RuntimeCELCostBudgetMatchConditions)
+	return c.match(ctx, v, params, celconfig.RuntimeCELCostBudgetMatchConditions)
 }
 
-func (c *Conditions) match(ctx context.Context, v *Variables, budget uint64) Verdict {
+func (c *Conditions) match(ctx context.Context, v *Variables, params *Params, budget uint64) Verdict {
 	var errs []error
+	fail := func(name string, err error) {
+		if c.named {
+			err = fmt.Errorf("match condition %q: %w", name, err)
+		}
+		errs = append(errs, err)
+	}
 	evaluationErrors := 0
+	run := v.run(Inputs{Params: params, Authorizer: true}, budget)
 	for _, condition := range c.conditions {
-		o := v.evaluate(ctx, condition.program)
-		if o.cost > budget {
-			errs = append(errs, fmt.Errorf("match condition %q: %w", condition.name, errOutOfBudget))
+		result, err := run.evaluate(ctx, condition.program)
+		if err != nil {
+			fail(condition.name, err)
 			break
 		}
-		budget -= o.cost
-		if o.err != nil {
-			errs = append(errs, fmt.Errorf("match condition %q: %w", condition.name, o.err))
+		if result.Err != nil {
+			fail(condition.name, result.Err)
 			evaluationErrors++
 			if ctx.Err() != nil {
 				break
 			}
 			continue
 		}
-		if o.value == types.False {
+		if result.Value == types.False {
 			return Verdict{Failed: condition.name, Errors: evaluationErrors}
 		}
 	}
 	return Verdict{Matches: len(errs) == 0, Err: utilerrors.NewAggregate(errs), Errors: evaluationErrors}
+}
+
+// Prepare compiles the conditions, and returns the first error.
+func (c *Conditions) Prepare() error {
+	if c == nil {
+		return nil
+	}
+	for _, condition := range c.conditions {
+		if _, err := condition.program.compiled(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadsParams tells whether a condition, or a variable that it reads, reads params. It compiles
+// them.
+func (c *Conditions) ReadsParams() bool {
+	return c != nil && slices.ContainsFunc(c.conditions,
+		func(condition condition) bool { return condition.program.reading().params })
 }

@@ -103,7 +103,7 @@ func TestBudget(t *testing.T) {
 			""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := test.conditions.match(t.Context(), create(nil), test.budget)
+			got := test.conditions.match(t.Context(), create(nil), nil, test.budget)
 			if errors.Is(got.Err, apiservercel.ErrOutOfBudget) != (test.outOf != "") {
 				t.Errorf("%+v", got)
 			}
@@ -146,10 +146,10 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func outcomeOf(t *testing.T, expression string) outcome {
+func outcomeOf(t *testing.T, expression string) *outcome {
 	t.Helper()
-	o := conditions(expression).conditions[0].program.evaluate(t.Context(),
-		NewVariables(nil, nil, request, alice, allowing))
+	run := NewVariables(nil, nil, request, alice, allowing).run(Inputs{Authorizer: true}, 0)
+	o := run.outcome(t.Context(), conditions(expression).conditions[0].program)
 	if o.err != nil || o.cost == 0 {
 		t.Fatalf("%s: %+v", expression, o)
 	}
@@ -223,7 +223,7 @@ func TestOutcomesAreShared(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("the authorizer was asked %d times", asked)
 	}
-	if verdict := two.match(t.Context(), v, 1000); !errors.Is(verdict.Err, apiservercel.ErrOutOfBudget) {
+	if verdict := two.match(t.Context(), v, nil, 1000); !errors.Is(verdict.Err, apiservercel.ErrOutOfBudget) {
 		t.Errorf("%+v", verdict)
 	}
 }

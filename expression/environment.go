@@ -5,11 +5,14 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/decls"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
 // The variables of an expression.
@@ -20,32 +23,102 @@ const (
 	namespaceVariable       = "namespaceObject"
 	authorizerVariable      = "authorizer"
 	requestResourceVariable = "authorizer.requestResource"
+	// These are for policies only.
+	paramsVariable    = "params"
+	variablesVariable = "variables"
 )
 
-// celEnvironment is what expressions are compiled against. It takes some 50 ms to make, and so is
-// made when the first expression is compiled, and once. It is that of stored expressions, which
-// knows all that any version of Kubernetes has accepted.
-var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+// declared is what an environment declares besides object, oldObject, request and namespaceObject.
+type declared struct{ variables, params, authorizer, patches bool }
+
+// checker is an environment to check expressions in, for one at a time: the type of variables is
+// that of the expression's policy.
+type checker struct {
+	env       *cel.Env
+	variables *apiservercel.DeclType
+	// functions are all that env has.
+	functions map[string]*decls.FunctionDecl
+}
+
+// checkers are those that nobody uses, by what they declare. The first one takes some 50 ms to
+// make, and so is made when the first expression is compiled. Further ones share what is expensive.
+var checkers = struct {
+	sync.Mutex
+	free map[declared][]*checker
+}{free: map[declared][]*checker{}}
+
+// noFields are those of an object without any; nil would make it no object.
+var noFields = map[string]*apiservercel.DeclField{}
+
+// check has an expression checked by use. Several may be at the same time: none waits for another.
+func check(d declared, use func(*checker) error) error {
+	checkers.Lock()
+	var c *checker
+	if free := checkers.free[d]; len(free) > 0 {
+		c, checkers.free[d] = free[len(free)-1], free[:len(free)-1]
+	}
+	checkers.Unlock()
+	if c == nil {
+		var err error
+		if c, err = newChecker(d); err != nil {
+			return fmt.Errorf("unexpected error loading CEL environment: environment misconfigured: %w", err)
+		}
+	}
+	err := use(c)
+	c.variables.Fields = noFields
+	checkers.Lock()
+	checkers.free[d] = append(checkers.free[d], c)
+	checkers.Unlock()
+	return err
+}
+
+// newChecker makes the environment of stored expressions, which knows all that any version of
+// Kubernetes has accepted.
+//
+// Source: createEnvForOpts in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, and
+// NewCompositedCompiler in composition.go there.
+func newChecker(d declared) (*checker, error) {
 	request, namespace := requestType(), namespaceType()
-	set,
-		err := environment.MustBaseEnvSet(
-		environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
+	c := &checker{variables: apiservercel.NewObjectType("kubernetes.variables", noFields)}
+	options := environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions: []cel.EnvOption{
 			cel.Variable(objectVariable, cel.DynType),
 			cel.Variable(oldObjectVariable, cel.DynType),
 			cel.Variable(requestVariable, request.CelType()),
 			cel.Variable(namespaceVariable, namespace.CelType()),
-			cel.Variable(authorizerVariable, library.AuthorizerType),
-			cel.Variable(requestResourceVariable, library.ResourceCheckType),
 		},
 		DeclTypes: []*apiservercel.DeclType{namespace, request},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("environment misconfigured: %w", err)
 	}
-	return set.StoredExpressionsEnv(), nil
-})
+	declare := func(variables ...cel.EnvOption) { options.EnvOptions = append(options.EnvOptions, variables...) }
+	if d.variables {
+		declare(cel.Variable(variablesVariable, c.variables.CelType()))
+		options.DeclTypes = append(options.DeclTypes, c.variables)
+	}
+	if d.params {
+		declare(cel.Variable(paramsVariable, cel.DynType))
+	}
+	if d.authorizer {
+		declare(cel.Variable(authorizerVariable, library.AuthorizerType),
+			cel.Variable(requestResourceVariable, library.ResourceCheckType))
+	}
+	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(options)
+	if err == nil && d.patches {
+		set, err = set.Extend(environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions: []cel.EnvOption{
+				common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+				environment.UnversionedLib(library.JSONPatch),
+			},
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.env = set.StoredExpressionsEnv()
+	c.functions = c.env.Functions()
+	return c, nil
+}
 
 // requestType is the type of the variable request: AdmissionRequest of admission.k8s.io without
 // uid, object and oldObject.

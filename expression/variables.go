@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/interpreter"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,14 +21,15 @@ type Variables struct {
 	sources sources
 
 	object, oldObject, request  variable
+	namespace                   variable
 	authorizer, requestResource variable
 
 	// admissionRequest is what the source of the request returned.
 	admissionRequest *admissionv1.AdmissionRequest
 
-	// outcomes are those of the expressions that have been evaluated. Webhooks of one maker often
-	// carry the same conditions.
-	outcomes map[*program]outcome
+	// outcomes are those of the expressions that have been evaluated. Webhooks and policies of one
+	// maker often carry the same ones.
+	outcomes map[remembered]*outcome
 
 	// ctx is the context of the evaluation going on. CEL's functions are not given one, and
 	// authorizer checks need it.
@@ -69,27 +69,8 @@ func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.
 		authorizer: authorizer}}
 }
 
-// evaluate evaluates an expression, or returns what it came to before. Budgets are charged the same
-// either way.
-func (v *Variables) evaluate(ctx context.Context, p *program) outcome {
-	if o, ok := v.outcomes[p]; ok {
-		return o
-	}
-	v.ctx = ctx
-	o := p.evaluate(ctx, v)
-	// What ended with its context may come to something in another.
-	if ctx.Err() == nil {
-		if v.outcomes == nil {
-			v.outcomes = map[*program]outcome{}
-		}
-		v.outcomes[p] = o
-	}
-	return o
-}
-
-// ResolveName returns the value of a variable. It is for CEL to call, and makes Variables an
-// interpreter.Activation.
-func (v *Variables) ResolveName(name string) (any, bool) {
+// resolve returns the value of a variable.
+func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 	switch name {
 	case objectVariable:
 		return v.object.get(func() any { return celObject(name, v.sources.object) }), true
@@ -98,16 +79,21 @@ func (v *Variables) ResolveName(name string) (any, bool) {
 	case requestVariable:
 		return v.request.get(func() any { return celRequest(v.askRequest()) }), true
 	case namespaceVariable:
-		return nil, true
+		if in.Namespace == nil {
+			return nil, true
+		}
+		return v.namespace.get(func() any { return celNamespace(in.Namespace) }), true
+	case paramsVariable:
+		return in.Params.get(), true
 	case authorizerVariable:
-		if v.sources.authorizer == nil {
+		if !in.Authorizer || v.sources.authorizer == nil {
 			return nil, false
 		}
 		return v.authorizer.get(func() any {
 			return library.NewAuthorizerVal(v.sources.user, boundAuthorizer{v})
 		}), true
 	case requestResourceVariable:
-		if v.sources.authorizer == nil {
+		if !in.Authorizer || v.sources.authorizer == nil {
 			return nil, false
 		}
 		return v.requestResource.get(func() any {
@@ -116,9 +102,6 @@ func (v *Variables) ResolveName(name string) (any, bool) {
 	}
 	return nil, false
 }
-
-// Parent returns nil: there are no variables besides these.
-func (v *Variables) Parent() interpreter.Activation { return nil }
 
 func (v *variable) get(value func() any) any {
 	if !v.known {
