@@ -6,6 +6,9 @@
 // none, priority 0. Users name classes, not numbers: a pod that says another priority or preemption
 // policy than its class is refused. So a quota on a class is one on its priority.
 //
+// With the feature gate WorkloadAwarePreemption the same goes for the priority of a new PodGroup,
+// which has no preemption policy of its own.
+//
 // Neither can be changed once a pod is stored. An update that leaves them out, as a manifest does
 // that is sent again, gets those of the stored pod.
 //
@@ -28,6 +31,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +40,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 	schedulingv1listers "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
@@ -47,15 +52,19 @@ const name = "Priority"
 
 var (
 	pods            = corev1.Resource("pods")
+	podGroups       = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "podgroups"}
 	priorityClasses = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}
 )
+
+// groupPriorities is Kubernetes' feature gate for the priority of PodGroups.
+const groupPriorities featuregate.Feature = "WorkloadAwarePreemption"
 
 // Descriptor is Priority, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Sets the priority of pods by their PriorityClass and keeps to one default class",
 	Phases:    chain.Mutating | chain.Validating,
-	Resources: slices.Concat(chain.On(pods), chain.On(priorityClasses)),
+	Resources: slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
 	Default:   true,
 	Needs:     []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
@@ -71,6 +80,7 @@ var Descriptor = chain.Descriptor{
 			synced:  ready.After(informer.Informer()),
 			cache:   informer.Lister(),
 			client:  env.Client,
+			groups:  env.Enabled(groupPriorities),
 		}, nil
 	},
 }
@@ -80,6 +90,7 @@ type plugin struct {
 	synced ready.Gate
 	cache  schedulingv1listers.PriorityClassLister
 	client kubernetes.Interface
+	groups bool // tells whether PodGroups have priorities
 }
 
 var (
@@ -87,11 +98,23 @@ var (
 	_ admission.ValidationInterface = &plugin{}
 )
 
-// Admit sets what follows from a pod's class.
+// Admit sets what follows from the class of a pod or a group of pods.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
+	if a.GetSubresource() != "" {
 		return nil
 	}
+	switch a.GetResource().GroupResource() {
+	case pods:
+		return p.admitPod(ctx, a)
+	case podGroups:
+		if p.groups && a.GetOperation() == admission.Create {
+			return p.admitGroup(ctx, a)
+		}
+	}
+	return nil
+}
+
+func (p *plugin) admitPod(ctx context.Context, a admission.Attributes) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err
@@ -105,7 +128,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return nil
 	}
 
-	class, err := p.classOf(ctx, a, pod)
+	class, err := p.classOf(ctx, a, pod.Spec.PriorityClassName)
 	if err != nil {
 		return err
 	}
@@ -129,6 +152,26 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
+func (p *plugin) admitGroup(ctx context.Context, a admission.Attributes) error {
+	group, ok := a.GetObject().(*schedulingv1alpha2.PodGroup)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for podgroups is a %T", name,
+			a.GetObject()))
+	}
+	class, err := p.classOf(ctx, a, group.Spec.PriorityClassName)
+	if err != nil {
+		return err
+	}
+	if given := group.Spec.Priority; given != nil && *given != class.Value {
+		return admission.NewForbidden(a,
+			fmt.Errorf("priority set in the pod group (%d) must match the priority computed (%d) "+
+				"based on the priority class set in the spec", *given, class.Value))
+	}
+	group.Spec.PriorityClassName = class.Name
+	group.Spec.Priority = new(class.Value)
+	return nil
+}
+
 // keep gives a pod what it leaves out of what was set when it was created.
 func keep(spec, stored *corev1.PodSpec) {
 	if spec.Priority == nil && stored.Priority != nil {
@@ -139,14 +182,14 @@ func keep(spec, stored *corev1.PodSpec) {
 	}
 }
 
-// classOf is the class of a new pod: the one it names, or else the default one. It belongs to the
+// classOf is the class of what is new: the one it names, or else the default one. It belongs to the
 // cache.
-func (p *plugin) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass,
+func (p *plugin) classOf(ctx context.Context, a admission.Attributes, named string) (*schedulingv1.PriorityClass,
 	error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return nil, err
 	}
-	if pod.Spec.PriorityClassName == "" {
+	if named == "" {
 		all, err := p.cache.List(labels.Everything())
 		if err != nil {
 			return nil,
@@ -158,19 +201,18 @@ func (p *plugin) classOf(ctx context.Context, a admission.Attributes, pod *corev
 		}
 		return &noClass, nil
 	}
-	class, err := p.cache.Get(pod.Spec.PriorityClassName)
+	class, err := p.cache.Get(named)
 	// What can't be a name isn't asked for: a pod is validated later only.
-	if apierrors.IsNotFound(err) && len(apivalidation.NameIsDNSSubdomain(pod.Spec.PriorityClassName, false)) == 0 {
-		class, err = p.client.SchedulingV1().PriorityClasses().Get(ctx, pod.Spec.PriorityClassName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && len(apivalidation.NameIsDNSSubdomain(named, false)) == 0 {
+		class, err = p.client.SchedulingV1().PriorityClasses().Get(ctx, named, metav1.GetOptions{})
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, admission.NewForbidden(a,
-			fmt.Errorf("no PriorityClass with name %v was found", pod.Spec.PriorityClassName))
+			fmt.Errorf("no PriorityClass with name %v was found", named))
 	case err != nil:
 		// Whatever else went wrong says nothing about the request.
-		return nil, apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w",
-			pod.Spec.PriorityClassName, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", named, err))
 	default:
 		return class, nil
 	}

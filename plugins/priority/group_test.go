@@ -1,0 +1,70 @@
+package priority
+
+import (
+	"testing"
+
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/featuregate"
+
+	"gatehouse.dev/chain/chaintest"
+)
+
+// group makes a PodGroup as pod makes a pod.
+func group(text string) *schedulingv1alpha2.PodGroup {
+	like := pod(text).Spec
+	return &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha2.PodGroupSpec{PriorityClassName: like.PriorityClassName, Priority: like.Priority}}
+}
+
+// The cases of TestAdmitPodGroup in upstream's admission_test.go, and some more.
+func TestPodGroups(t *testing.T) {
+	const (
+		off = "off"
+	)
+	for name, test := range map[string]struct {
+		classes []string
+		request chaintest.Request
+		gate    string
+		want    string
+		refused string
+	}{
+		"with a class": {[]string{"a=1000 Never"}, chaintest.Create(group("a")), "", "a 1000 -", ""},
+		"without one":  {[]string{"a=1000 default"}, chaintest.Create(group("")), "", "a 1000 -", ""},
+		"without one, there is no default": {[]string{"a=1000"}, chaintest.Create(group("")), "",
+			"- 0 -", ""},
+		"the class's number": {[]string{"a=1000"}, chaintest.Create(group("a 1000")), "", "a 1000 -", ""},
+		"another number": {[]string{"a=1000"}, chaintest.Create(group("a 7")), "", "",
+			`podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (7) must match the priority ` +
+				`computed (1000) based on the priority class set in the spec`},
+		"a number without a class": {nil, chaintest.Create(group("- 7")), "", "",
+			`podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (7) must match the priority ` +
+				`computed (0) based on the priority class set in the spec`},
+		"no such class": {nil, chaintest.Create(group("b")), "", "",
+			`podgroups.scheduling.k8s.io "g" is forbidden: no PriorityClass with name b was found`},
+		"an update":        {[]string{"a=1000"}, chaintest.Update(group("a"), group("a")), "", "a - -", ""},
+		"a status":         {nil, chaintest.Create(group("b")).On("podgroups", "status"), "", "b - -", ""},
+		"without the gate": {nil, chaintest.Create(group("b 7")), off, "b 7 -", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := chaintest.NewCluster(t, classes(test.classes...)...)
+			gates := featuregate.NewFeatureGate()
+			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+				"WorkloadAwarePreemption": {Default: test.gate != off, PreRelease: featuregate.Alpha}}); err != nil {
+				t.Fatal(err)
+			}
+			cluster.Env.Features = gates
+			result := cluster.Build(t, Descriptor, "").Admit(t, test.request)
+			if test.refused != "" {
+				result.Refused(t, 403, test.refused)
+				return
+			}
+			got := result.Admitted(t).Object.(*schedulingv1alpha2.PodGroup).Spec
+			like := pod("")
+			like.Spec.PriorityClassName, like.Spec.Priority = got.PriorityClassName, got.Priority
+			if says(like) != test.want {
+				t.Errorf("got %s, want %s", says(like), test.want)
+			}
+		})
+	}
+}
