@@ -100,7 +100,7 @@ func (c *Composition) key() string {
 
 // reads is what an expression, or a variable that it reads, reads of what may differ from one
 // evaluation to another in a request.
-type reads struct{ params, authorizer, namespace bool }
+type reads struct{ object, params, authorizer, namespace bool }
 
 // reading compiles the expression to tell.
 func (p *program) reading() reads {
@@ -114,6 +114,8 @@ func (p *program) readsOf(ast *celast.AST) reads {
 	var r reads
 	for _, reference := range ast.ReferenceMap() {
 		switch reference.Name {
+		case objectVariable:
+			r.object = true
 		case paramsVariable:
 			r.params = true
 		case authorizerVariable, requestResourceVariable:
@@ -142,8 +144,8 @@ func (p *program) readsOf(ast *celast.AST) reads {
 		// Who gets hold of all of them may read any.
 		if mentioned != 0 || selected[v.name] {
 			of := v.program.reading()
-			r.params, r.authorizer, r.namespace = r.params || of.params, r.authorizer || of.authorizer,
-				r.namespace || of.namespace
+			r.object, r.params = r.object || of.object, r.params || of.params
+			r.authorizer, r.namespace = r.authorizer || of.authorizer, r.namespace || of.namespace
 		}
 	}
 	return r

@@ -176,19 +176,20 @@ func TestReads(t *testing.T) {
 		"may", "authorizer.path('/x').check('get').allowed()"), true)
 	for expression, want := range map[string]reads{
 		"true":                        {},
-		"object.params == 1":          {},
+		"object.params == 1":          {object: true},
 		"params == null":              {params: true},
+		"oldObject == null":           {},
 		"'params' == 'x'":             {},
-		"variables.plain == 'x'":      {},
+		"variables.plain == 'x'":      {object: true},
 		"variables.limit == 'x'":      {params: true},
 		"variables.indirect == 'x'":   {params: true},
 		"has(variables.limit)":        {params: true},
 		"variables.may":               {authorizer: true},
-		"dyn(variables) == 1":         {params: true, authorizer: true},
-		"dyn(variables)['plain'] > 1": {params: true, authorizer: true},
+		"dyn(variables) == 1":         {object: true, params: true, authorizer: true},
+		"dyn(variables)['plain'] > 1": {object: true, params: true, authorizer: true},
 		"namespaceObject == null && authorizer.requestResource.check('x').allowed()": {authorizer: true,
 			namespace: true},
-		"object.all(v, v == params)": {params: true},
+		"object.all(v, v == params)": {object: true, params: true},
 		"nope(":                      {},
 	} {
 		if got := composition.Expression(expression, Condition).program.reading(); got != want {

@@ -3,6 +3,7 @@ package expression
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/google/cel-go/common/types"
@@ -39,9 +40,11 @@ type Variables struct {
 // sources are what the variables are made of.
 type sources struct {
 	object, oldObject runtime.Object
-	request           func() *admissionv1.AdmissionRequest
-	user              user.Info
-	authorizer        authorizer.Authorizer
+	// content is object where that is set by SetObject.
+	content    func() (map[string]any, error)
+	request    func() *admissionv1.AdmissionRequest
+	user       user.Info
+	authorizer authorizer.Authorizer
 }
 
 // variable is a variable's value once it has been asked for.
@@ -69,11 +72,30 @@ func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.
 		authorizer: authorizer}}
 }
 
+// SetObject has expressions see another object from now on, and forgets what came of those that
+// have read the one before. content is called when an expression reads it, and returns the object
+// as the JSON it would be.
+func (v *Variables) SetObject(content func() (map[string]any, error)) {
+	v.sources.content, v.object = content, variable{}
+	maps.DeleteFunc(v.outcomes, func(of remembered, _ *outcome) bool { return of.program.reading().object })
+}
+
+func (s *sources) celObject() any {
+	if s.content == nil {
+		return celObject(objectVariable, s.object)
+	}
+	content, err := s.content()
+	if err != nil {
+		return unprepared(objectVariable, err)
+	}
+	return content
+}
+
 // resolve returns the value of a variable.
 func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 	switch name {
 	case objectVariable:
-		return v.object.get(func() any { return celObject(name, v.sources.object) }), true
+		return v.object.get(func() any { return v.sources.celObject() }), true
 	case oldObjectVariable:
 		return v.oldObject.get(func() any { return celObject(name, v.sources.oldObject) }), true
 	case requestVariable:

@@ -1,0 +1,159 @@
+package expression
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"google.golang.org/protobuf/types/known/structpb"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+)
+
+// Configuration returns what an expression of an ApplyConfiguration evaluated to as JSON, without
+// apiVersion and kind. Its objects' type names must be those of the fields they are in:
+//
+//	type mismatch: unexpected type name "Object.specx", expected "Object.spec", which matches field
+//	name path from root Object type
+//
+// The types of its fields are for the kind's schema to check. What has no form in JSON is left as
+// it is, for that schema to refuse it.
+//
+// Source: Patch in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go.
+func Configuration(value ref.Val) (map[string]any, error) {
+	object, ok := value.(*dynamic.ObjectVal)
+	if !ok {
+		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
+	}
+	if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+		return nil, fmt.Errorf("type mismatch: %w", err)
+	}
+	content, ok := object.Value().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("invalid return type: %v", object.Value())
+	}
+	return content, nil
+}
+
+// Patch returns what an expression of a JSONPatch evaluated to.
+//
+// Source: evaluatePatchExpression in
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go.
+func Patch(value ref.Val) (jsonpatch.Patch, error) {
+	list, ok := value.(traits.Lister)
+	if !ok {
+		return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array")
+	}
+	patch := jsonpatch.Patch{}
+	for i := list.Iterator(); i.HasNext() == types.True; {
+		item := i.Next()
+		operation, ok := item.(*mutation.JSONPatchVal)
+		if !ok {
+			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, "+
+				"got element of %T", item)
+		}
+		encoded, err := encodeOperation(operation)
+		if err != nil {
+			return nil, err
+		}
+		patch = append(patch, encoded)
+	}
+	return patch, nil
+}
+
+func encodeOperation(o *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
+	encoded := jsonpatch.Operation{"op": quoted(o.Op), "path": quoted(o.Path)}
+	if o.From != "" {
+		encoded["from"] = quoted(o.From)
+	}
+	if o.Val == nil {
+		return encoded, nil
+	}
+	if object, ok := o.Val.(*dynamic.ObjectVal); ok {
+		if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+			return nil, fmt.Errorf("type mismatch: %w", err)
+		}
+	}
+	value, err := encodeValue(o.Val)
+	if err != nil {
+		return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+	}
+	encoded["value"] = value
+	return encoded, nil
+}
+
+// quoted is a string as the value of a key in an operation. Upstream quotes as Go does, which is
+// not JSON for what isn't printable.
+func quoted(s string) *json.RawMessage {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		raw = []byte(strconv.Quote(s)) // can't be: all strings can be encoded
+	}
+	return (*json.RawMessage)(&raw)
+}
+
+// encodeValue takes upstream's way through protobuf's idea of JSON: integers beyond 2^53 become
+// strings, bytes base64.
+func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
+	defer func() {
+		// Some of the libraries' types have conversions that panic.
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%v", cause)
+		}
+	}()
+	value, err := plain(v)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(value)
+	return (*json.RawMessage)(&encoded), err
+}
+
+// plain returns a value as JSON. Lists and maps are gone through here, since the library's own
+// conversion panics where there are Objects in them, and so does upstream.
+func plain(v ref.Val) (*structpb.Value, error) {
+	switch v := v.(type) {
+	case *dynamic.ObjectVal:
+		content, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+		if err != nil {
+			return nil, err
+		}
+		return structpb.NewStructValue(content.(*structpb.Struct)), nil
+	case traits.Mapper:
+		content := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		for i := v.Iterator(); i.HasNext() == types.True; {
+			key := i.Next()
+			name, ok := key.(types.String)
+			if !ok {
+				return nil, fmt.Errorf("unsupported type conversion from '%s' to string", key.Type())
+			}
+			value, err := plain(v.Get(key))
+			if err != nil {
+				return nil, err
+			}
+			content.Fields[string(name)] = value
+		}
+		return structpb.NewStructValue(content), nil
+	case traits.Lister:
+		content := &structpb.ListValue{}
+		for i := v.Iterator(); i.HasNext() == types.True; {
+			value, err := plain(i.Next())
+			if err != nil {
+				return nil, err
+			}
+			content.Values = append(content.Values, value)
+		}
+		return structpb.NewListValue(content), nil
+	}
+	value, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return nil, err
+	}
+	return value.(*structpb.Value), nil
+}
