@@ -145,6 +145,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		Authorizer:  c.generic.Authorization.Authorizer,
 		RESTMapper:  mapper,
 		Features:    utilfeature.DefaultFeatureGate,
+		Version:     c.generic.EffectiveVersion,
 		APIServerID: c.generic.APIServerID,
 		Done:        s.done,
 	})

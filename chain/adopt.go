@@ -23,9 +23,13 @@ func Adopt(d Descriptor, register func(*admission.Plugins)) Descriptor {
 	d.New = func(config io.Reader, env *Env) (admission.Interface, error) {
 		plugins := admission.NewPlugins()
 		register(plugins)
+		version := env.Version
+		if version == nil {
+			version = compatibility.DefaultBuildEffectiveVersion() // it is read by those who are given none
+		}
 		plugin, err := plugins.InitPlugin(d.Name, config, initializer.New(
-			env.Client, env.Dynamic, env.Informers, env.Authorizer, env.Features,
-			compatibility.DefaultBuildEffectiveVersion(), env.Done, env.RESTMapper))
+			env.Client, env.Dynamic, env.Informers, env.Authorizer, env.Features, version, env.Done,
+			env.RESTMapper))
 		if err != nil {
 			return nil, fmt.Errorf("adopting it (its registration has %q): %w", plugins.Registered(), err)
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
 )
 
@@ -138,6 +139,10 @@ type Env struct {
 
 	// Features are the server's feature gates.
 	Features featuregate.FeatureGate
+
+	// Version is the release of Kubernetes that the server is, and the one whose behaviour it shows:
+	// another where it was started with --emulated-version.
+	Version compatibility.EffectiveVersion
 
 	// APIServerID tells this server from the others of a cluster, in metrics. It may be empty.
 	APIServerID string

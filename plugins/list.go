@@ -28,6 +28,7 @@ import (
 	"gatehouse.dev/plugins/persistentvolumelabel"
 	"gatehouse.dev/plugins/podnodeselector"
 	"gatehouse.dev/plugins/podpreset"
+	"gatehouse.dev/plugins/podsecurity"
 	"gatehouse.dev/plugins/podsecuritypolicy"
 	"gatehouse.dev/plugins/podtolerationrestriction"
 	"gatehouse.dev/plugins/priority"
@@ -66,6 +67,8 @@ var List = []chain.Descriptor{
 	taintnodesbycondition.Descriptor,
 	alwayspullimages.Descriptor,
 	imagepolicywebhook.Descriptor,
+	// before PodSecurityPolicy, so that it audits what that refuses
+	podsecurity.Descriptor,
 	// after ServiceAccount and what else adds volumes, which its policies must allow
 	podsecuritypolicy.Descriptor,
 	podnodeselector.Descriptor,

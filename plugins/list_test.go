@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 	}
 	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny " +
 		"LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger ServiceAccount " +
-		"NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurityPolicy " +
+		"NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurity PodSecurityPolicy " +
 		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec " +
 		"DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass " +
 		"StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize " +

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/warning"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
@@ -86,6 +88,7 @@ func TestGoodPluginPasses(t *testing.T) {
 		admit: func(ctx context.Context, a admission.Attributes) error {
 			label(a.GetObject(), "new")
 			warning.AddWarning(ctx, "", "careful")
+			audit.AddAuditAnnotation(ctx, "example.com/event", "straight")
 			return a.AddAnnotation("example.com/admit", a.GetUserInfo().GetName())
 		},
 		validate: func(context.Context, admission.Attributes) error { return errors.New("no") },
@@ -98,7 +101,8 @@ func TestGoodPluginPasses(t *testing.T) {
 	if _, ok := result.Object.(*corev1.Pod).Labels["new"]; !ok || len(given.Labels) != 0 {
 		t.Errorf("the result has labels %v, the given pod %v", result.Object.(*corev1.Pod).Labels, given.Labels)
 	}
-	if result.Annotations["example.com/admit"] != "alice" || !slices.Equal(result.Warnings, []string{"careful"}) {
+	if want := map[string]string{"example.com/admit": "alice", "example.com/event": "straight"}; !maps.Equal(
+		result.Annotations, want) || !slices.Equal(result.Warnings, []string{"careful"}) {
 		t.Errorf("annotations %v, warnings %v", result.Annotations, result.Warnings)
 	}
 	plugin.Validate(t, Create(given)).Refused(t, 500, "no")
@@ -174,6 +178,14 @@ func TestBadPluginIsCaught(t *testing.T) {
 		},
 		"writes an annotation without domain": {
 			func(_ context.Context, a admission.Attributes) error { _ = a.AddAnnotation("a", "1"); return nil },
+			func(t TB, p *Plugin) { p.Validate(t, Create(pod())) },
+			"the plugin wrote an audit annotation that is not accepted",
+		},
+		"writes one without domain into the event": {
+			func(ctx context.Context, _ admission.Attributes) error {
+				audit.AddAuditAnnotation(ctx, "a", "1")
+				return nil
+			},
 			func(t TB, p *Plugin) { p.Validate(t, Create(pod())) },
 			"the plugin wrote an audit annotation that is not accepted",
 		},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -25,8 +26,8 @@ const syncTimeout = 30 * time.Second
 type Cluster struct {
 	// Client holds the objects.
 	Client *fake.Clientset
-	// Env is what the plugin is built with: the client, its informers, and Done. Tests add what
-	// their plugin needs more.
+	// Env is what the plugin is built with: the client, its informers, the version of the module's
+	// Kubernetes, and Done. Tests add what their plugin needs more.
 	Env *chain.Env
 
 	ctx      context.Context
@@ -46,8 +47,9 @@ func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 	})
 
 	c := &Cluster{
-		Client:   client,
-		Env:      &chain.Env{Client: client, Informers: factory, Done: ctx.Done()},
+		Client: client,
+		Env: &chain.Env{Client: client, Informers: factory, Version: compatibility.DefaultBuildEffectiveVersion(),
+			Done: ctx.Done()},
 		ctx:      ctx,
 		watching: make(chan struct{}, 1000),
 	}

@@ -95,6 +95,9 @@ func (p *Plugin) run(t TB, r Request,
 		t.Fatalf("no audit event: %v", err)
 	}
 	result.Err = phase(ctx, recorder, admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme))
+	for key, value := range audit.AuditContextFrom(ctx).GetEventAnnotations() {
+		_ = recorder.AddAnnotation(key, value) // fails the test itself
+	}
 	result.Annotations, result.Warnings = recorder.annotations, recorder.warnings
 
 	if !apiequality.Semantic.DeepEqual(r.OldObject, old) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"gatehouse.dev/internal/configfile"
 )
@@ -16,7 +17,13 @@ import (
 // is an error, which names the plugin and the field, and so is a second document. The fields
 // apiVersion and kind are not into's business.
 func Object(plugin string, config io.Reader, apiVersion, kind string, into any) (given bool, err error) {
-	return read(plugin, config, func(document []byte) error { return decodeObject(document, apiVersion, kind, into) })
+	return Versions(plugin, config, []string{apiVersion}, kind, into)
+}
+
+// Versions is Object for a configuration that several apiVersions have, none of which differs from
+// the others in its fields. The first is the one to write.
+func Versions(plugin string, config io.Reader, apiVersions []string, kind string, into any) (given bool, err error) {
+	return read(plugin, config, func(document []byte) error { return decodeObject(document, apiVersions, kind, into) })
 }
 
 // Fields reads, as Object does, a configuration whose format is older than the convention that says
@@ -47,15 +54,15 @@ func read(plugin string, config io.Reader, decode func(document []byte) error) (
 	return true, nil
 }
 
-func decodeObject(document []byte, apiVersion, kind string, into any) error {
+func decodeObject(document []byte, apiVersions []string, kind string, into any) error {
 	// Its version and kind first: of another one, its fields would only confuse.
 	var meta configfile.Meta
 	if err := configfile.Lenient(document, &meta); err != nil {
 		return err
 	}
-	if meta.APIVersion != apiVersion || meta.Kind != kind {
+	if !slices.Contains(apiVersions, meta.APIVersion) || meta.Kind != kind {
 		return fmt.Errorf("is kind %q in apiVersion %q, must be kind %s in apiVersion %s", meta.Kind, meta.APIVersion,
-			kind, apiVersion)
+			kind, apiVersions[0])
 	}
 	var fields map[string]json.RawMessage
 	if err := configfile.Lenient(document, &fields); err != nil {

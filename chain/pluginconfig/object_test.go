@@ -90,6 +90,26 @@ func TestWhatIsNoSuchObject(t *testing.T) {
 	}
 }
 
+// Any of the versions will do, and the first is what a message says to write.
+func TestVersions(t *testing.T) {
+	versions := []string{"example.com/v1", "example.com/v1beta1"}
+	for _, version := range versions {
+		var got example
+		given, err := Versions("Plugin", strings.NewReader("apiVersion: "+version+"\nkind: Example\nname: some"), versions,
+			"Example", &got)
+		if err != nil || !given || got.Name != "some" {
+			t.Errorf("%s: got %v, %t, %v", version, got, given, err)
+		}
+	}
+	_, err := Versions("Plugin", strings.NewReader("apiVersion: example.com/v2\nkind: Example"), versions, "Example",
+		&example{})
+	want := `the configuration of Plugin: is kind "Example" in apiVersion "example.com/v2", must be kind Example in ` +
+		`apiVersion example.com/v1`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		config    io.Reader

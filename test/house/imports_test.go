@@ -54,6 +54,7 @@ var rules = []rule{
 		direct: []string{
 			"k8s.io/apiserver/pkg/admission/plugin/", "k8s.io/kubernetes/plugin/pkg/admission/",
 			"k8s.io/kubernetes/pkg/quota/", "k8s.io/kubernetes/pkg/controller/resourcequota",
+			"k8s.io/pod-security-admission/admission", "k8s.io/pod-security-admission/metrics",
 		},
 	},
 }

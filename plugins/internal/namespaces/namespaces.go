@@ -19,8 +19,8 @@ import (
 
 // Namespaces are the namespaces of the cluster.
 type Namespaces struct {
-	// The gate opens once the cache has synced. Of waits for it; before a look into the Cache it is
-	// the plugin's to wait.
+	// The gate opens once the cache has synced. Of waits for it, Get does without; before a look
+	// into the Cache it is the plugin's to wait.
 	ready.Gate
 	// Cache has the namespaces as the watch showed them last. They are not to be changed.
 	Cache corev1listers.NamespaceLister
@@ -44,14 +44,21 @@ func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Na
 	if err := n.Wait(ctx, a); err != nil {
 		return nil, err
 	}
-	namespace, err := n.Cache.Get(a.GetNamespace())
-	if apierrors.IsNotFound(err) {
-		namespace, err = n.Live(ctx, a.GetNamespace())
-	}
+	namespace, err := n.Get(ctx, a.GetNamespace())
 	if err != nil {
 		return nil, Refusal(err)
 	}
 	return namespace, nil
+}
+
+// Get is a namespace of the cache, or else of the server; it is not to be changed. It doesn't wait
+// for the cache: one that hasn't synced only makes for more live reads.
+func (n *Namespaces) Get(ctx context.Context, name string) (*corev1.Namespace, error) {
+	namespace, err := n.Cache.Get(name)
+	if apierrors.IsNotFound(err) {
+		return n.Live(ctx, name)
+	}
+	return namespace, err
 }
 
 // Live reads a namespace from the server.

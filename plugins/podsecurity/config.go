@@ -1,0 +1,105 @@
+package podsecurity
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	machineryvalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/pod-security-admission/api"
+
+	"gatehouse.dev/chain/pluginconfig"
+)
+
+// apiVersions are those of PodSecurityConfiguration. They have the same fields and defaults.
+var apiVersions = []string{
+	"pod-security.admission.config.k8s.io/v1",
+	"pod-security.admission.config.k8s.io/v1beta1",
+	"pod-security.admission.config.k8s.io/v1alpha1",
+}
+
+// configuration is what a PodSecurityConfiguration says.
+type configuration struct {
+	// defaults are for what namespaces don't say.
+	defaults api.Policy
+	exempted struct {
+		users, namespaces, runtimeClasses sets.Set[string]
+	}
+}
+
+// load reads the plugin's configuration. Without one all namespaces are privileged that don't say
+// otherwise, and nothing is exempt.
+func load(config io.Reader) (configuration, error) {
+	var written struct {
+		Defaults struct {
+			Enforce        string `json:"enforce"`
+			EnforceVersion string `json:"enforce-version"`
+			Audit          string `json:"audit"`
+			AuditVersion   string `json:"audit-version"`
+			Warn           string `json:"warn"`
+			WarnVersion    string `json:"warn-version"`
+		} `json:"defaults"`
+		Exemptions struct {
+			Usernames      []string `json:"usernames"`
+			Namespaces     []string `json:"namespaces"`
+			RuntimeClasses []string `json:"runtimeClasses"`
+		} `json:"exemptions"`
+	}
+	if _, err := pluginconfig.Versions(name, config, apiVersions, "PodSecurityConfiguration", &written); err != nil {
+		return configuration{}, err
+	}
+	var c configuration
+	var errs field.ErrorList
+	defaults := field.NewPath("defaults")
+	read := func(into *api.LevelVersion, mode mode, level, version string) {
+		var err error
+		if into.Level, err = api.ParseLevel(or(level, string(api.LevelPrivileged))); err != nil {
+			errs = append(errs, field.Invalid(defaults.Child(string(mode)), level, err.Error()))
+		}
+		if into.Version, err = api.ParseVersion(or(version, api.VersionLatest)); err != nil {
+			errs = append(errs, field.Invalid(defaults.Child(string(mode)+"-version"), version, err.Error()))
+		}
+	}
+	read(&c.defaults.Enforce, enforce, written.Defaults.Enforce, written.Defaults.EnforceVersion)
+	read(&c.defaults.Warn, warn, written.Defaults.Warn, written.Defaults.WarnVersion)
+	read(&c.defaults.Audit, audit, written.Defaults.Audit, written.Defaults.AuditVersion)
+
+	exemptions := field.NewPath("exemptions")
+	collect := func(list string, names []string, wrong func(string) []string) sets.Set[string] {
+		set := sets.New[string]()
+		for i, name := range names {
+			path := exemptions.Child(list).Index(i)
+			if wrong := wrong(name); len(wrong) > 0 {
+				errs = append(errs, field.Invalid(path, name, strings.Join(wrong, ", ")))
+			} else if set.Has(name) {
+				errs = append(errs, field.Duplicate(path, name))
+			}
+			set.Insert(name)
+		}
+		return set
+	}
+	c.exempted.namespaces = collect("namespaces", written.Exemptions.Namespaces, func(name string) []string {
+		return machineryvalidation.ValidateNamespaceName(name, false)
+	})
+	c.exempted.runtimeClasses = collect("runtimeClasses", written.Exemptions.RuntimeClasses,
+		func(name string) []string { return machineryvalidation.NameIsDNSSubdomain(name, false) })
+	c.exempted.users = collect("usernames", written.Exemptions.Usernames, func(name string) []string {
+		if name == "" {
+			return []string{"username must not be empty"}
+		}
+		return nil
+	})
+	if len(errs) > 0 {
+		return configuration{}, fmt.Errorf("the configuration of %s: %w", name, errs.ToAggregate())
+	}
+	return c, nil
+}
+
+func or(value, byDefault string) string {
+	if value == "" {
+		return byDefault
+	}
+	return value
+}

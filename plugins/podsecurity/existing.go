@@ -1,0 +1,162 @@
+package podsecurity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// mostPods is how many existing pods are checked at most.
+	mostPods = 3000
+	// longest is how long reading and checking them may take, or half of what the request has left.
+	longest = time.Second
+	// page is how many pods are read at a time.
+	page = 500
+)
+
+// existing are the warnings of pods in the namespace that violate what is enforced from now on. They
+// are bounded in number and in time, and say so where not all pods could be checked.
+//
+// Pods of the same controller are most likely alike, so one of each is checked first. Violations are
+// told by what is violated, with the first pod by name and how many there are: a namespace has fewer
+// mistakes than pods.
+//
+// The pods are read live, and only then: it is seldom that a namespace becomes stricter, and to keep
+// all of a cluster's pods in memory for that would cost every write of a pod.
+func (p *plugin) existing(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
+	timeout := longest
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	s := survey{plugin: p, against: enforced, violations: map[string]*violation{}}
+	if err := s.read(ctx, namespace); err != nil {
+		klog.ErrorS(err, "Pods of a namespace not listed", "plugin", name, "namespace", namespace)
+		return []string{"failed to list pods while checking new PodSecurity enforce level"}
+	}
+	for i := range s.alike {
+		if !s.check(ctx, s.alike[i]) {
+			break
+		}
+	}
+	return s.warnings(namespace)
+}
+
+// survey is what is known of the existing pods of a namespace.
+type survey struct {
+	*plugin
+	against api.LevelVersion
+	// alike are pods of whose controllers another one is checked before.
+	alike []*corev1.Pod
+	// found is how many pods were read and are not exempt, unread how many there are besides, and
+	// checked how many of those found were.
+	found, unread, checked int
+	violations             map[string]*violation
+}
+
+// violation is what pods have in common that violate the same.
+type violation struct {
+	first string // of the pods' names
+	pods  int
+}
+
+// read reads the pods page by page and checks one of each controller, and those that have none,
+// until a limit is reached. The error is that none could be read.
+func (s *survey) read(ctx context.Context, namespace string) error {
+	controllers := map[types.UID]bool{}
+	for options := (metav1.ListOptions{Limit: page}); ; {
+		list, err := s.pods.Pods(namespace).List(ctx, options)
+		if err != nil {
+			if options.Continue == "" {
+				return err
+			}
+			klog.V(2).InfoS("Not all pods of a namespace listed", "plugin", name, "namespace", namespace, "err", err)
+			return nil
+		}
+		s.unread = int(ptr.Deref(list.RemainingItemCount, 0))
+		var first []*corev1.Pod
+		for i := range list.Items {
+			pod := &list.Items[i]
+			if s.exemptClass(&pod.Spec) {
+				continue
+			}
+			s.found++
+			switch controller := metav1.GetControllerOfNoCopy(pod); {
+			case controller == nil:
+				first = append(first, pod)
+			case !controllers[controller.UID]:
+				controllers[controller.UID] = true
+				first = append(first, pod)
+			case len(s.alike) < mostPods:
+				s.alike = append(s.alike, pod)
+			}
+		}
+		for _, pod := range first {
+			if !s.check(ctx, pod) {
+				return nil
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// check checks a pod. It is false where a limit is reached, and the pod was not.
+func (s *survey) check(ctx context.Context, pod *corev1.Pod) bool {
+	if s.checked == mostPods || s.checked > 0 && ctx.Err() != nil {
+		return false
+	}
+	s.checked++
+	result := policy.AggregateCheckResults(s.checks.EvaluatePod(s.against, &pod.ObjectMeta, &pod.Spec))
+	if result.Allowed {
+		return true
+	}
+	reason := result.ForbiddenReason()
+	v, ok := s.violations[reason]
+	if !ok {
+		v = &violation{first: pod.Name}
+		s.violations[reason] = v
+	}
+	v.first = min(v.first, pod.Name)
+	v.pods++
+	return true
+}
+
+// warnings are in the order in which upstream has them.
+func (s *survey) warnings(namespace string) []string {
+	var general, each []string
+	if all := s.found + s.unread; s.checked < all {
+		general = append(general, fmt.Sprintf(
+			"new PodSecurity enforce level only checked against the first %d of %d existing pods", s.checked, all))
+	}
+	if len(s.violations) > 0 {
+		general = append(general, fmt.Sprintf(
+			"existing pods in namespace %q violate the new PodSecurity enforce level %q", namespace, s.against))
+	}
+	for reason, v := range s.violations {
+		others := ""
+		switch v.pods {
+		case 1:
+		case 2:
+			others = " (and 1 other pod)"
+		default:
+			others = fmt.Sprintf(" (and %d other pods)", v.pods-1)
+		}
+		each = append(each, fmt.Sprintf("%s%s: %s", v.first, others, reason))
+	}
+	slices.Sort(each)
+	return append(general, each...)
+}

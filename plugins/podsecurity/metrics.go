@@ -1,0 +1,107 @@
+package podsecurity
+
+import (
+	"strconv"
+	"sync"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/pod-security-admission/api"
+)
+
+// The metrics are upstream's, in k8s.io/pod-security-admission/metrics.
+var (
+	evaluationsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "pod_security_evaluations_total",
+		Help:           "Number of policy evaluations that occurred, not counting ignored or exempt requests.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"})
+
+	exemptionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "pod_security_exemptions_total",
+		Help:           "Number of exempt requests, not counting ignored or out of scope requests.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"request_operation", "resource", "subresource"})
+
+	errorsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "pod_security_errors_total",
+		Help: "Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted " +
+			"profile being used for evaluation.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"fatal", "request_operation", "resource", "subresource"})
+)
+
+// exemptionOf are the labels of an exemption.
+type exemptionOf struct {
+	operation, resource, subresource string
+}
+
+// Counters of what most requests count: looking one up by its labels takes longer than to decide
+// such a request. They are there, at 0, from the start, as upstream's are.
+var (
+	privilegedPods    = map[admission.Operation]metrics.CounterMetric{}
+	exemptionCounters = map[exemptionOf]metrics.CounterMetric{}
+)
+
+// registerMetrics does it once a process: servers in one process share their metrics, as all of
+// Kubernetes' do.
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(evaluationsTotal, exemptionsTotal, errorsTotal)
+	for _, operation := range []admission.Operation{admission.Create, admission.Update} {
+		privilegedPods[operation] = evaluationsTotal.WithLabelValues("allow", string(api.LevelPrivileged),
+			api.VersionLatest, string(enforce), operationLabel(operation), string(pods), "")
+		for _, subject := range []subject{pods, templates} {
+			of := exemptionOf{operationLabel(operation), string(subject), ""}
+			exemptionCounters[of] = exemptionsTotal.WithLabelValues(of.operation, of.resource, of.subresource)
+		}
+	}
+})
+
+// count tells the metrics of a verdict. newest is the newest version that they tell from others:
+// namespaces can name as many as they like.
+func (v *verdict) count(a admission.Attributes, of subject, newest api.Version) {
+	if v == allPrivileged && a.GetSubresource() == "" {
+		privilegedPods[a.GetOperation()].Inc()
+		return
+	}
+	operation, resource, subresource := operationLabel(a.GetOperation()), string(of), a.GetSubresource()
+	if v.exempt {
+		labels := exemptionOf{operation, resource, subresource}
+		if counter, ok := exemptionCounters[labels]; ok {
+			counter.Inc()
+		} else {
+			exemptionsTotal.WithLabelValues(operation, resource, subresource).Inc()
+		}
+	}
+	if v.failed != none {
+		errorsTotal.WithLabelValues(strconv.FormatBool(v.failed == fatal), operation, resource, subresource).Inc()
+	}
+	for _, e := range v.evaluations {
+		decision := "allow"
+		if e.violated {
+			decision = "deny"
+		}
+		evaluationsTotal.WithLabelValues(decision, string(e.against.Level), versionLabel(e.against, newest),
+			string(e.mode), operation, resource, subresource).Inc()
+	}
+}
+
+// operationLabel is of one of the two operations that the plugin handles.
+func operationLabel(operation admission.Operation) string {
+	if operation == admission.Update {
+		return "update"
+	}
+	return "create"
+}
+
+func versionLabel(against api.LevelVersion, newest api.Version) string {
+	switch {
+	case against.Level == api.LevelPrivileged || against.Version.Latest():
+		return api.VersionLatest
+	case newest.Older(against.Version):
+		return "future"
+	default:
+		return against.Version.String()
+	}
+}

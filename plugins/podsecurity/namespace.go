@@ -1,0 +1,96 @@
+package podsecurity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/pod-security-admission/api"
+)
+
+// namespace decides a request for namespaces.
+func (p *plugin) namespace(ctx context.Context, a admission.Attributes) *verdict {
+	if a.GetSubresource() != "" {
+		return unremarkable
+	}
+	namespace, ok := a.GetObject().(*corev1.Namespace)
+	if !ok {
+		return unexpected(apierrors.NewBadRequest("failed to decode namespace"), nil)
+	}
+	wanted, wrong := api.PolicyToEvaluate(namespace.Labels, p.defaults)
+	if a.GetOperation() == admission.Create {
+		if len(wrong) > 0 {
+			return invalid(a, wrong)
+		}
+		if has(p.exempted.namespaces, namespace.Name) {
+			return p.ignored(namespace, wanted)
+		}
+		return unremarkable
+	}
+
+	old, ok := a.GetOldObject().(*corev1.Namespace)
+	if !ok {
+		return unexpected(apierrors.NewBadRequest("failed to decode old namespace"), nil)
+	}
+	before, wrongBefore := api.PolicyToEvaluate(old.Labels, p.defaults)
+	if len(wrong) > 0 && !slices.EqualFunc(wrong, wrongBefore, sameError) {
+		return invalid(a, wrong)
+	}
+	if !stricter(wanted.Enforce, before.Enforce) {
+		return unremarkable
+	}
+	if has(p.exempted.namespaces, namespace.Name) {
+		return p.ignored(namespace, wanted)
+	}
+	return &verdict{warnings: p.existing(ctx, namespace.Name, wanted.Enforce)}
+}
+
+func invalid(a admission.Attributes, wrong field.ErrorList) *verdict {
+	return &verdict{refusal: apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), wrong)}
+}
+
+func sameError(a, b *field.Error) bool { return *a == *b }
+
+// stricter tells whether pods that keep to before may violate what is enforced now. Levels of two
+// versions can't be compared.
+func stricter(now, before api.LevelVersion) bool {
+	switch {
+	case now == before, now.Level == api.LevelPrivileged:
+		return false
+	case now.Version == before.Version:
+		return api.CompareLevels(now.Level, before.Level) > 0
+	default:
+		return true
+	}
+}
+
+// ignored warns where an exempt namespace asks for something: it is without effect.
+func (p *plugin) ignored(namespace *corev1.Namespace, wanted api.Policy) *verdict {
+	if wanted.FullyPrivileged() || wanted.Equivalent(&p.defaults) {
+		return unremarkable
+	}
+	var asked []string
+	for _, m := range []struct {
+		mode                     mode
+		wanted                   api.LevelVersion
+		levelLabel, versionLabel string
+	}{
+		{enforce, wanted.Enforce, api.EnforceLevelLabel, api.EnforceVersionLabel},
+		{audit, wanted.Audit, api.AuditLevelLabel, api.AuditVersionLabel},
+		{warn, wanted.Warn, api.WarnLevelLabel, api.WarnVersionLabel},
+	} {
+		_, level := namespace.Labels[m.levelLabel]
+		_, version := namespace.Labels[m.versionLabel]
+		if m.wanted.Level != api.LevelPrivileged && (level || version) {
+			asked = append(asked, fmt.Sprintf("%s=%s", m.mode, m.wanted))
+		}
+	}
+	return &verdict{warnings: []string{fmt.Sprintf(
+		"namespace %q is exempt from Pod Security, and the policy (%s) will be ignored",
+		namespace.Name, strings.Join(asked, ", "))}}
+}

@@ -1,0 +1,149 @@
+package podsecurity
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/klog/v2"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// passing are the subresources of pods whose objects aren't pods, or that don't write the spec. Any
+// other is looked at, so that one which Kubernetes adds is not a way around the plugin.
+var passing = map[string]bool{
+	"attach": true, "binding": true, "eviction": true, "exec": true, "log": true, "portforward": true,
+	"proxy": true, "status": true,
+}
+
+// allPrivileged is the verdict on pods in a namespace that asks for nothing. Whatever version it
+// says, the privileged level of all is the same.
+var allPrivileged = privilegedVerdict()
+
+func privilegedVerdict() *verdict {
+	against := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
+	return &verdict{
+		evaluations: []evaluation{{mode: enforce, against: against}},
+		audit:       map[string]string{enforcedKey: against.String()},
+	}
+}
+
+// pod decides a request for pods.
+func (p *plugin) pod(ctx context.Context, a admission.Attributes) *verdict {
+	if passing[a.GetSubresource()] {
+		return unremarkable
+	}
+	if v := p.exempt(a); v != nil {
+		return v
+	}
+	namespace, err := p.namespaces.Get(ctx, a.GetNamespace())
+	if err != nil {
+		klog.ErrorS(err, "Namespace of a pod not read", "plugin", name, "namespace", a.GetNamespace())
+		return unexpected(apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.GetNamespace())), err)
+	}
+	wanted, wrong := api.PolicyToEvaluate(namespace.Labels, p.defaults)
+	if len(wrong) == 0 && wanted.FullyPrivileged() {
+		return allPrivileged
+	}
+	pod, ok := a.GetObject().(*corev1.Pod)
+	if !ok {
+		return unexpected(apierrors.NewBadRequest("failed to decode pod"), nil)
+	}
+	if a.GetOperation() == admission.Update {
+		old, ok := a.GetOldObject().(*corev1.Pod)
+		if !ok {
+			return unexpected(apierrors.NewBadRequest("failed to decode old pod"), nil)
+		}
+		if !significant(&pod.Spec, &old.Spec) {
+			return unremarkable
+		}
+	}
+	return p.evaluate(a, wanted, wrong.ToAggregate(), &pod.ObjectMeta, &pod.Spec, true)
+}
+
+// significant tells whether an update of a pod can make it violate what it didn't.
+func significant(spec, old *corev1.PodSpec) bool {
+	if otherImages(spec.Containers, old.Containers) || otherImages(spec.InitContainers, old.InitContainers) {
+		return true
+	}
+	images := make(map[string]string, len(old.EphemeralContainers))
+	for i := range old.EphemeralContainers {
+		images[old.EphemeralContainers[i].Name] = old.EphemeralContainers[i].Image
+	}
+	for i := range spec.EphemeralContainers {
+		if image, ok := images[spec.EphemeralContainers[i].Name]; !ok || image != spec.EphemeralContainers[i].Image {
+			return true
+		}
+	}
+	return false
+}
+
+func otherImages(containers, old []corev1.Container) bool {
+	if len(containers) != len(old) {
+		return true
+	}
+	for i := range containers {
+		if containers[i].Image != old[i].Image {
+			return true
+		}
+	}
+	return false
+}
+
+// evaluate holds a pod, or the template of one, to what its namespace wants. wrong is what can't be
+// read of the namespace's labels. Only pods themselves are held to what is enforced.
+func (p *plugin) evaluate(a admission.Attributes, wanted api.Policy, wrong error, meta *metav1.ObjectMeta,
+	spec *corev1.PodSpec, enforced bool) *verdict {
+	if p.exemptClass(spec) {
+		return exemptRuntimeClass
+	}
+	v := &verdict{audit: map[string]string{}}
+	if wrong != nil {
+		v.failed = unreadable
+		v.audit[errorKey] = fmt.Sprintf("Failed to parse policy: %v", wrong)
+	}
+	// The modes have the same level and version more often than not.
+	results := make(map[api.LevelVersion]policy.AggregateCheckResult, 3)
+	check := func(against api.LevelVersion) policy.AggregateCheckResult {
+		result, ok := results[against]
+		if !ok {
+			result = policy.AggregateCheckResults(p.checks.EvaluatePod(against, meta, spec))
+			results[against] = result
+		}
+		return result
+	}
+	if enforced {
+		v.audit[enforcedKey] = wanted.Enforce.String()
+		result := check(wanted.Enforce)
+		if !result.Allowed {
+			v.refusal = apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
+				fmt.Errorf("violates PodSecurity %q: %s", wanted.Enforce, result.ForbiddenDetail()))
+		}
+		v.evaluations = append(v.evaluations, evaluation{enforce, wanted.Enforce, !result.Allowed})
+	}
+	if result := check(wanted.Audit); !result.Allowed {
+		v.audit[violationsKey] = wouldViolate(wanted.Audit, result)
+		v.evaluations = append(v.evaluations, evaluation{audit, wanted.Audit, true})
+	}
+	if v.refusal != nil {
+		return v // which says what a warning would
+	}
+	if result := check(wanted.Warn); !result.Allowed {
+		v.warnings = []string{wouldViolate(wanted.Warn, result)}
+		v.evaluations = append(v.evaluations, evaluation{warn, wanted.Warn, true})
+	}
+	return v
+}
+
+func wouldViolate(against api.LevelVersion, result policy.AggregateCheckResult) string {
+	return fmt.Sprintf("would violate PodSecurity %q: %s", against, result.ForbiddenDetail())
+}
+
+// exemptClass tells whether the pod's runtime class is exempt.
+func (p *plugin) exemptClass(spec *corev1.PodSpec) bool {
+	return spec.RuntimeClassName != nil && has(p.exempted.runtimeClasses, *spec.RuntimeClassName)
+}

@@ -1,0 +1,276 @@
+// Package podsecurity is the plugin PodSecurity: pods keep to one of the three Pod Security
+// Standards, privileged, baseline or restricted, as the labels of their namespace say.
+//
+// A namespace has three modes, each with a level and the version of the standard in which the level
+// is meant (pod-security.kubernetes.io/enforce and .../enforce-version; audit and warn likewise):
+//
+//   - enforce refuses pods that violate the level.
+//   - audit writes the violation into the audit event.
+//   - warn tells the user. Where a namespace has no level to warn of, it is that of enforce, if the
+//     namespace's labels say that one and it is the stricter.
+//
+// What they don't say is in the plugin's configuration, or else privileged and latest. A version is
+// one of Kubernetes; checks of one that this release doesn't know yet are those of the latest. What
+// a level checks in which version is k8s.io/pod-security-admission/policy, and nobody's else: this
+// package says which pods are checked, against what, and what comes of it.
+//
+// # What is looked at
+//
+// Pods, when they are created, and when an update changes an image or adds a container, ephemeral
+// ones included: nothing else of what a level checks can be updated, and a pod that is there
+// already must not be kept from ending because its namespace has become stricter. The subresources
+// that can't do that pass, and so does a resize.
+//
+// What has a template of pods (Deployments, Jobs and so on) is audited and warned of, and never
+// refused: its pods will be. The workloads of older versions that a server may serve have the same
+// templates.
+//
+// Namespaces must have labels that can be read: others are refused, but for those that a namespace
+// has already. Of these, what can't be read of enforce is restricted and latest, and what can't be
+// read of audit and warn is privileged. An update that makes enforce stricter warns of the pods that
+// are there already, as they stay.
+//
+// # Exemptions
+//
+// The configuration exempts users, namespaces and runtime classes: their requests, or the pods of
+// that class, are not looked at. The users are those who make the request, which for the pods of a
+// Deployment is a controller.
+//
+// # Deciding and telling
+//
+// Deciding is a function of the request, the namespace and the configuration, and results in a
+// verdict. Validate alone tells it: to the user, to the audit event, and to the metrics.
+package podsecurity
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
+	apiaudit "k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/warning"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/namespaces"
+)
+
+const name = "PodSecurity"
+
+// Descriptor is PodSecurity, not yet built. It needs a client, informers and the server's version;
+// its configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
+var Descriptor = chain.Descriptor{
+	Name:    name,
+	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
+	Phases:  chain.Validating,
+	Default: true,
+	// Without the plugin the labels do nothing.
+	Enforces: []chain.Enforced{{Resource: corev1.Resource("namespaces"), Labels: api.AuditAnnotationPrefix}},
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		configured, err := load(config)
+		if err != nil {
+			return nil, err
+		}
+		found, err := namespaces.New(name, env)
+		if err != nil {
+			return nil, err
+		}
+		if env.Version == nil {
+			return nil, errors.New(name + " needs the server's version")
+		}
+		checks, err := policy.NewEvaluator(policy.DefaultChecks(), emulated(env.Version))
+		if err != nil {
+			return nil, err
+		}
+		registerMetrics()
+		return &plugin{
+			Handler:       admission.NewHandler(admission.Create, admission.Update),
+			configuration: configured,
+			namespaces:    found,
+			pods:          env.Client.CoreV1(),
+			checks:        checks,
+			newest:        minor(env.Version.BinaryVersion()),
+		}, nil
+	},
+}
+
+// emulated is the release whose checks are the latest ones, nil where it is the server's own.
+func emulated(server compatibility.EffectiveVersion) *api.Version {
+	version := minor(server.EmulationVersion())
+	if version == minor(server.BinaryVersion()) {
+		return nil
+	}
+	return &version
+}
+
+// minor is a release without what doesn't matter here.
+func minor(v interface {
+	Major() uint
+	Minor() uint
+}) api.Version {
+	return api.MajorMinorVersion(int(v.Major()), int(v.Minor()))
+}
+
+type plugin struct {
+	*admission.Handler
+	configuration
+	namespaces *namespaces.Namespaces
+	pods       corev1client.PodsGetter
+	checks     policy.Evaluator
+	// newest is the server's own release. The metrics don't tell those after it apart.
+	newest api.Version
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// subject is what a resource is to the plugin, and what its metrics call it.
+type subject string
+
+const (
+	nothing    subject = ""
+	pods       subject = "pod"
+	templates  subject = "controller"
+	namespaced subject = "namespace"
+)
+
+// subjectOf is asked for every write.
+func subjectOf(r schema.GroupVersionResource) subject {
+	switch r.Group {
+	case "":
+		switch r.Resource {
+		case "pods":
+			return pods
+		case "namespaces":
+			return namespaced
+		case "replicationcontrollers", "podtemplates":
+			return templates
+		}
+	case "apps", "extensions":
+		switch r.Resource {
+		case "deployments", "replicasets", "statefulsets", "daemonsets":
+			return templates
+		}
+	case "batch":
+		switch r.Resource {
+		case "jobs", "cronjobs":
+			return templates
+		}
+	}
+	return nothing
+}
+
+// Validate decides a request and tells what came of it.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	var v *verdict
+	switch subject := subjectOf(a.GetResource()); subject {
+	case nothing:
+		return nil
+	case pods:
+		v = p.pod(ctx, a)
+		v.count(a, subject, p.newest)
+	case templates:
+		v = p.template(ctx, a)
+		v.count(a, subject, p.newest)
+	case namespaced:
+		v = p.namespace(ctx, a)
+	}
+	for _, text := range v.warnings {
+		warning.AddWarning(ctx, "", text)
+	}
+	// Not by a.AddAnnotation, which checks each time that the key is one, for longer than to decide
+	// most requests takes.
+	apiaudit.AddAuditAnnotationsMap(ctx, v.audit)
+	return v.refusal
+}
+
+// A verdict is all that the plugin has to say of a request. Those that are the same for many
+// requests are shared, and not to be changed.
+type verdict struct {
+	// refusal is nil where the request is admitted.
+	refusal  error
+	warnings []string
+	// audit are annotations of the audit event.
+	audit map[string]string
+
+	// What the metrics count: evaluations of the pod that were decisive, whether it was exempt from
+	// them, and whether something kept them from being made as they should be.
+	evaluations []evaluation
+	exempt      bool
+	failed      failure
+}
+
+type evaluation struct {
+	mode     mode
+	against  api.LevelVersion
+	violated bool
+}
+
+type mode string
+
+const (
+	enforce mode = "enforce"
+	audit   mode = "audit"
+	warn    mode = "warn"
+)
+
+type failure uint8
+
+const (
+	// none: all was evaluated as the namespace says.
+	none failure = iota
+	// unreadable: of labels that can't be read the strictest was enforced.
+	unreadable
+	// fatal: there was nothing to evaluate, or nothing to evaluate it against.
+	fatal
+)
+
+// The audit annotations.
+const (
+	exemptKey     = api.AuditAnnotationPrefix + api.ExemptionReasonAnnotationKey
+	enforcedKey   = api.AuditAnnotationPrefix + api.EnforcedPolicyAnnotationKey
+	violationsKey = api.AuditAnnotationPrefix + api.AuditViolationsAnnotationKey
+	errorKey      = api.AuditAnnotationPrefix + "error"
+)
+
+var (
+	// unremarkable is the verdict that admits and says nothing.
+	unremarkable = &verdict{}
+
+	exemptNamespace    = exempted("namespace")
+	exemptUser         = exempted("user")
+	exemptRuntimeClass = exempted("runtimeClass")
+)
+
+func exempted(by string) *verdict {
+	return &verdict{exempt: true, audit: map[string]string{exemptKey: by}}
+}
+
+// unexpected is the verdict on a request that can't be decided. The error is for the audit log: of
+// what fails inside the server users aren't told more than that.
+func unexpected(refusal error, err error) *verdict {
+	text := refusal.Error()
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	return &verdict{refusal: refusal, failed: fatal, audit: map[string]string{errorKey: text}}
+}
+
+// exempt is the verdict on requests of exempt users and in exempt namespaces, nil for others.
+func (p *plugin) exempt(a admission.Attributes) *verdict {
+	if has(p.exempted.namespaces, a.GetNamespace()) {
+		return exemptNamespace
+	}
+	if user := a.GetUserInfo(); user != nil && has(p.exempted.users, user.GetName()) {
+		return exemptUser
+	}
+	return nil
+}
+
+func has(names sets.Set[string], name string) bool { return len(names) > 0 && names.Has(name) }
