@@ -47,6 +47,11 @@ require (
 )
 
 require (
+	golang.org/x/mod v0.32.0 // indirect
+	k8s.io/gengo/v2 v2.0.0-20250922181213-ec3ebc5fd46b // indirect
+)
+
+require (
 	cel.dev/expr v0.25.1 // indirect
 	cyphar.com/go-pathrs v0.2.2 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20230124172434-306776ec8161 // indirect
@@ -150,7 +155,10 @@ require (
 	k8s.io/cli-runtime v0.36.3 // indirect
 	k8s.io/cloud-provider v0.36.3 // indirect
 	k8s.io/cluster-bootstrap v0.36.3 // indirect
+	k8s.io/code-generator v0.36.3
+	k8s.io/cri-api v0.36.3
 	k8s.io/cri-client v0.36.3 // indirect
+	k8s.io/cri-streaming v0.36.3
 	k8s.io/dynamic-resource-allocation v0.36.3 // indirect
 	k8s.io/endpointslice v0.36.3 // indirect
 	k8s.io/externaljwt v0.36.3 // indirect
@@ -161,6 +169,7 @@ require (
 	k8s.io/kubectl v0.36.3 // indirect
 	k8s.io/metrics v0.36.3 // indirect
 	k8s.io/mount-utils v0.36.3 // indirect
+	k8s.io/sample-apiserver v0.36.3
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 	sigs.k8s.io/kustomize/api v0.21.1 // indirect
 	sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 // indirect

@@ -90,7 +90,11 @@ func (c *Config) buildChain(env *chain.Env) (admission.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, c.Observers...)...)
+	built, err := chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, c.Observers...)...)
+	if err != nil {
+		return nil, err
+	}
+	return warn(built, c.Plugins, selected), nil
 }
 
 // Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,

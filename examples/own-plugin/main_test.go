@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -17,10 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/cli"
-	"gatehouse.dev/plugins"
 )
 
 func pod(image string) *corev1.Pod {
@@ -51,9 +50,22 @@ func TestNoLatest(t *testing.T) {
 	}
 }
 
+// All containers of a pod are looked at, of whatever kind they are.
+func TestKindsOfContainers(t *testing.T) {
+	plugin := chaintest.New(t, NoLatest, "")
+	const refused = `pods "web" is forbidden: spec.%s[0].image: "nginx" may change: name a version`
+	init, debugged := pod("nginx:1.29"), pod("nginx:1.29")
+	init.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "nginx"}}
+	plugin.Validate(t, chaintest.Create(init)).Refused(t, 403, fmt.Sprintf(refused, "initContainers"))
+	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "d", Image: "nginx"}},
+	}
+	debug := chaintest.Update(debugged, pod("nginx:1.29")).On("pods", "ephemeralcontainers")
+	plugin.Validate(t, debug).Refused(t, 403, fmt.Sprintf(refused, "ephemeralContainers"))
+}
+
 // The command as its user runs it.
 func TestServe(t *testing.T) {
-	list := append(plugins.List, NoLatest)
 	dir, err := os.MkdirTemp("", "own-plugin-")
 	if err != nil {
 		t.Fatal(err)
@@ -89,10 +101,6 @@ func TestServe(t *testing.T) {
 	}
 	if _, err := pods.Create(ctx, pod("nginx:1.29"), metav1.CreateOptions{}); err != nil {
 		t.Errorf("creating a pod of nginx:1.29: %v", err)
-	}
-	rows, err := chain.Rows(list, &chain.Options{})
-	if err != nil || rows[len(rows)-1].Name != "NoLatest" || !rows[len(rows)-1].Enabled {
-		t.Errorf("plugins end with %+v (%v), want NoLatest, enabled", rows[len(rows)-1], err)
 	}
 }
 

@@ -10,15 +10,24 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
 )
 
-// NoLatest refuses pods whose images can change under them.
+const name = "NoLatest"
+
+// NoLatest refuses pods whose images can change under them. That holds for all of a pod's
+// containers, those that are added to a running pod for debugging included.
 var NoLatest = chain.Descriptor{
-	Name:    "NoLatest",
-	Summary: "Refuses pods with an image that has no tag, or the tag latest.",
-	Phases:  chain.Validating,
-	Default: true,
-	New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+	Name:      name,
+	Summary:   "Refuses pods with an image that has no tag, or the tag latest",
+	Phases:    chain.Validating,
+	Resources: chain.On(corev1.Resource("pods"), "", "ephemeralcontainers"),
+	Default:   true,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
 		return noLatest{admission.NewHandler(admission.Create, admission.Update)}, nil
 	},
 }
@@ -27,15 +36,15 @@ type noLatest struct{ *admission.Handler }
 
 // Validate implements admission.ValidationInterface.
 func (noLatest) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	pod, ok := a.GetObject().(*corev1.Pod)
-	if !ok || a.GetSubresource() != "" {
-		return nil
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil {
+		return err
 	}
-	for i, container := range pod.Spec.Containers {
-		name := container.Image[strings.LastIndex(container.Image, "/")+1:]
-		if !strings.Contains(name, ":") || strings.HasSuffix(name, ":latest") {
+	for position, container := range podspec.All(&pod.Spec) {
+		image := container.Image[strings.LastIndex(container.Image, "/")+1:]
+		if !strings.Contains(image, ":") || strings.HasSuffix(image, ":latest") {
 			return admission.NewForbidden(a,
-				fmt.Errorf("spec.containers[%d].image: %q may change: name a version", i, container.Image))
+				fmt.Errorf("%s: %q may change: name a version", position.Path().Child("image"), container.Image))
 		}
 	}
 	return nil

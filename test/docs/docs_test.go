@@ -53,6 +53,9 @@ func TestDocuments(t *testing.T) {
 				if err := os.CopyFS(r.dir, os.DirFS(filepath.Dir(document))); err != nil {
 					t.Fatal(err)
 				}
+				if _, err := os.Stat(filepath.Join(r.dir, "go.mod")); err == nil {
+					r.do(step{shell: "go mod edit -replace=gatehouse.dev=" + root})
+				}
 			}
 			if name == "README.md" {
 				// Its reader is in a clone.

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+
+	"gatehouse.dev/chain"
+)
+
+// enforcedByKubernetes are the objects that Kubernetes enforces by admission unless told otherwise.
+// A program may have a list without the plugin; what users store is the same.
+var enforcedByKubernetes = []chain.Enforced{
+	{Resource: corev1.Resource("limitranges")},
+	{Resource: corev1.Resource("namespaces"), Labels: "pod-security.kubernetes.io/"},
+	{Resource: corev1.Resource("resourcequotas")},
+	{Resource: admissionregistrationv1.Resource("mutatingadmissionpolicies")},
+	{Resource: admissionregistrationv1.Resource("mutatingadmissionpolicybindings")},
+	{Resource: admissionregistrationv1.Resource("mutatingwebhookconfigurations")},
+	{Resource: admissionregistrationv1.Resource("validatingadmissionpolicies")},
+	{Resource: admissionregistrationv1.Resource("validatingadmissionpolicybindings")},
+	{Resource: admissionregistrationv1.Resource("validatingwebhookconfigurations")},
+}
+
+// unenforcedWarning is what is said of objects that are stored and that nothing enforces.
+type unenforcedWarning struct {
+	labels string // see chain.Enforced
+	text   string
+}
+
+// warned is a chain of which some plugins don't run. Who writes what only they enforce is warned.
+type warned struct {
+	*chain.Chain
+	about map[schema.GroupResource][]unenforcedWarning
+}
+
+// warn is c with the warnings for what, of all that plugins enforce, the selected ones don't.
+func warn(c *chain.Chain, all, selected []chain.Descriptor) admission.Interface {
+	about := unenforced(all, selected)
+	if len(about) == 0 {
+		return c
+	}
+	return &warned{c, about}
+}
+
+func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]unenforcedWarning {
+	found := map[schema.GroupResource][]unenforcedWarning{}
+	seen := map[chain.Enforced]bool{}
+	add := func(enforced chain.Enforced, why string) {
+		if seen[enforced] || slices.ContainsFunc(selected, func(d chain.Descriptor) bool {
+			return slices.Contains(d.Enforces, enforced)
+		}) {
+			return
+		}
+		seen[enforced] = true
+		what := enforced.Resource.Resource + " are"
+		if enforced.Labels != "" {
+			what = fmt.Sprintf("labels %s* of %s are", enforced.Labels, enforced.Resource.Resource)
+		}
+		found[enforced.Resource] = append(found[enforced.Resource],
+			unenforcedWarning{enforced.Labels, fmt.Sprintf("%s not enforced: %s", what, why)})
+	}
+	for _, d := range all {
+		for _, enforced := range d.Enforces {
+			add(enforced, fmt.Sprintf("admission plugin %s is off (--enable-admission-plugins=%s)", d.Name, d.Name))
+		}
+	}
+	for _, enforced := range enforcedByKubernetes {
+		add(enforced, "this server has no admission plugin that does")
+	}
+	return found
+}
+
+// Handles implements admission.Interface.
+func (w *warned) Handles(operation admission.Operation) bool {
+	return operation == admission.Create || operation == admission.Update || w.Chain.Handles(operation)
+}
+
+// Validate implements admission.ValidationInterface.
+func (w *warned) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if err := w.Chain.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
+		return err
+	}
+	for _, unenforced := range w.about[a.GetResource().GroupResource()] {
+		if a.GetObject() != nil && hasLabel(a, unenforced.labels) {
+			warning.AddWarning(ctx, "", unenforced.text)
+		}
+	}
+	return nil
+}
+
+// hasLabel tells whether the key of some label of a request's object begins with prefix.
+func hasLabel(a admission.Attributes, prefix string) bool {
+	if prefix == "" {
+		return true
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return false
+	}
+	for key := range object.GetLabels() {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
