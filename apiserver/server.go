@@ -120,9 +120,9 @@ func (s *Server) openStorage(ctx context.Context) (err error) {
 		}
 		// The parts of Kubernetes that dial etcd themselves find it here.
 		config.Transport.ServerList = []string{s.etcd.Endpoint()}
-		s.backend, err = storage.NewBackend(*config, s.etcd.Client())
+		s.backend, err = storage.NewBackend(ctx, *config, s.etcd.Client())
 	} else {
-		s.backend, err = storage.NewBackend(*config, nil)
+		s.backend, err = storage.NewBackend(ctx, *config, nil)
 	}
 	// From here on compaction is the backend's.
 	config.CompactionInterval = 0

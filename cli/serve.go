@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -13,8 +14,13 @@ import (
 	"gatehouse.dev/server"
 )
 
-// slowStart is when a start that isn't over begins to show what it logs.
-const slowStart = 10 * time.Second
+const (
+	// slowStart is when a start that isn't over begins to show what it logs.
+	slowStart = 10 * time.Second
+	// lastMoment is how long a start that was interrupted may take to end by itself. One that waits
+	// for something takes longer, and then ends with the process.
+	lastMoment = time.Second
+)
 
 func newServe(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
@@ -67,21 +73,49 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 	log.apply(c.ErrOrStderr())
 	ctx, stop := log.untilStopped(c.Context())
 	defer stop()
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- run(ctx, c, config, log, ready) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ready:
+		return <-ended
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ready: // by now, and stops as such a server does
+		return <-ended
+	case <-time.After(lastMoment):
+		return ctx.Err()
+	}
+}
+
+// run starts a server, closes ready and says how to use it, and serves until ctx ends.
+func run(ctx context.Context, c *cobra.Command, config *server.Config, log *logging, ready chan<- struct{}) error {
 	srv, err := server.New(ctx, config)
 	if err != nil {
 		return err
 	}
 	slow := time.AfterFunc(slowStart, func() { log.show(true) })
+	over := make(chan struct{})
+	defer close(over)
 	go func() {
 		select {
 		case <-srv.Ready():
-			slow.Stop()
-			log.show(true)
-			fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
-				srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
-			returnMemory()
-		case <-ctx.Done():
+		case <-over:
+			return
 		}
+		slow.Stop()
+		close(ready)
+		if ctx.Err() != nil {
+			return
+		}
+		log.show(true)
+		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
+			srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
+		returnMemory()
 	}()
 	return srv.Run(ctx)
 }

@@ -47,6 +47,7 @@ const (
 // Backend holds the etcd clients of one API server: one, and one more for every other etcd cluster
 // that --etcd-servers-overrides names.
 type Backend struct {
+	starting   context.Context // ends dials
 	compaction time.Duration
 	prefix     string
 
@@ -69,9 +70,10 @@ type connection struct {
 
 // NewBackend makes a backend for the etcd cluster at transport, asking it to forget revisions older
 // than config's compaction interval. With a client given, as for an embedded server, that is used;
-// the caller closes it. Otherwise the cluster is dialled, and must answer.
-func NewBackend(config storagebackend.Config, client *kubernetes.Client) (*Backend, error) {
-	b := &Backend{compaction: config.CompactionInterval, prefix: config.Prefix, conns: map[string]*connection{}}
+// the caller closes it. Otherwise the cluster is dialled, and must answer before ctx ends.
+func NewBackend(ctx context.Context, config storagebackend.Config, client *kubernetes.Client) (*Backend, error) {
+	b := &Backend{starting: ctx, compaction: config.CompactionInterval, prefix: config.Prefix,
+		conns: map[string]*connection{}}
 	b.ledger = newLedger(b)
 	if client != nil {
 		b.add(config.Transport, client, false)
@@ -117,7 +119,7 @@ func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, err
 	if conn := b.conns[key(t)]; conn != nil {
 		return conn, nil
 	}
-	client, err := dial(t)
+	client, err := dial(b.starting, t)
 	if err != nil {
 		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(t.ServerList, ","), err)
 	}
@@ -139,8 +141,12 @@ func (b *Backend) add(t storagebackend.TransportConfig, client *kubernetes.Clien
 
 func key(t storagebackend.TransportConfig) string { return strings.Join(t.ServerList, ",") }
 
-func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
+// dial waits until the cluster answers, at most until ctx ends, which has no say in the client then.
+func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Client, error) {
+	living, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, end)()
 	cfg := clientv3.Config{
+		Context:              living,
 		Endpoints:            t.ServerList,
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepaliveTime,
@@ -157,10 +163,15 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 		}
 	}
 	client, err := kubernetes.New(cfg)
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case err == nil:
+		return client, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("no answer within %s", dialTimeout)
 	}
-	return client, err
+	return nil, err
 }
 
 // Checks are the health checks of the main cluster: "etcd" for all of /healthz, /livez and /readyz,

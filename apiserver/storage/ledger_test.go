@@ -72,7 +72,7 @@ func (s *shop) server() *server {
 	client := s.store.Client()
 	srv := &server{shop: s, before: func(string) error { return nil }}
 	client.KV = hooked{client.KV, srv}
-	backend, err := NewBackend(storagebackend.Config{Prefix: "/registry"}, client)
+	backend, err := NewBackend(context.Background(), storagebackend.Config{Prefix: "/registry"}, client)
 	if err != nil {
 		s.t.Fatal(err)
 	}

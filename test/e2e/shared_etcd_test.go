@@ -40,18 +40,25 @@ func startEtcd(t testing.TB) *etcdProcess {
 	}
 	c, k, err := authority.Serving("etcd", []string{"127.0.0.1"})
 	cert, key := pair("server", c, k, err)
-	url, peer := "https://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+	url := "https://127.0.0.1:" + freePort(t)
 	e := &etcdProcess{url: url, ca: ca}
 	c, k, err = authority.Client("gatehouse")
 	e.cert, e.key = pair("client", c, k, err)
-	e.process = startFor(t, exec.Command(binaries.etcd, "--data-dir="+dataDir(t), "--name=one",
-		"--listen-client-urls="+url, "--advertise-client-urls="+url,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=one="+peer,
-		"--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+ca,
-		"--heartbeat-interval=10", "--election-timeout=100", "--unsafe-no-fsync", "--log-level=panic"))
+	e.process = startFor(t, etcdCommand(t, url, "--cert-file="+cert, "--key-file="+key, "--client-cert-auth",
+		"--trusted-ca-file="+ca))
 	client := e.client(t)
 	eventually(t, startTimeout, func(ctx context.Context) error { _, err := client.Get(ctx, "health"); return err })
 	return e
+}
+
+// etcdCommand is an etcd with a data directory of its own that serves at url.
+func etcdCommand(t testing.TB, url string, flags ...string) *exec.Cmd {
+	t.Helper()
+	peer := "http://127.0.0.1:" + freePort(t)
+	return exec.Command(binaries.etcd, append(flags, "--data-dir="+dataDir(t), "--name=one",
+		"--listen-client-urls="+url, "--advertise-client-urls="+url,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=one="+peer,
+		"--heartbeat-interval=10", "--election-timeout=100", "--unsafe-no-fsync", "--log-level=panic")...)
 }
 
 // flags make a server store under a prefix in e.
