@@ -30,11 +30,18 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	controllerapp "k8s.io/controller-manager/app"
+	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/initializers"
 )
 
-const informerResync = 12 * time.Hour
+const (
+	informerResync = 12 * time.Hour
+
+	// A controller that couldn't be built is built again so much later, twice as much each time.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
 
 // Options choose what runs and how.
 type Options struct {
@@ -101,6 +108,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if len(o.chosen()) == 0 {
 		return nil
 	}
+	if err := o.completeRootCA(config); err != nil {
+		return err
+	}
 	if !o.LeaderElect {
 		return o.run(ctx, config)
 	}
@@ -133,29 +143,46 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	e := &environment{
-		config:    config,
-		options:   o,
-		informers: informers.NewSharedInformerFactory(client, informerResync),
-		started:   make(chan struct{}),
-	}
-	var runs []func(context.Context)
-	for _, c := range o.chosen() {
-		run, err := c.build(ctx, e)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		runs = append(runs, run)
-	}
-	e.informers.StartWithContext(ctx)
-	close(e.started)
+	e := &environment{config: config, options: o, informers: informers.NewSharedInformerFactory(client, informerResync)}
+	e.pods = sync.OnceValues(e.trimmedPods)
+	// Informers outlast the controllers: some can't be built from one that has ended.
+	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	for _, run := range runs {
-		running.Go(func() { run(ctx) })
+	for _, c := range o.chosen() {
+		running.Go(func() { e.keep(ctx, informing, c) })
 	}
 	running.Wait()
+	stop()
 	e.informers.Shutdown()
 	return nil
+}
+
+// keep runs a controller until ctx ends, and informers until informing does. A controller that can't
+// be built, as where its service account has lost a right that it needs, is built again later:
+// everything else goes on without it.
+func (e *environment) keep(ctx, informing context.Context, c controller) {
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		run, err := c.build(ctx, e)
+		if err == nil {
+			e.informers.StartWithContext(informing)
+			run(ctx)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		cannotWork(c.name, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(delay):
+		}
+	}
+}
+
+// cannotWork tells the administrator what is missing.
+func cannotWork(controller string, err error) {
+	klog.ErrorS(err, "Controller can't work and tries again", "controller", controller)
 }
 
 // environment is what controllers are built from.
@@ -163,12 +190,13 @@ type environment struct {
 	config    *rest.Config
 	options   Options
 	informers informers.SharedInformerFactory
-	started   chan struct{} // closed when the informers have been started
+	// pods is the cache of all pods, the only one that controllers have.
+	pods func() (corev1informers.PodInformer, error)
 }
 
-// pods is the cache of all pods, the only one that controllers have. It holds what they want to
-// know of a pod, so that it stays small: the claims that it uses, and what it costs.
-func (e *environment) pods() (corev1informers.PodInformer, error) {
+// trimmedPods are pods with what controllers want to know of them, so that the cache stays small:
+// the claims that a pod uses, and what it costs.
+func (e *environment) trimmedPods() (corev1informers.PodInformer, error) {
 	pods := e.informers.Core().V1().Pods()
 	return pods, pods.Informer().SetTransform(trimmed)
 }

@@ -5,21 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
-	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
@@ -61,46 +59,21 @@ func namespaces(ctx context.Context, e *environment) (func(context.Context), err
 	if err != nil {
 		return nil, err
 	}
-	c := namespace.NewNamespaceController(ctx, client, objects, client.Discovery().ServerPreferredNamespacedResources,
+	// The controller asks once while it is made, and ends the process where there is no answer.
+	known, err := client.Discovery().ServerPreferredNamespacedResources()
+	if len(known) == 0 {
+		return nil, undiscovered(err)
+	}
+	discover := func() ([]*metav1.APIResourceList, error) {
+		if known != nil {
+			return known, nil
+		}
+		return client.Discovery().ServerPreferredNamespacedResources()
+	}
+	c := namespace.NewNamespaceController(ctx, client, objects, discover,
 		e.informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
+	known = nil
 	return func(ctx context.Context) { c.Run(ctx, namespaceWorkers) }, nil
-}
-
-// garbageCollection deletes what has no owner left.
-func garbageCollection(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, objects, err := e.clients("generic-garbage-collector")
-	if err != nil {
-		return nil, err
-	}
-	found := client.Discovery()
-	mapper := newMapper(client)
-	metadataInformers := metadatainformer.NewSharedInformerFactory(objects, informerResync)
-	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper,
-		garbagecollector.DefaultIgnoredResources(),
-		metadataOnly{metadataInformers}, e.started)
-	c, err := garbagecollector.NewComposedGarbageCollector(ctx, client, objects, mapper, graph)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) {
-		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx, garbageWorkers, garbageSync) })
-		running.Go(func() { c.Sync(ctx, found, garbageSync) })
-		running.Wait()
-		metadataInformers.Shutdown()
-	}, nil
-}
-
-// metadataOnly is an informerfactory.InformerFactory of objects' metadata. kube-controller-manager
-// has the garbage collector share the other controllers' informers; here these don't see objects
-// that wait for initializers, and hold much less than all kinds.
-type metadataOnly struct {
-	metadatainformer.SharedInformerFactory
-}
-
-// ForResource implements informerfactory.InformerFactory.
-func (f metadataOnly) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	return f.SharedInformerFactory.ForResource(resource), nil
 }
 
 // newMapper knows the kinds that the server serves, as of the first question after a reset.
@@ -129,34 +102,32 @@ func rootCA(_ context.Context, e *environment) (func(context.Context), error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := e.rootCA()
-	if err != nil {
-		return nil, err
-	}
 	c, err := rootcacertpublisher.NewPublisher(e.informers.Core().V1().ConfigMaps(),
-		e.informers.Core().V1().Namespaces(), client, ca)
+		e.informers.Core().V1().Namespaces(), client, e.options.RootCA)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
-func (e *environment) rootCA() ([]byte, error) {
+// completeRootCA takes the authority that is published from the client configuration unless one is
+// given.
+func (o *Options) completeRootCA(config *rest.Config) (err error) {
 	switch {
-	case len(e.options.RootCA) > 0:
-		return e.options.RootCA, nil
-	case len(e.config.CAData) > 0:
-		return e.config.CAData, nil
-	case e.config.CAFile != "":
-		ca, err := os.ReadFile(e.config.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("certificate authority of the kubeconfig: %w", err)
+	case len(o.RootCA) > 0:
+	case len(config.CAData) > 0:
+		o.RootCA = config.CAData
+	case config.CAFile != "":
+		if o.RootCA, err = os.ReadFile(config.CAFile); err != nil {
+			return fmt.Errorf("certificate authority of the kubeconfig: %w", err)
 		}
-		return ca, nil
-	}
-	return nil,
-		errors.New("the kubeconfig names no certificate-authority, so there is none to publish; give one, or " +
+	case slices.ContainsFunc(o.chosen(), func(c controller) bool {
+		return c.name == names.RootCACertificatePublisherController
+	}):
+		return errors.New("the kubeconfig names no certificate-authority, so there is none to publish; give one, or " +
 			"--controllers=*,-" + names.RootCACertificatePublisherController)
+	}
+	return nil
 }
 
 // clusterRoleAggregation fills ClusterRoles that have an aggregationRule: admin, edit and view are

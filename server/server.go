@@ -6,7 +6,7 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -16,6 +16,9 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
 )
+
+// controllersRetry is how long after they ended controllers run again.
+const controllersRetry = 5 * time.Second
 
 // Config says what a server is made of. NewConfig gives that of a server with no configuration.
 type Config struct {
@@ -105,29 +108,41 @@ func (s *Server) Run(ctx context.Context) error {
 	controlling, stopControlling := context.WithCancel(ctx)
 	defer stopControlling()
 
-	controlled := make(chan error, 1)
+	controlled := make(chan struct{})
 	go func() {
+		defer close(controlled)
 		defer stopServing()
 		select {
 		case <-s.Ready():
-			err := controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)
-			// The API server serves without controllers, too, and waits for the lease like one that
-			// has just come.
-			for errors.Is(err, controllers.ErrLeaseLost) && controlling.Err() == nil {
-				klog.ErrorS(err, "Controllers run again when the lease is free")
-				err = controllers.Run(controlling, s.AdminConfig(), s.config.Controllers)
-			}
-			if err != nil {
-				err = fmt.Errorf("controllers: %w", err)
-			} else {
-				<-controlling.Done() // there may be none to run
-			}
-			controlled <- err
+			s.control(controlling)
 		case <-controlling.Done():
-			controlled <- nil
 		}
 	}()
 	err := s.Server.Run(serving)
 	stopControlling()
-	return errors.Join(err, <-controlled)
+	<-controlled
+	return err
+}
+
+// control runs the controllers until ctx ends. The API server serves without them, too; they run
+// again when the lease is free, or when what stopped them may have passed.
+func (s *Server) control(ctx context.Context) {
+	for {
+		err := controllers.Run(ctx, s.AdminConfig(), s.config.Controllers)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil { // there are none
+			<-ctx.Done()
+			return
+		}
+		klog.ErrorS(err, "Controllers have ended and run again")
+		if errors.Is(err, controllers.ErrLeaseLost) {
+			continue // and wait for the lease
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(controllersRetry):
+		}
+	}
 }
