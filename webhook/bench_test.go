@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/review"
 	"gatehouse.dev/webhook/webhooktest"
 )
@@ -57,7 +58,7 @@ func BenchmarkCandidates(b *testing.B) {
 			a := newAttributes(create, newPod(), nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				if len(s.candidates(targetOf(a), mapper)) > 0 {
+				if len(s.index.Candidates(matching.TargetOf(a), mapper)) > 0 {
 					b.Fatal("found some")
 				}
 			}
@@ -141,9 +142,9 @@ func benchFourWebhooks(b *testing.B, mutating http.Handler) {
 	roots.AppendCertsFromPEM(backend.Authority.PEM())
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
 		ForceAttemptHTTP2: true}}
-	r := &request{Attributes: newAttributes(create, benchPod(), nil), interfaces: interfaces,
-		engine: p.Validating.engine}
-	encoded, err := r.version(&candidate{hook: &hook{}, resource: gvr("", "v1", "pods")}).getReview()
+	r := p.Validating.newRequest(newAttributes(create, benchPod(), nil), interfaces)
+	match := matching.Match{Resource: gvr("", "v1", "pods"), Kind: corev1.SchemeGroupVersion.WithKind("Pod")}
+	encoded, err := r.version(match).getReview()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -201,18 +202,17 @@ func BenchmarkThousandWebhooks(b *testing.B) {
 	b.Run("new", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			s := newTestSource(b)
-			s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{all})
+			newTestSource(b).refresh(all)
 		}
 	})
 	b.Run("one changed", func(b *testing.B) {
 		s := newTestSource(b)
-		s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{all})
+		s.refresh(all)
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			changed := all.DeepCopy()
 			changed.Webhooks[500].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"changed": fmt.Sprint(i)}}
-			s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{changed})
+			s.refresh(changed)
 		}
 	})
 }

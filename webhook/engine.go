@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	endpointsrequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/proxy"
-	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/backend"
 	"gatehouse.dev/webhook/manifest"
 )
@@ -27,13 +27,12 @@ type engine struct {
 	*admission.Handler
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
-	// synced is closed once the snapshot, and the caches that it takes to match and to call, have
-	// what the API had at the start.
-	synced chan struct{}
+	// ready opens once the snapshot, and the caches that it takes to match and to call, have what
+	// the API had at the start.
+	ready  ready.Gate
 	checks []healthz.HealthChecker
 
-	namespaces corelisters.NamespaceLister
-	client     kubernetes.Interface
+	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
 
 	mutating bool
@@ -69,38 +68,29 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 			return nil, err
 		}
 	}
-	source := newSource(&compiler{expression.NewCompiler(), backends}, list, manifests)
-	if err := source.watch(informer, env.Done); err != nil {
+	source := matching.NewSource(newSource(&compiler{expression.NewCompiler(), backends}, list, manifests).snapshot)
+	if err := source.Follow(informer); err != nil {
 		return nil, err
 	}
+	if manifests != nil {
+		go manifests.Run(wait.ContextForChannel(env.Done), source.Notify)
+	}
+	go func() {
+		source.Run(env.Done)
+		backends.Retain(nil) // another server may go on in this process
+	}()
 	namespaces := env.Informers.Core().V1().Namespaces()
 	e := &engine{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
-		snapshot:   source.current.Load,
-		synced:     make(chan struct{}),
-		namespaces: namespaces.Lister(),
-		client:     env.Client,
+		snapshot:   source.Current,
+		ready:      ready.After(namespaces.Informer(), services.Informer(), slices.Informer()).And(source.Synced()),
+		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
 	}
 	if manifests != nil {
 		e.checks = []healthz.HealthChecker{manifests}
 	}
-	go e.sync(env.Done, source.synced, namespaces.Informer().HasSyncedChecker().Done(),
-		services.Informer().HasSyncedChecker().Done(),
-		slices.Informer().HasSyncedChecker().Done())
 	return e, nil
-}
-
-// sync closes synced when all of caches are.
-func (e *engine) sync(done <-chan struct{}, caches ...<-chan struct{}) {
-	for _, cache := range caches {
-		select {
-		case <-cache:
-		case <-done:
-			return
-		}
-	}
-	close(e.synced)
 }
 
 func check(env *chain.Env) error {
@@ -124,35 +114,15 @@ func (e *engine) ReadyChecks() []healthz.HealthChecker { return e.checks }
 // candidates are the webhooks with a rule for the request.
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,
 	error) {
-	target := targetOf(a)
+	target := matching.TargetOf(a)
 	// Configurations can be written before they have been read: the manifests, which alone see such
 	// a request, are there from the start.
-	if !target.configuration && !e.ready(ctx) {
-		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	if !target.IsConfiguration() {
+		if err := e.ready.Wait(ctx, a); err != nil {
+			return nil, err
+		}
 	}
-	return e.snapshot().candidates(target, o.GetEquivalentResourceMapper()), nil
-}
-
-// readyTimeout is how long a request waits at the start.
-//
-// Source: timeToWaitForReady in k8s.io/apiserver/pkg/admission/handler.go.
-const readyTimeout = 10 * time.Second
-
-// ready waits until everything has synced, and tells whether it has. Once it has, that costs a
-// request next to nothing.
-func (e *engine) ready(ctx context.Context) bool {
-	select {
-	case <-e.synced:
-		return true
-	default:
-	}
-	select {
-	case <-e.synced:
-		return true
-	case <-time.After(readyTimeout):
-	case <-ctx.Done():
-	}
-	return false
+	return e.snapshot().index.Candidates(target, o.GetEquivalentResourceMapper()), nil
 }
 
 // track adds the duration of a call to what is known of the request, for its audit event and

@@ -1,15 +1,13 @@
 package webhook
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/backend"
 	"gatehouse.dev/webhook/review"
 )
@@ -27,11 +25,8 @@ type hook struct {
 	// static says that it is of a manifest, out of the API's reach.
 	static bool
 
-	// equivalent says that it wants requests for other versions of its resources, too.
-	equivalent        bool
-	namespaceSelector selector
-	objectSelector    selector
-	conditions        *expression.Conditions
+	criteria   *matching.Criteria
+	conditions *expression.Conditions
 
 	// client is nil where it couldn't be made when the hook was compiled, until a call can make it;
 	// connect makes it.
@@ -61,14 +56,12 @@ type compiler struct {
 func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, configuration string, static bool) *hook {
 	h := &hook{spec: spec, uid: uid, configuration: configuration, name: spec.Name, static: static}
 
-	h.equivalent = is(spec.MatchPolicy, admissionregistrationv1.Equivalent)
 	h.ignoreFailures = is(spec.FailurePolicy, admissionregistrationv1.Ignore)
 	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) ||
 		is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
 	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
 
-	h.namespaceSelector = newSelector(spec.Name, "namespaceSelector", spec.NamespaceSelector)
-	h.objectSelector = newSelector(spec.Name, "objectSelector", spec.ObjectSelector)
+	h.criteria = matching.ForWebhook(spec.Rules, spec.MatchPolicy, spec.NamespaceSelector, spec.ObjectSelector)
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
 	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
@@ -78,21 +71,6 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	}
 	h.reviewVersion = review.Version(spec.AdmissionReviewVersions)
 	return h
-}
-
-// selector is a parsed selector, or why it can't be parsed, which API validation doesn't let
-// happen.
-type selector struct {
-	labels.Selector
-	err error
-}
-
-func newSelector(webhook, field string, s *metav1.LabelSelector) selector {
-	parsed, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		err = fmt.Errorf("webhook %q: %s: %w", webhook, field, err)
-	}
-	return selector{parsed, err}
 }
 
 // getClient returns what calls the webhook. Where that could not be made it is tried again at each

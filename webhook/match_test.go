@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
+	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -219,8 +220,8 @@ func TestConditionsOutOfTime(t *testing.T) {
 		w := aWebhook("m-late-"+string(policy), backend.ClientConfig("/"), when("object.metadata.name == 'p'"))
 		w.FailurePolicy = &policy
 		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
-		<-p.Mutating.synced
-		<-p.Validating.synced
+		wantError(t, p.Mutating.ready.Wait(t.Context(), nil), "")
+		wantError(t, p.Validating.ready.Wait(t.Context(), nil), "")
 		const want = "Timeout: request did not complete within requested timeout"
 		wantRefusal(t, p.Mutating.Admit(ctx, newAttributes(create, newPod(), nil), interfaces), 504, want)
 		wantRefusal(t, p.Validating.Validate(ctx, newAttributes(create, newPod(), nil), interfaces), 504, want)
@@ -236,7 +237,7 @@ func TestConditionsOutOfTime(t *testing.T) {
 
 // Before the caches have synced requests wait; a request that goes does not.
 func TestNotReady(t *testing.T) {
-	e := &engine{synced: make(chan struct{})}
+	e := &engine{ready: ready.Gate{}.And(make(chan struct{}))}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := &Mutating{e}

@@ -64,19 +64,21 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 
 func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.Attributes,
 	o admission.ObjectInterfaces) error {
-	request := &request{Attributes: a, interfaces: o, engine: m.engine}
+	request := m.newRequest(a, o)
 	for i := range r.candidates {
 		c := &r.candidates[i]
 		if round > 0 && !r.again.Has(c.uid) {
 			continue
 		}
-		if ok, err := request.match(ctx, c); err != nil {
+		v, err := request.match(ctx, c)
+		if err != nil {
 			return err
-		} else if !ok {
+		}
+		if v == nil {
 			continue
 		}
 		start := time.Now()
-		changed, err := m.call(ctx, request, c, round)
+		changed, err := m.call(ctx, v, c, round)
 		refusal, failedOpen := m.observe(ctx, c.hook, a, start, err)
 		if refusal != nil {
 			return refusal
@@ -98,12 +100,12 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 }
 
 // call calls one webhook and applies its patch. It tells whether that changed the object.
-func (m *Mutating) call(ctx context.Context, r *request, c *candidate, round int) (changed bool, err error) {
+func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (changed bool, err error) {
+	r := v.of
 	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, changed) }()
-	v := r.version(c)
 	encoded, err := v.getReview()
 	if err != nil {
-		return false, r.conversionError(c, err)
+		return false, v.conversionError(c, err)
 	}
 	response, err := m.ask(ctx, c.hook, encoded, r)
 	if err != nil {

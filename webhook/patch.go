@@ -29,11 +29,11 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	}
 	r.interfaces.GetObjectDefaulter().Default(object)
 	target := r.GetObject()
-	if v.converted {
+	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
 		if object, err = convert(object, kind, r.interfaces); err != nil {
 			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
-				v.kind, kind, err)
+				v.Kind, kind, err)
 		}
 	}
 	replace(target, object)

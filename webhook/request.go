@@ -1,45 +1,37 @@
 package webhook
 
 import (
-	"context"
-
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/review"
 )
 
 // request is one request in one phase, and what its webhooks need of it: each thing made when it is
 // first asked for, once. It is for one goroutine.
 type request struct {
-	admission.Attributes
+	matching.Request
 	interfaces admission.ObjectInterfaces
 	*engine
 
-	versions  []*version
-	options   []byte
-	namespace struct {
-		known  bool
-		labels labels.Set
-		err    error
-	}
+	versions []*version
+	options  []byte
+}
+
+func (e *engine) newRequest(a admission.Attributes, o admission.ObjectInterfaces) *request {
+	return &request{Request: matching.NewRequest(a, e.namespaces), interfaces: o, engine: e}
 }
 
 // version is the request as one about an object of one version.
 type version struct {
-	of       *request
-	resource schema.GroupVersionResource
-	kind     schema.GroupVersionKind
-	// converted says that this isn't what the request came as.
-	converted bool
+	of *request
+	matching.Match
 
 	object    lazy[runtime.Object]
 	oldObject lazy[runtime.Object]
@@ -66,24 +58,21 @@ func (l *lazy[T]) get(make func() (T, error)) (T, error) {
 	return l.value, l.err
 }
 
-// version returns the request as the candidate wants it.
-func (r *request) version(c *candidate) *version {
-	kind := c.kind
-	if !c.converted {
-		kind = r.GetKind()
-	}
+// version returns the request as a webhook wants it.
+func (r *request) version(match matching.Match) *version {
 	for _, v := range r.versions {
-		if v.resource == c.resource && v.kind == kind {
+		if v.Match == match {
 			return v
 		}
 	}
-	v := &version{of: r, resource: c.resource, kind: kind, converted: c.converted}
+	v := &version{of: r, Match: match}
 	r.versions = append(r.versions, v)
 	return v
 }
 
 // objectChanged has everything that was made of the object made anew.
 func (r *request) objectChanged() {
+	r.ObjectChanged()
 	for _, v := range r.versions {
 		v.object = lazy[runtime.Object]{}
 		v.objectJSON = lazy[[]byte]{}
@@ -105,10 +94,10 @@ func (v *version) form(object runtime.Object) (runtime.Object, error) {
 	if object == nil {
 		return nil, nil
 	}
-	if v.converted {
-		return convert(object, v.kind, v.of.interfaces)
+	if v.Converted {
+		return convert(object, v.Kind, v.of.interfaces)
 	}
-	return withKind(object, v.kind), nil
+	return withKind(object, v.Kind), nil
 }
 
 func (v *version) getObjectJSON() ([]byte, error) {
@@ -138,7 +127,7 @@ func (v *version) getReview() (*review.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		described := v.describe(v.resource)
+		described := v.describe(v.Resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
 		return review.Encode(described)
 	})
@@ -173,7 +162,7 @@ func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.Ad
 	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),
 		metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
 	described := &admissionv1.AdmissionRequest{
-		Kind:               metav1.GroupVersionKind(v.kind),
+		Kind:               metav1.GroupVersionKind(v.Kind),
 		Resource:           metav1.GroupVersionResource(resource),
 		SubResource:        r.GetSubresource(),
 		RequestKind:        &requestKind,
@@ -196,32 +185,4 @@ func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.Ad
 		}
 	}
 	return described
-}
-
-// namespaceLabels are the labels of the request's namespace. A namespace that is being created or
-// updated has those of the object: the cache doesn't know them yet.
-//
-// Source: GetNamespaceLabels in k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
-func (r *request) namespaceLabels(ctx context.Context) (labels.Set, error) {
-	if r.GetResource().Resource == namespaces.Resource && r.GetSubresource() == "" &&
-		(r.GetOperation() == admission.Create || r.GetOperation() == admission.Update) {
-		object, err := meta.Accessor(r.GetObject())
-		if err != nil {
-			return nil, err
-		}
-		return object.GetLabels(), nil
-	}
-	if !r.namespace.known {
-		r.namespace.known = true
-		namespace, err := r.namespaces.Get(r.GetNamespace())
-		if apierrors.IsNotFound(err) {
-			// The cache may lag.
-			namespace, err = r.client.CoreV1().Namespaces().Get(ctx, r.GetNamespace(), metav1.GetOptions{})
-		}
-		if err == nil {
-			r.namespace.labels = namespace.Labels
-		}
-		r.namespace.err = err
-	}
-	return r.namespace.labels, r.namespace.err
 }

@@ -3,20 +3,17 @@ package webhook
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"sync/atomic"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 
+	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/backend"
 	"gatehouse.dev/webhook/manifest"
 )
 
-// source keeps the snapshot of all configurations of one kind.
+// source makes the snapshots of all configurations of one kind.
 type source[T manifest.Configuration] struct {
 	compiler *compiler
 	// list returns the configurations that the API has.
@@ -24,102 +21,34 @@ type source[T manifest.Configuration] struct {
 	// manifests are those that it doesn't have; nil without staticManifestsDir.
 	manifests *manifest.Set[T]
 
-	current atomic.Pointer[snapshot]
-	// synced is closed once current has what the API had at the start.
-	synced chan struct{}
-
-	changed chan struct{}
-	// compiled is what current was compiled from, by name and whether it is static; only refresh
-	// uses it.
-	compiled map[configurationKey]compiledConfiguration[T]
+	configurations *matching.Collection[T, []*hook]
+	// last is the snapshot that was made last, nil before the first.
+	last *snapshot
 }
 
-type configurationKey struct {
-	name   string
-	static bool
-}
-
-type compiledConfiguration[T manifest.Configuration] struct {
-	object T
-	hooks  []*hook
-}
-
-// newSource returns a source that has the manifests in force.
 func newSource[T manifest.Configuration](c *compiler, list func(labels.Selector) ([]T, error),
 	manifests *manifest.Set[T]) *source[T] {
-	s := &source[T]{compiler: c, list: list, manifests: manifests, synced: make(chan struct{}),
-		changed: make(chan struct{}, 1)}
-	s.current.Store(newSnapshot(nil))
-	s.refresh(nil)
+	s := &source[T]{compiler: c, list: list, manifests: manifests}
+	s.configurations = matching.NewCollection(s.compile)
 	return s
 }
 
-// watch follows the informer, and the manifests, until done is closed.
-func (s *source[T]) watch(informer cache.SharedIndexInformer, done <-chan struct{}) error {
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { s.notify() },
-		UpdateFunc: func(any, any) { s.notify() },
-		DeleteFunc: func(any) { s.notify() },
-	})
-	if err != nil {
-		return err
-	}
-	if s.manifests != nil {
-		go s.manifests.Run(wait.ContextForChannel(done), s.notify)
-	}
-	go s.run(registration.HasSyncedChecker().Done(), done)
-	return nil
-}
-
-// notify has a new snapshot made. Changes that come while one is being made are in the next,
-// together.
-func (s *source[T]) notify() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
-
-// run follows what changes, until done is closed. cached is closed when the cache has what the API
-// had at the start.
-func (s *source[T]) run(cached, done <-chan struct{}) {
-	for {
-		select {
-		case <-cached:
-			cached = nil // nothing comes from nil: this case is for once
-			s.refreshFromAPI()
-			close(s.synced)
-		case <-s.changed:
-			s.refreshFromAPI()
-		case <-done:
-			// Another server may go on in this process.
-			s.compiler.backends.Retain(nil)
-			return
-		}
-	}
-}
-
-func (s *source[T]) refreshFromAPI() {
+// snapshot returns all webhooks as they are now: the same snapshot as before, with its index, where
+// they are the same.
+func (s *source[T]) snapshot() *snapshot {
 	configurations, err := s.list(labels.Everything())
 	if err != nil {
 		// It is a list of the cache, which doesn't fail.
 		utilruntime.HandleError(fmt.Errorf("listing webhook configurations: %w", err))
-		return
+		return s.last
 	}
-	s.refresh(configurations)
-}
-
-// refresh puts a snapshot in force of the manifests and of configurations, which the API has.
-func (s *source[T]) refresh(configurations []T) {
-	compiled := make(map[configurationKey]compiledConfiguration[T], len(configurations))
-	var hooks []*hook
+	var static []T
 	if s.manifests != nil {
-		hooks = s.compile(hooks, s.manifests.Current(), true, compiled)
+		static = s.manifests.Current()
 	}
-	hooks = s.compile(hooks, configurations, false, compiled)
-	s.compiled = compiled
-	if slices.Equal(hooks, s.current.Load().hooks) {
-		return // keeping the index
+	hooks := slices.Concat(s.configurations.Refresh(static, configurations)...)
+	if s.last != nil && slices.Equal(hooks, s.last.hooks) {
+		return s.last
 	}
 	clients := make([]*backend.Client, 0, len(hooks))
 	for _, h := range hooks {
@@ -127,29 +56,14 @@ func (s *source[T]) refresh(configurations []T) {
 			clients = append(clients, client)
 		}
 	}
-	s.current.Store(newSnapshot(hooks))
+	s.last = newSnapshot(hooks)
 	s.compiler.backends.Retain(clients)
+	return s.last
 }
 
-// compile appends the webhooks of configurations to hooks, in order of the configurations' names,
-// and enters them into compiled. What was compiled before and is the same is taken over.
-func (s *source[T]) compile(hooks []*hook, configurations []T, static bool,
-	compiled map[configurationKey]compiledConfiguration[T]) []*hook {
-	sorted := slices.SortedFunc(slices.Values(configurations),
-		func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
-	for _, object := range sorted {
-		key := configurationKey{object.GetName(), static}
-		c := s.compiled[key]
-		if c.object != object {
-			c = compiledConfiguration[T]{object, s.compileOne(object, static, c.hooks)}
-		}
-		compiled[key] = c
-		hooks = append(hooks, c.hooks...)
-	}
-	return hooks
-}
-
-func (s *source[T]) compileOne(object T, static bool, before []*hook) []*hook {
+// compile returns the webhooks of a configuration. Those that were in before and are the same are
+// taken over.
+func (s *source[T]) compile(object T, static bool, before []*hook) []*hook {
 	known := make(map[string]*hook, len(before))
 	for _, h := range before {
 		known[h.uid] = h

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,13 +14,34 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
-func newTestSource(t testing.TB) *source[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return newSource[*admissionregistrationv1.MutatingWebhookConfiguration](testCompiler(t), nil, nil)
+// testSource is a source of the configurations that it was given last.
+type testSource struct {
+	*source[*admissionregistrationv1.MutatingWebhookConfiguration]
+	given []*admissionregistrationv1.MutatingWebhookConfiguration
+}
+
+func newTestSource(t testing.TB) *testSource {
+	s := &testSource{}
+	list := func(labels.Selector) ([]*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+		return s.given, nil
+	}
+	s.source = newSource(testCompiler(t), list, nil)
+	return s
+}
+
+func (s *testSource) refresh(given ...*admissionregistrationv1.MutatingWebhookConfiguration) *snapshot {
+	s.given = given
+	return s.snapshot()
 }
 
 func uids(s *snapshot) []string {
@@ -34,13 +56,13 @@ func uids(s *snapshot) []string {
 // k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go.
 func TestOrderOfConfigurations(t *testing.T) {
 	s := newTestSource(t)
-	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{
+	snapshot := s.refresh(
 		mutatingConfiguration("b", aWebhook("z", nobody()), aWebhook("a", nobody())),
 		mutatingConfiguration("a", aWebhook("x", nobody()), aWebhook("y", nobody()), aWebhook("x", nobody())),
 		mutatingConfiguration("c"),
-	})
+	)
 	want := []string{"a/x/0", "a/y/0", "a/x/1", "b/z/0", "b/a/0"}
-	if got := uids(s.current.Load()); !reflect.DeepEqual(got, want) {
+	if got := uids(snapshot); !reflect.DeepEqual(got, want) {
 		t.Errorf("the order is %q, want %q", got, want)
 	}
 }
@@ -49,19 +71,15 @@ func TestUnchangedWebhooksAreTakenOver(t *testing.T) {
 	s := newTestSource(t)
 	a := mutatingConfiguration("a", aWebhook("1", nobody(), when("true")), aWebhook("2", nobody()))
 	b := mutatingConfiguration("b", aWebhook("3", nobody()))
-	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{a, b})
-	first := s.current.Load()
-
-	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{a.DeepCopy(), b})
-	if s.current.Load() != first {
+	first := s.refresh(a, b)
+	if s.refresh(a.DeepCopy(), b) != first {
 		t.Error("a change of nothing makes a new snapshot, whose index is empty")
 	}
 
 	changed := a.DeepCopy()
 	changed.Webhooks[1].Rules = nil
 	changed.Webhooks = append(changed.Webhooks, aWebhook("4", nobody()))
-	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{changed, b})
-	second := s.current.Load()
+	second := s.refresh(changed, b)
 	if second == first || len(second.hooks) != 4 {
 		t.Fatalf("the snapshot is %q", uids(second))
 	}
@@ -74,32 +92,31 @@ func TestUnchangedWebhooksAreTakenOver(t *testing.T) {
 		t.Error("a webhook of another configuration is compiled anew")
 	}
 
-	s.refresh(nil)
-	if len(s.current.Load().hooks) != 0 || len(s.compiled) != 0 {
-		t.Errorf("left are %q", uids(s.current.Load()))
+	if left := s.refresh(); len(left.hooks) != 0 {
+		t.Errorf("left are %q", uids(left))
 	}
 }
 
 // With the server end its connections to webhooks.
 func TestConnectionsEndWithTheServer(t *testing.T) {
 	backend := webhooktest.New(t, webhooktest.Allow())
-	s := newTestSource(t)
-	s.refresh([]*admissionregistrationv1.MutatingWebhookConfiguration{mutatingConfiguration("c",
-		aWebhook("w", backend.ClientConfig("/")))})
-	client, err := s.current.Load().hooks[0].getClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`
-	if _, err := client.Post(t.Context(), [][]byte{[]byte(review)}, 0); err != nil {
-		t.Fatal(err)
-	}
+	cluster := chaintest.NewCluster(t, ns, validatingConfiguration("c", aWebhook("w", backend.ClientConfig("/"))))
+	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	done := make(chan struct{})
+	var v *Validating
+	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating,
+		New: func(_ io.Reader, env *chain.Env) (_ admission.Interface, err error) {
+			ending := *env
+			ending.Done = done
+			v, err = NewValidating(nil, &ending)
+			return v, err
+		}}, "")
+	a := newAttributes(create, newPod(), nil)
+	wantError(t, v.Validate(a.context(t.Context()), a, interfaces), "")
 	if backend.Connections() != 1 {
 		t.Errorf("%d connections", backend.Connections())
 	}
-	done := make(chan struct{})
 	close(done)
-	s.run(nil, done)
 	waitFor(t, "no connection", func() bool { return backend.Connections() == 0 })
 }
 
@@ -190,7 +207,7 @@ func TestManifests(t *testing.T) {
 	other := newAnswering(t, allowed)
 	p := newPlugins(t, strings.NewReader(config),
 		mutatingConfiguration("a", aWebhook("w", other.ClientConfig("/"), rules(aRule("*", "*", "*", "*")))))
-	<-p.Mutating.synced // with the configuration of the API
+	wantError(t, p.Mutating.ready.Wait(t.Context(), nil), "") // with the configuration of the API
 	want := []string{"manifest/z.static.k8s.io/s.example.com/0", "a/w/0"}
 	if got := uids(p.Mutating.snapshot()); !slices.Equal(got, want) {
 		t.Errorf("the order is %q, want %q", got, want)

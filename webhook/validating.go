@@ -49,7 +49,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	if err != nil || len(candidates) == 0 {
 		return err
 	}
-	judgements, err := v.summon(ctx, &request{Attributes: a, interfaces: o, engine: v.engine}, candidates)
+	judgements, err := v.summon(ctx, v.newRequest(a, o), candidates)
 	if err != nil || len(judgements) == 0 {
 		return err
 	}
@@ -90,14 +90,16 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 	var judgements []judgement
 	for i := range candidates {
 		c := &candidates[i]
-		if ok, err := r.match(ctx, c); err != nil {
+		version, err := r.match(ctx, c)
+		if err != nil {
 			return nil, err
-		} else if !ok {
+		}
+		if version == nil {
 			continue
 		}
-		encoded, err := r.version(c).getReview()
+		encoded, err := version.getReview()
 		if err != nil {
-			return nil, r.conversionError(c, err)
+			return nil, version.conversionError(c, err)
 		}
 		judgements = append(judgements, judgement{hook: c.hook, request: encoded})
 	}

@@ -81,7 +81,7 @@ func TestOneEncodingForAll(t *testing.T) {
 	if err != nil || len(candidates) != 2 {
 		t.Fatalf("candidates are %v (%v)", candidates, err)
 	}
-	r := &request{Attributes: newAttributes(create, newPod(), nil), interfaces: interfaces, engine: p.Validating.engine}
+	r := p.Validating.newRequest(newAttributes(create, newPod(), nil), interfaces)
 	judgements, err := p.Validating.summon(t.Context(), r, candidates)
 	if err != nil || len(judgements) != 2 || judgements[0].request != judgements[1].request || len(r.versions) != 1 {
 		t.Errorf("the requests are %v in %d versions (%v)", judgements, len(r.versions), err)

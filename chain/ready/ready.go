@@ -9,6 +9,7 @@ package ready
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -33,7 +34,7 @@ func Needs(plugin string, env *chain.Env) error {
 	return nil
 }
 
-// A Gate is closed until caches have synced.
+// A Gate is closed until caches, and what is made of them, have synced.
 type Gate struct {
 	synced []<-chan struct{}
 }
@@ -45,6 +46,11 @@ func After(informers ...cache.SharedIndexInformer) Gate {
 		g.synced = append(g.synced, informer.HasSyncedChecker().Done())
 	}
 	return g
+}
+
+// And is the gate that opens once g has and all of synced are closed.
+func (g Gate) And(synced ...<-chan struct{}) Gate {
+	return Gate{slices.Concat(g.synced, synced)}
 }
 
 // Wait waits until the gate is open. The error is the request's refusal: the gate didn't open in

@@ -36,6 +36,25 @@ func TestNothingToWaitFor(t *testing.T) {
 	}
 }
 
+func TestAnd(t *testing.T) {
+	g, start := gate(t)
+	start()
+	more := make(chan struct{})
+	both := g.And(more)
+	if err := g.Wait(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := both.Wait(ctx, request); err == nil || err.Error() != refused {
+		t.Errorf("before the last has synced: %v", err)
+	}
+	close(more)
+	if err := both.Wait(ctx, request); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestItOpensWhenAllHaveSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, start := gate(t)

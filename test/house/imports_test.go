@@ -21,15 +21,31 @@ type rule struct {
 var rules = []rule{
 	{
 		why:  "a plugin, the chain and the engines are a library of k8s.io/apiserver's size",
-		from: []string{"chain", "plugins", "webhook", "expression", "quota"},
+		from: []string{"chain", "plugins", "webhook", "policy", "matching", "expression", "quota"},
 		never: []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module +
 			"controllers", module + "server", module + "cli"},
 		direct: nil,
 	},
 	{
-		why:    "the chain knows nobody",
-		from:   []string{"chain"},
-		direct: []string{module + "plugins", module + "webhook", module + "expression", module + "quota"},
+		why:  "the chain knows nobody",
+		from: []string{"chain"},
+		direct: []string{module + "plugins", module + "webhook", module + "policy", module + "matching",
+			module + "expression", module + "quota"},
+	},
+	{
+		why:    "matching and expressions are below the engines, and know neither them nor each other",
+		from:   []string{"matching", "expression"},
+		direct: []string{module + "plugins", module + "webhook", module + "policy", module + "quota"},
+	},
+	{
+		why:    "webhooks and policies have in common what is in matching and expression",
+		from:   []string{"webhook"},
+		direct: []string{module + "plugins", module + "policy", module + "quota"},
+	},
+	{
+		why:    "policies and webhooks have in common what is in matching and expression",
+		from:   []string{"policy"},
+		direct: []string{module + "plugins", module + "webhook", module + "quota"},
 	},
 	{
 		why:    "the API server takes an admission.Interface and knows no plugin",
