@@ -5,8 +5,8 @@
 // node.kubernetes.io/unreachable:NoExecute, and pods that don't tolerate it are evicted at once. So
 // that a short failure doesn't move everything, a pod that says nothing of such a taint gets a
 // toleration for it that ends after some seconds. A pod says something of it by a toleration of
-// that key, of its alpha predecessor or of all keys, with the effect NoExecute or all effects,
-// whatever its operator, value and seconds are.
+// that key, of node.alpha.kubernetes.io/unreachable for the second one, or of all keys, with the
+// effect NoExecute or all effects, whatever its operator, value and seconds are.
 //
 // The seconds are configuration; the command has kube-apiserver's flags for them, which become that
 // configuration.
@@ -31,8 +31,8 @@ const (
 	apiVersion = "gatehouse.dev/v1alpha1"
 	kind       = name + "Configuration"
 
-	// What the taints were called before Kubernetes 1.8. Pods from then may still be around.
-	alphaNotReady    = "node.alpha.kubernetes.io/notReady"
+	// alphaUnreachable is what the one taint was called before Kubernetes 1.8, whose documentation
+	// still says that a toleration for it counts. It says so of no other.
 	alphaUnreachable = "node.alpha.kubernetes.io/unreachable"
 )
 
@@ -108,7 +108,7 @@ func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 		switch t.Key {
 		case "":
 			notReady, unreachable = true, true
-		case corev1.TaintNodeNotReady, alphaNotReady:
+		case corev1.TaintNodeNotReady:
 			notReady = true
 		case corev1.TaintNodeUnreachable, alphaUnreachable:
 			unreachable = true

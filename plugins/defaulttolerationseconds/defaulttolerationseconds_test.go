@@ -32,7 +32,7 @@ const (
 )
 
 // Upstream: plugin/pkg/admission/defaulttolerationseconds, TestForgivenessAdmission. That the alpha
-// keys count was so there until 1.16.
+// keys count was so there until 1.16; Kubernetes' documentation still names one.
 func TestTolerations(t *testing.T) {
 	var (
 		ready300 = toleration(ready, "Exists", "NoExecute", 300)
@@ -60,11 +60,12 @@ func TestTolerations(t *testing.T) {
 		"of everything": {[]corev1.Toleration{toleration("", "Exists", "")}, nil},
 		"of all keys, other effect": {[]corev1.Toleration{toleration("", "Exists", "NoSchedule")},
 			[]corev1.Toleration{ready300, reach300}},
-		"by the alpha keys": {[]corev1.Toleration{
-			toleration("node.alpha.kubernetes.io/notReady", "Exists", "NoExecute", 700),
-			toleration("node.alpha.kubernetes.io/unreachable", "Exists", ""),
-		}, nil},
-		"by one alpha key": {[]corev1.Toleration{toleration("node.alpha.kubernetes.io/unreachable", "Exists",
+		"by the alpha key that isn't documented": {[]corev1.Toleration{
+			toleration("node.alpha.kubernetes.io/notReady", "Exists", "NoExecute", 700)},
+			[]corev1.Toleration{ready300, reach300}},
+		"by the documented one, for all effects": {[]corev1.Toleration{
+			toleration("node.alpha.kubernetes.io/unreachable", "Exists", "")}, []corev1.Toleration{ready300}},
+		"by the documented one": {[]corev1.Toleration{toleration("node.alpha.kubernetes.io/unreachable", "Exists",
 			"NoExecute", 700)}, []corev1.Toleration{ready300}},
 	} {
 		t.Run(name, func(t *testing.T) {

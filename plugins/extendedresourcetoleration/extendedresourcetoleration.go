@@ -86,12 +86,18 @@ func isExtended(resource string) bool {
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+resource)) == 0
 }
 
-// tolerate adds a toleration unless there is the same one.
+// tolerate adds a toleration. One that is for the same has its place taken: what it has besides,
+// seconds say, makes no sense with this effect.
+//
+// Source: AddOrUpdateTolerationInPod in k8s.io/kubernetes/pkg/apis/core/helper/helpers.go.
 func tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
+	found := false
 	for i := range spec.Tolerations {
 		if spec.Tolerations[i].MatchToleration(&wanted) {
-			return
+			spec.Tolerations[i], found = wanted, true
 		}
 	}
-	spec.Tolerations = append(spec.Tolerations, wanted)
+	if !found {
+		spec.Tolerations = append(spec.Tolerations, wanted)
+	}
 }

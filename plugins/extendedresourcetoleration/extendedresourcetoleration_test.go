@@ -82,7 +82,9 @@ func TestTolerations(t *testing.T) {
 			append(withValue[:1:1], tolerating(gpu)...)},
 		"there for all taints": {pod(everything, container(gpu)),
 			append(everything[:1:1], tolerating(gpu)...)},
-		"there with seconds, not allowed": {pod(withSeconds, container(gpu)), withSeconds},
+		"there with seconds": {pod(withSeconds, container(gpu)), tolerating(gpu)},
+		"there twice, with seconds": {pod(append(withSeconds[:1:1], withSeconds...), container(gpu)),
+			tolerating(gpu, gpu)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := pod(nil)

@@ -9,13 +9,14 @@
 //   - The mutating phase merges the default tolerations into those of a new pod. Of two tolerations
 //     of which one covers the other, the wider one stays. A pod that tolerates a taint's key and
 //     effect otherwise than the defaults do, neither wider nor narrower, is in conflict with them
-//     and refused.
+//     and refused, as Kubernetes' documentation says. The configuration can have it merged as well,
+//     which is what Kubernetes does today.
 //   - Pods that request or limit cpu or memory also get a toleration for nodes under memory
 //     pressure, which are tainted so that best-effort pods keep away. Updates keep it there: a
 //     manifest without it can be sent again.
-//   - The validating phase, which sees what everybody has added, refuses a pod with a toleration
-//     that no one on the whitelist covers. Of an update it looks at those that the stored pod
-//     doesn't have, so that a whitelist that is made stricter leaves existing pods alone.
+//   - A pod with a toleration that no one on the whitelist covers is refused, at every write of it:
+//     at once, before webhooks are asked, and in the validating phase, which sees what everybody
+//     has added.
 //
 // An annotation is read strictly. One that makes no sense refuses the pods it would be about: to
 // ignore a field that is misspelt could turn a whitelist of one taint into one of all.
@@ -55,7 +56,8 @@ var (
 )
 
 // Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its
-// configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1.
+// configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or of
+// kind PodTolerationRestrictionConfiguration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
@@ -98,7 +100,7 @@ var (
 	_ admission.ValidationInterface = &plugin{}
 )
 
-// Admit adds to a pod's tolerations.
+// Admit adds to a pod's tolerations, and refuses what Validate does.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
@@ -107,36 +109,47 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return err
 	}
-	if a.GetOperation() == admission.Update {
-		// Only added to: what a stored pod tolerates can't be taken away, be it redundant. And what
-		// is being deleted must not be kept by a whitelist that doesn't have the addition.
-		if pod.DeletionTimestamp == nil && !bestEffort(&pod.Spec) && !covered(memoryPressure, pod.Spec.Tolerations) {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, memoryPressure)
-		}
-		return nil
-	}
-	namespace, err := p.namespaces.Of(ctx, a)
-	if err != nil {
-		return err
-	}
-	defaults := p.defaults.Of(namespace).or(p.cluster.Default)
-	if defaults.err != nil {
-		return admission.NewForbidden(a, defaults.err)
-	}
-	additions := defaults.tolerations
-	for i, t := range pod.Spec.Tolerations {
-		if conflicts(t, additions) {
-			return admission.NewForbidden(a, fmt.Errorf("namespace tolerations and pod tolerations conflict: %w",
-				field.Invalid(path(i), t, "the default tolerations for this key and effect are others")))
+	var additions []corev1.Toleration
+	if a.GetOperation() == admission.Create {
+		if additions, err = p.defaultsFor(ctx, a, pod); err != nil {
+			return err
 		}
 	}
 	if !bestEffort(&pod.Spec) {
 		additions = slices.Concat(additions, []corev1.Toleration{memoryPressure})
 	}
-	if len(additions) > 0 {
+	switch {
+	case len(additions) == 0:
+	case a.GetOperation() == admission.Create:
 		pod.Spec.Tolerations = merge(pod.Spec.Tolerations, additions)
+	case !covered(memoryPressure, pod.Spec.Tolerations):
+		// What a stored pod tolerates can't be taken away, be it redundant: only added to.
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, memoryPressure)
 	}
-	return nil
+	return p.hold(ctx, a, pod)
+}
+
+// defaultsFor are the default tolerations of a new pod.
+func (p *plugin) defaultsFor(ctx context.Context, a admission.Attributes, pod *corev1.Pod) ([]corev1.Toleration,
+	error) {
+	namespace, err := p.namespaces.Of(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defaults := p.defaults.Of(namespace).or(p.cluster.Default)
+	if defaults.err != nil {
+		return nil, admission.NewForbidden(a, defaults.err)
+	}
+	if p.cluster.Conflicts == mergeConflicts {
+		return defaults.tolerations, nil
+	}
+	for i, t := range pod.Spec.Tolerations {
+		if conflicts(t, defaults.tolerations) {
+			return nil, admission.NewForbidden(a, fmt.Errorf("namespace tolerations and pod tolerations conflict: %w",
+				field.Invalid(path(i), t, "the default tolerations for this key and effect are others")))
+		}
+	}
+	return defaults.tolerations, nil
 }
 
 // Validate refuses a pod with tolerations that are not on the whitelist.
@@ -148,22 +161,14 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return err
 	}
-	var stored map[identity]bool // of a new pod none
-	if a.GetOperation() == admission.Update {
-		old, err := podspec.Pod(name, a.GetOldObject())
-		if err != nil {
-			return err
-		}
-		stored = make(map[identity]bool, len(old.Spec.Tolerations))
-		for _, t := range old.Spec.Tolerations {
-			stored[identityOf(t)] = true
-		}
-	}
-	added := func(t corev1.Toleration) bool { return !stored[identityOf(t)] }
-	if !slices.ContainsFunc(pod.Spec.Tolerations, added) {
+	return p.hold(ctx, a, pod)
+}
+
+// hold refuses a pod with a toleration that is not on the whitelist.
+func (p *plugin) hold(ctx context.Context, a admission.Attributes, pod *corev1.Pod) error {
+	if len(pod.Spec.Tolerations) == 0 {
 		return nil
 	}
-
 	namespace, err := p.namespaces.Of(ctx, a)
 	if err != nil {
 		return err
@@ -176,7 +181,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return nil
 	}
 	for i, t := range pod.Spec.Tolerations {
-		if added(t) && !covered(t, whitelist.tolerations) {
+		if !covered(t, whitelist.tolerations) {
 			scope := "cluster"
 			if whitelist.found {
 				scope = "namespace"

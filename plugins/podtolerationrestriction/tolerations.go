@@ -1,8 +1,6 @@
 package podtolerationrestriction
 
 import (
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,28 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
-
-	"gatehouse.dev/chain/pluginconfig"
 )
-
-// configuration is that of the plugin: what holds in namespaces that say nothing.
-type configuration struct {
-	Default   []corev1.Toleration `json:"default"`
-	Whitelist []corev1.Toleration `json:"whitelist"`
-}
-
-func load(config io.Reader) (configuration, error) {
-	var c configuration
-	if _, err := pluginconfig.Object(name, config, "podtolerationrestriction.admission.k8s.io/v1alpha1",
-		"Configuration", &c); err != nil {
-		return configuration{}, err
-	}
-	errs := append(validate(c.Default, field.NewPath("default")), validate(c.Whitelist, field.NewPath("whitelist"))...)
-	if len(errs) > 0 {
-		return configuration{}, fmt.Errorf("the configuration of %s: %w", name, errs.ToAggregate())
-	}
-	return c, nil
-}
 
 // parse reads a list of tolerations as the annotations have it, in JSON. Nothing at all is an empty
 // list.
@@ -129,8 +106,9 @@ func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 // conflicts tells whether the toleration is for a key and effect for which there are defaults, but
 // neither covers one of them nor is covered.
 func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
-	same := false
+	same, t := false, spelt(t)
 	for _, d := range defaults {
+		d = spelt(d)
 		if covers(d, t) || covers(t, d) {
 			return false
 		}
@@ -144,7 +122,11 @@ func covered(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return covers(other, t) })
 }
 
-// covers tells whether wide tolerates every taint that narrow does, and at least as long.
+// covers tells whether wide tolerates every taint that narrow does, and at least as long. An operator
+// that is left out is Equal in wide, but is not in narrow, so that a whitelist must have such a
+// toleration in the same words.
+//
+// Source: isSuperset in k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
 func covers(wide, narrow corev1.Toleration) bool {
 	if identityOf(wide) == identityOf(narrow) {
 		return true
@@ -159,11 +141,11 @@ func covers(wide, narrow corev1.Toleration) bool {
 		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds) {
 		return false
 	}
-	switch operator(wide) {
+	switch wide.Operator {
 	case corev1.TolerationOpExists:
 		return true
-	case corev1.TolerationOpEqual:
-		return operator(narrow) == corev1.TolerationOpEqual && narrow.Value == wide.Value
+	case corev1.TolerationOpEqual, "":
+		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
 	default:
 		return false // of numeric comparisons only the same
 	}
@@ -179,7 +161,7 @@ type identity struct {
 }
 
 func identityOf(t corev1.Toleration) identity {
-	id := identity{key: t.Key, value: t.Value, operator: operator(t), effect: t.Effect,
+	id := identity{key: t.Key, value: t.Value, operator: t.Operator, effect: t.Effect,
 		forever: t.TolerationSeconds == nil}
 	if t.TolerationSeconds != nil {
 		id.seconds = *t.TolerationSeconds
@@ -187,10 +169,10 @@ func identityOf(t corev1.Toleration) identity {
 	return id
 }
 
-// operator is the operator, which may be left out where it is Equal.
-func operator(t corev1.Toleration) corev1.TolerationOperator {
+// spelt is the toleration with its operator, which may be left out where it is Equal.
+func spelt(t corev1.Toleration) corev1.Toleration {
 	if t.Operator == "" {
-		return corev1.TolerationOpEqual
+		t.Operator = corev1.TolerationOpEqual
 	}
-	return t.Operator
+	return t
 }

@@ -87,9 +87,10 @@ func TestCoversByOperator(t *testing.T) {
 		wide, narrow corev1.Toleration
 		want         bool
 	}{
-		"Equal may be left out":            {equal, implied, true},
+		"Equal may not be left out":        {equal, implied, false},
+		"by both, for the same":            {implied, implied, true},
 		"on the other side, too":           {implied, equal, true},
-		"with a wider effect":              {one("foo=5"), implied, true},
+		"nor with a wider effect":          {one("foo=5"), implied, false},
 		"a comparison covers itself":       {less, less, true},
 		"not another one":                  {less, more, false},
 		"nor its value":                    {less, equal, false},
@@ -359,6 +360,13 @@ func TestConfiguration(t *testing.T) {
 	}
 	// The valid cases of TestValidateConfiguration in
 	// k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/apis/podtolerationrestriction/validation.
+	own := "apiVersion: " + ownVersion + "\nkind: " + ownKind + "\n"
+	for config, want := range map[string]conflictPolicy{"": rejectConflicts, head: rejectConflicts, own: rejectConflicts,
+		own + "conflicts: Reject": rejectConflicts, own + "default: []\nwhitelist: []\nconflicts: Merge": mergeConflicts} {
+		if got, err := load(strings.NewReader(config)); err != nil || got.Conflicts != want {
+			t.Errorf("%q: got %v, %v", config, got.Conflicts, err)
+		}
+	}
 	got, err := load(strings.NewReader(head + `
 default:
 - {key: foo, operator: Exists, value: "", effect: NoExecute, tolerationSeconds: 60}
@@ -383,9 +391,15 @@ whitelist:
 	}
 
 	for name, test := range map[string]struct{ config, want string }{
-		"another kind": {"kind: PodTolerationRestrictionConfiguration",
-			`is kind "PodTolerationRestrictionConfiguration" in apiVersion "", must be kind Configuration in ` +
+		"another kind": {"kind: Pod",
+			`is kind "Pod" in apiVersion "", must be kind Configuration in ` +
 				`apiVersion podtolerationrestriction.admission.k8s.io/v1alpha1`},
+		"the own kind without its version": {"kind: PodTolerationRestrictionConfiguration",
+			`is kind "PodTolerationRestrictionConfiguration" in apiVersion "", must be kind ` +
+				`PodTolerationRestrictionConfiguration in apiVersion gatehouse.dev/v1alpha1`},
+		"what Kubernetes' format hasn't": {head + "conflicts: Merge", `unknown field "conflicts"`},
+		"another policy": {own + "conflicts: Ignore",
+			`conflicts: Unsupported value: "Ignore": supported values: "Merge", "Reject"`},
 		"unknown field": {head + "defaults: []", `unknown field "defaults"`},
 		"of a toleration": {head + "whitelist: [{keys: foo, operator: Exists}]",
 			`unknown field "whitelist[0].keys"`},

@@ -14,10 +14,12 @@
 //     say, the account has automountServiceAccountToken: false.
 //   - The account's imagePullSecrets, if the pod has none.
 //
-// The validating phase sees to it that an account that exists is still named, and holds the pod to
-// it: where the account is annotated kubernetes.io/enforce-mountable-secrets: "true", its pods may
-// use only the Secrets that it lists. Ephemeral containers, the only ones that join a pod later,
-// are held to that as well. No other update is looked at.
+// A new pod is held to its account, too: where that is annotated
+// kubernetes.io/enforce-mountable-secrets: "true", its pods may use only the Secrets that it lists.
+// What isn't so is refused at once, before webhooks are asked, and once more in the validating
+// phase, when all have changed the pod; that phase also sees to it that an account that exists is
+// still named. Ephemeral containers, the only ones that join a pod later, are held to that as well.
+// No other update is looked at.
 //
 // Mirror pods are what kubelets make to show pods that they run from a file. They have no identity:
 // they get none of this, and those that refer to an account, a Secret or any other API object are
@@ -31,6 +33,7 @@
 package serviceaccount
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -110,12 +113,14 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return err
 	}
-	if isMirror(pod) {
-		return nil // the kubelet deletes one that differs from what it made
+	if isMirror(pod) { // the kubelet deletes one that differs from what it made
+		return admitMirror(a, pod)
 	}
 	if pod.Spec.ServiceAccountName == "" {
-		pod.Spec.ServiceAccountName = defaultAccount
+		pod.Spec.ServiceAccountName = cmp.Or(pod.Spec.DeprecatedServiceAccount, defaultAccount)
 	}
+	// The same by its name of before, which the API has kept in v1: webhooks see both.
+	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 	account, err := p.account(ctx, a, pod)
 	if err != nil {
 		return err
@@ -126,7 +131,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if len(pod.Spec.ImagePullSecrets) == 0 {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, account.ImagePullSecrets...)
 	}
-	return nil
+	return hold(a, pod, account, checkSecrets)
 }
 
 // Validate holds a pod, or the ephemeral containers that join it, to what its account allows.
@@ -140,10 +145,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err
 	}
 	if creates && isMirror(pod) {
-		if err := checkMirror(&pod.Spec); err != nil {
-			return admission.NewForbidden(a, err)
-		}
-		return nil
+		return admitMirror(a, pod)
 	}
 	if pod.Spec.ServiceAccountName == "" {
 		return admission.NewForbidden(a,
@@ -153,14 +155,27 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return err
 	}
-	if !enforcesSecrets(account) {
-		return nil
-	}
 	check := checkSecrets
 	if !creates {
 		check = checkEphemeralSecrets
 	}
+	return hold(a, pod, account, check)
+}
+
+// hold refuses a pod that uses Secrets which its account doesn't list, where that is enforced.
+func hold(a admission.Attributes, pod *corev1.Pod, account *corev1.ServiceAccount,
+	check func(*corev1.PodSpec, *corev1.ServiceAccount) error) error {
+	if !enforcesSecrets(account) {
+		return nil
+	}
 	if err := check(&pod.Spec, account); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+func admitMirror(a admission.Attributes, pod *corev1.Pod) error {
+	if err := checkMirror(&pod.Spec); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil

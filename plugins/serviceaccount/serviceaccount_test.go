@@ -69,8 +69,10 @@ func attributes(pod *corev1.Pod) admission.Attributes {
 func TestANewPodGetsAnIdentity(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, "", account("default"))
 	got := plugin.Admit(t, chaintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
-	if got.Spec.ServiceAccountName != "default" || len(got.Spec.Volumes) != 1 {
-		t.Fatalf("account %q, volumes %v", got.Spec.ServiceAccountName, got.Spec.Volumes)
+	if got.Spec.ServiceAccountName != "default" || got.Spec.DeprecatedServiceAccount != "default" ||
+		len(got.Spec.Volumes) != 1 {
+		t.Fatalf("account %q and %q, volumes %v", got.Spec.ServiceAccountName, got.Spec.DeprecatedServiceAccount,
+			got.Spec.Volumes)
 	}
 	volume := got.Spec.Volumes[0]
 	if suffix, ok := strings.CutPrefix(volume.Name, "kube-api-access-"); !ok || len(suffix) != 5 {
@@ -100,6 +102,23 @@ func TestANewPodGetsAnIdentity(t *testing.T) {
 		t.Errorf("calls %q although the account is in the cache", calls)
 	}
 	plugin.Validate(t, chaintest.Create(got)).Admitted(t)
+}
+
+// The account has two names in a pod of v1. Source: Convert_v1_PodSpec_To_core_PodSpec and
+// Convert_core_PodSpec_To_v1_PodSpec in k8s.io/kubernetes/pkg/apis/core/v1/conversion.go, between
+// which upstream's plugin works.
+func TestBothNames(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "", account("default"), account("a"), account("b"))
+	for _, test := range []struct{ name, deprecated, want string }{
+		{"", "", "default"}, {"a", "", "a"}, {"", "a", "a"}, {"a", "b", "a"}, {"b", "b", "b"},
+	} {
+		given := pod()
+		given.Spec.ServiceAccountName, given.Spec.DeprecatedServiceAccount = test.name, test.deprecated
+		got := plugin.Admit(t, chaintest.Create(given)).Admitted(t).Object.(*corev1.Pod).Spec
+		if got.ServiceAccountName != test.want || got.DeprecatedServiceAccount != test.want {
+			t.Errorf("%+v: got %q and %q", test, got.ServiceAccountName, got.DeprecatedServiceAccount)
+		}
+	}
 }
 
 // The volumes and mounts that come of it, as "volumes / mounts of i / mounts of c". Upstream:

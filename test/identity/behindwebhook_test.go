@@ -1,14 +1,12 @@
 package identity_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,33 +33,15 @@ func TestKubeletBehindAWebhook(t *testing.T) {
 					strings.ReplaceAll(label, "/", "~1"), node.Annotations[note])
 				return answer
 			}))
-		selector := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: mine.name}}
-		configurations := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-		_, err := configurations.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Webhooks: []admissionregistrationv1.MutatingWebhook{{
-				Name: "copy.example.com", ClientConfig: backend.ClientConfig("/"), ObjectSelector: selector,
-				SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-				AdmissionReviewVersions: []string{"v1"},
-				Rules: []admissionregistrationv1.RuleWithOperations{{
-					Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
-					Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-						Resources: []string{"nodes", "nodes/status"}},
-				}},
-			}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = configurations.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
-		})
+		c.mutate(t, name, backend,
+			&metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: mine.name}}, "nodes", "nodes/status")
 
 		annotate := func() error {
 			_, err := mine.client.CoreV1().Nodes().Patch(t.Context(), mine.name, types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "secret"}}}`, note), metav1.PatchOptions{})
 			return err
 		}
+		var err error
 		servertest.Eventually(t, "the webhook to be called", func() bool {
 			err = annotate()
 			return backend.Calls() > 0

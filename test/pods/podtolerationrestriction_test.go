@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -93,15 +94,42 @@ func TestPodTolerationRestriction(t *testing.T) {
 		}
 	})
 
-	// A whitelist that is made stricter keeps no pod from being updated, nor from ending.
+	// As in Kubernetes, what is stored is held to the whitelist with its next update.
 	t.Run("a stricter whitelist", func(t *testing.T) {
 		k := c.Kubectl(t, c.Namespace(t, map[string]string{tolerationsWhitelist: "[]"}))
-		k.OK("", "run", "web", "--image=nginx",
-			`--overrides={"metadata": {"finalizers": ["example.com/f"]}, "spec": {"tolerations": [{"key": "x", `+
-				`"operator": "Exists"}]}}`)
-		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite", tolerationsWhitelist+"={")
-		k.OK("", "label", "pod", "web", "a=b")
-		k.OK("", "delete", "pod", "web", "--wait=false", "--now")
-		k.OK("", "patch", "pod", "web", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
+		k.OK("", "run", "web", "--image=nginx", `--overrides={"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
+		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite", tolerationsWhitelist+`=[{"key": "y", "operator": "Exists"}]`)
+		k.Fails("", []string{"label", "pod", "web", "a=b"}, "(Forbidden)", "conflict with its namespace whitelist")
+		k.OK("", "delete", "pod", "web", "--now")
 	})
+}
+
+// What Kubernetes does today, and the fields that its configuration has.
+func TestPodTolerationRestrictionMerges(t *testing.T) {
+	t.Parallel()
+	c := servertest.Start(t, gatehousetest.WithPlugins("PodTolerationRestriction"),
+		servertest.Configured(t, map[string]string{"PodTolerationRestriction": `
+apiVersion: gatehouse.dev/v1alpha1
+kind: PodTolerationRestrictionConfiguration
+default: [{key: team, operator: Equal, value: a, effect: NoSchedule}]
+whitelist: [{key: team, operator: Exists}, {operator: Exists, effect: NoExecute}]
+conflicts: Merge
+`}))
+	pod := servertest.Pod("p")
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: "Equal", Value: "b", Effect: "NoSchedule"}}
+	created, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]bool{}
+	for _, toleration := range created.Spec.Tolerations {
+		values[toleration.Value] = true
+	}
+	if !values["a"] || !values["b"] {
+		t.Errorf("got %v", created.Spec.Tolerations)
+	}
+	pod.Name, pod.Spec.Tolerations[0].Key = "q", "other"
+	if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -1,0 +1,81 @@
+package podtolerationrestriction
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/internal/configfile"
+)
+
+// The configuration has Kubernetes' format or, for what that has no field for, one of our own.
+const (
+	upstreamVersion = "podtolerationrestriction.admission.k8s.io/v1alpha1"
+	upstreamKind    = "Configuration"
+	ownVersion      = "gatehouse.dev/v1alpha1"
+	ownKind         = name + "Configuration"
+)
+
+// lists are what holds in namespaces that say nothing. They are all that Kubernetes' format has.
+type lists struct {
+	Default   []corev1.Toleration `json:"default"`
+	Whitelist []corev1.Toleration `json:"whitelist"`
+}
+
+type configuration struct {
+	lists
+	// Conflicts is Reject where it isn't set.
+	Conflicts conflictPolicy `json:"conflicts"`
+}
+
+// conflictPolicy says what becomes of a pod whose tolerations contradict the default ones.
+type conflictPolicy string
+
+const (
+	rejectConflicts conflictPolicy = "Reject"
+	mergeConflicts  conflictPolicy = "Merge"
+)
+
+func load(config io.Reader) (configuration, error) {
+	c := configuration{Conflicts: rejectConflicts}
+	if config == nil {
+		return c, nil
+	}
+	content, err := io.ReadAll(config)
+	if err != nil {
+		return c, fmt.Errorf("reading the configuration of %s: %w", name, err)
+	}
+	if isOwn(content) {
+		_, err = pluginconfig.Object(name, bytes.NewReader(content), ownVersion, ownKind, &c)
+	} else {
+		_, err = pluginconfig.Object(name, bytes.NewReader(content), upstreamVersion, upstreamKind, &c.lists)
+	}
+	if err != nil {
+		return configuration{}, err
+	}
+	errs := append(validate(c.Default, field.NewPath("default")), validate(c.Whitelist, field.NewPath("whitelist"))...)
+	switch c.Conflicts {
+	case rejectConflicts, mergeConflicts:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("conflicts"), c.Conflicts,
+			[]conflictPolicy{mergeConflicts, rejectConflicts}))
+	}
+	if len(errs) > 0 {
+		return configuration{}, fmt.Errorf("the configuration of %s: %w", name, errs.ToAggregate())
+	}
+	return c, nil
+}
+
+// isOwn tells whether a configuration says that it is of our own kind. What can't be read isn't.
+func isOwn(content []byte) bool {
+	document, err := configfile.Document(bytes.NewReader(content))
+	if err != nil {
+		return false
+	}
+	var meta configfile.Meta
+	return configfile.Lenient(document, &meta) == nil && meta.Kind == ownKind
+}
