@@ -201,14 +201,29 @@ func (c *Config) find(name string) *pluginConfig {
 	return nil
 }
 
-// For returns the configuration of the named plugin, nil where it has none.
+// For returns the configuration of the named plugin, nil where it has none. It knows the file that
+// it is from; see pluginconfig.Path.
 func (c *Config) For(name string) io.Reader {
 	p := c.find(name)
-	if p == nil || p.data == nil {
+	switch {
+	case p == nil || p.data == nil:
 		return nil
+	case p.flags != "":
+		return bytes.NewReader(p.data)
+	case p.path != "":
+		return &section{bytes.NewReader(p.data), filepath.Dir(p.path)}
 	}
-	return bytes.NewReader(p.data)
+	return &section{bytes.NewReader(p.data), filepath.Dir(c.file)}
 }
+
+// section is a plugin's configuration that was read from a file.
+type section struct {
+	*bytes.Reader
+	dir string
+}
+
+// Dir is the directory of the file, to which paths in it are relative.
+func (s *section) Dir() string { return s.dir }
 
 // origin is the part of a message that says where the named plugin's configuration is, empty where
 // it has none.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 const (
@@ -82,6 +84,33 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
+// A path in a plugin's configuration is relative to the file that has it, wherever the server runs.
+func TestPathsInConfiguration(t *testing.T) {
+	file := writeFiles(t, v1Header+"plugins:\n- {name: A, path: sub/a.yaml}\n- {name: B, configuration: {}}\n",
+		map[string]string{"sub/a.yaml": "{}"})
+	c, err := LoadConfig(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(file)
+	for _, test := range []struct {
+		config     io.Reader
+		path, want string
+	}{
+		{c.For("A"), "key.pem", filepath.Join(dir, "sub", "key.pem")},
+		{c.For("A"), "../key.pem", filepath.Join(dir, "key.pem")},
+		{c.For("B"), "key.pem", filepath.Join(dir, "key.pem")},
+		{c.For("B"), "/etc/key.pem", "/etc/key.pem"},
+		{c.For("B"), "", ""},
+		{strings.NewReader("{}"), "key.pem", "key.pem"},
+		{nil, "key.pem", "key.pem"},
+	} {
+		if got := pluginconfig.Path(test.config, test.path); got != test.want {
+			t.Errorf("%q: got %q, want %q", test.path, got, test.want)
+		}
+	}
+}
+
 func TestLoadConfigAbsolutePath(t *testing.T) {
 	other := writeFiles(t, "b: 2", nil)
 	c, err := LoadConfig(writeFiles(t, v1Header+"plugins:\n- name: A\n  path: "+other+"\n", nil))
@@ -126,11 +155,11 @@ func TestBrokenConfig(t *testing.T) {
 		"a list":        {"[]", "is of type array, must be an object"},
 		"not YAML":      {"a: b: c", "yaml: mapping values are not allowed in this context"},
 		"two documents": {v1Header + "---\n" + v1Header, "more than one YAML document: must be one"},
-		"unknown field": {v1Header + "plugin: []\n", `unknown field "plugin"`},
+		"unknown field": {v1Header + "plugin: []\n", `unknown field "plugin", did you mean "plugins"?`},
 		"unknown field of a plugin": {v1Header + "plugins:\n- name: A\n  config: {}\n",
 			`plugin "A": plugins[0]: unknown field "config"`},
 		"field in other case": {v1Header + "plugins:\n- name: A\n  Path: x\n",
-			`plugin "A": plugins[0]: unknown field "Path"`},
+			`plugin "A": plugins[0]: unknown field "Path", did you mean "path"?`},
 		"repeated field": {v1Header + "plugins: []\nplugins: []\n",
 			"yaml: unmarshal errors:\n  line 4: key \"plugins\" already set in map"},
 		"repeated field, JSON": {`{"apiVersion": "apiserver.config.k8s.io/v1", "kind": ` +

@@ -71,7 +71,8 @@ type Descriptor struct {
 	Flags func(fs *pflag.FlagSet) (configuration func() string)
 
 	// New builds the plugin. config is the plugin's section of the admission control
-	// configuration file, nil where there is none. env is valid for as long as the plugin is.
+	// configuration file, nil where there is none; pluginconfig.Path says what a path in it means.
+	// env is valid for as long as the plugin is.
 	New func(config io.Reader, env *Env) (admission.Interface, error)
 
 	// validated says that New calls the plugin's ValidateInitialization; some plugins begin to work

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"gatehouse.dev/internal/nearest"
 )
 
 // Options is what a user says of the chain: which plugins run and where their
@@ -177,13 +179,6 @@ func hasName(list []Descriptor, name string) bool {
 	return slices.ContainsFunc(list, func(d Descriptor) bool { return d.Name == name })
 }
 
-// suggestion is the end of a message on an unknown name: the name that differs only in case, where
+// suggestion is the end of a message on an unknown name: the name that was most likely meant, where
 // there is one.
-func suggestion(list []Descriptor, name string) string {
-	for _, d := range list {
-		if strings.EqualFold(d.Name, name) {
-			return fmt.Sprintf(", did you mean %q?", d.Name)
-		}
-	}
-	return ""
-}
+func suggestion(list []Descriptor, name string) string { return nearest.Meant(name, names(list)) }

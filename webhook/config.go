@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/internal/configfile"
 )
 
@@ -33,7 +34,8 @@ var configKinds = []configfile.Meta{
 
 // LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of
 // apiserver.config.k8s.io/v1, or a WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil is an
-// empty one. Reading is strict.
+// empty one. Reading is strict. Paths may be relative where the configuration is from a file, to
+// that file.
 func LoadConfig(config io.Reader) (Config, error) {
 	if config == nil {
 		return Config{}, nil
@@ -57,6 +59,8 @@ func LoadConfig(config io.Reader) (Config, error) {
 	if err := configfile.Strict(document, &content); err != nil {
 		return Config{}, err
 	}
+	content.KubeConfigFile = pluginconfig.Path(config, content.KubeConfigFile)
+	content.StaticManifestsDir = pluginconfig.Path(config, content.StaticManifestsDir)
 	if file := content.KubeConfigFile; file != "" && !filepath.IsAbs(file) {
 		return Config{}, field.Invalid(field.NewPath("kubeConfigFile"), file, "must be an absolute file path")
 	}

@@ -32,7 +32,8 @@ func TestLoadConfig(t *testing.T) {
 		"another version": {"apiVersion: apiserver.config.k8s.io/v2\nkind: WebhookAdmissionConfiguration\n",
 			Config{}, `apiVersion "apiserver.config.k8s.io/v2", kind "WebhookAdmissionConfiguration"` + must},
 		"no YAML":          {"\t", Config{}, "yaml: found character that cannot start any token"},
-		"an unknown field": {v1 + "kubeconfigFile: /a\n", Config{}, `unknown field "kubeconfigFile"`},
+		"an unknown field": {v1 + "kubeconfigFile: /a\n", Config{}, `unknown field "kubeconfigFile", did you mean ` +
+			`"kubeConfigFile"?`},
 		"a field twice": {v1 + "kubeConfigFile: /a\nkubeConfigFile: /b\n", Config{}, `yaml: unmarshal errors:` +
 			"\n" + `  line 4: key "kubeConfigFile" already set in map`},
 		"two documents": {v1 + "---\n" + v1 + "kubeConfigFile: /a\n", Config{},
@@ -53,6 +54,20 @@ func TestLoadConfig(t *testing.T) {
 	}
 	if got, err := LoadConfig(nil); got != (Config{}) || err != nil {
 		t.Errorf("without a configuration it is %+v (%v)", got, err)
+	}
+}
+
+// fromFile is configuration of a file in /etc/gatehouse.
+type fromFile struct{ *strings.Reader }
+
+func (fromFile) Dir() string { return "/etc/gatehouse" }
+
+// Relative paths are relative to the file, which Kubernetes refuses.
+func TestRelativePaths(t *testing.T) {
+	got, err := LoadConfig(fromFile{strings.NewReader("apiVersion: apiserver.config.k8s.io/v1\n" +
+		"kind: WebhookAdmissionConfiguration\nkubeConfigFile: a/kubeconfig\nstaticManifestsDir: ../hooks\n")})
+	if want := (Config{"/etc/gatehouse/a/kubeconfig", "/etc/hooks"}); got != want || err != nil {
+		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }
 

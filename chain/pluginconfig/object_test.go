@@ -58,7 +58,7 @@ func TestWhatIsNoSuchObject(t *testing.T) {
 		"another version": {"apiVersion: v1\nkind: Example",
 			`is kind "Example" in apiVersion "v1", must be kind Example in apiVersion example.com/v1`},
 		"unknown field": {head + "other: 1", `unknown field "other"`},
-		"wrong case":    {head + "Name: n", `unknown field "Name"`},
+		"wrong case":    {head + "Name: n", `unknown field "Name", did you mean "name"?`},
 		"repeated field": {head + "name: a\nname: b",
 			"yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"},
 		"in JSON": {`{"kind": "Example", "kind": "Example"}`,

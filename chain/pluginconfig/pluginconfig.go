@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 )
 
 // None is for plugins that take no configuration: it refuses one, so that what somebody
@@ -21,4 +22,14 @@ func None(plugin string, config io.Reader) error {
 		return fmt.Errorf("%s takes no configuration, but is given one", plugin)
 	}
 	return nil
+}
+
+// Path is what a path means that a plugin's configuration has: a relative one is relative to the
+// file with that configuration. Configuration that isn't from a file, and the empty path, leave it
+// as it is.
+func Path(config io.Reader, path string) string {
+	if file, ok := config.(interface{ Dir() string }); ok && path != "" && !filepath.IsAbs(path) {
+		return filepath.Join(file.Dir(), path)
+	}
+	return path
 }

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/nearest"
 )
 
 // Meta is what a document says that it is.
@@ -60,7 +63,43 @@ func Strict(document []byte, into any) error {
 	if err != nil {
 		return explain(err)
 	}
+	for i, err := range strict {
+		if meant := meant(err, into); meant != "" {
+			strict[i] = fmt.Errorf("%w%s", err, meant)
+		}
+	}
 	return utilerrors.NewAggregate(strict)
+}
+
+// meant says which field of into's type an unknown one was most likely meant to be.
+func meant(err error, into any) string {
+	var unknown kjson.FieldError
+	if !errors.As(err, &unknown) || !strings.HasPrefix(err.Error(), "unknown field ") {
+		return ""
+	}
+	path := unknown.FieldPath()
+	last := path[strings.LastIndex(path, ".")+1:]
+	return nearest.Meant(last, fields(reflect.TypeOf(into), map[reflect.Type]bool{}))
+}
+
+// fields are the names that documents of a type may have anywhere.
+func fields(t reflect.Type, seen map[reflect.Type]bool) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || seen[t] {
+		return nil
+	}
+	seen[t] = true
+	var names []string
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+		names = append(names, fields(field.Type, seen)...)
+	}
+	return names
 }
 
 // explain says of what type something must be in the words of who wrote it.

@@ -41,7 +41,7 @@ func TestDecoding(t *testing.T) {
 	for name, test := range map[string]struct{ document, lenient, strict string }{
 		"as it must be":  {`{"kind":"K","apiVersion":"v1","list":[{"Name":"n"}]}`, "", ""},
 		"null":           {`null`, "", ""},
-		"unknown fields": {`{"Kind":"K","x":1}`, "", `[unknown field "Kind", unknown field "x"]`},
+		"unknown fields": {`{"Kind":"K","x":1}`, "", `[unknown field "Kind", did you mean "kind"?, unknown field "x"]`},
 		"twice":          {`{"kind":"K","kind":"L"}`, "", `duplicate field "kind"`},
 		"another type": {`{"kind":1}`, "kind: is of type number, must be a string",
 			"kind: is of type number, must be a string"},

@@ -91,7 +91,8 @@ func load(config io.Reader) (*configuration, error) {
 	c.allowTTL, allowErr = allowTTL.parse(path.Child("allowTTL"), written.AllowTTL)
 	c.denyTTL, denyErr = denyTTL.parse(path.Child("denyTTL"), written.DenyTTL)
 	backoff, backoffErr := retryBackoff.parse(path.Child("retryBackoff"), written.RetryBackoff)
-	c.backend, backendErr = newBackend(path.Child("kubeConfigFile"), written.KubeConfigFile, backoff)
+	c.backend, backendErr = newBackend(path.Child("kubeConfigFile"),
+		pluginconfig.Path(config, written.KubeConfigFile), backoff)
 	if err := utilerrors.NewAggregate([]error{backendErr, allowErr, denyErr, backoffErr}); err != nil {
 		return nil, fmt.Errorf("the configuration of %s: %w", name, err)
 	}

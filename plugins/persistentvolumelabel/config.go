@@ -82,10 +82,12 @@ func load(config io.Reader) (*configuration, error) {
 			field.Invalid(field.NewPath("cacheTTL"), written.CacheTTL, "must be a duration such as 10m, 0s for none"))
 	}
 	if written.AWS != nil {
+		resolve(config, &written.AWS.CertificateAuthorityFile, &written.AWS.CredentialsFile)
 		found, wrong := newAWS(field.NewPath("aws"), *written.AWS)
 		c.aws, errs = remember(found, ttl), append(errs, wrong...)
 	}
 	if written.GCE != nil {
+		resolve(config, &written.GCE.CertificateAuthorityFile, &written.GCE.CredentialsFile)
 		found, wrong := newGCE(field.NewPath("gce"), *written.GCE)
 		c.gce, errs = remember(found, ttl), append(errs, wrong...)
 	}
@@ -93,6 +95,13 @@ func load(config io.Reader) (*configuration, error) {
 		return nil, fmt.Errorf("the configuration of %s: %w", name, err)
 	}
 	return c, nil
+}
+
+// resolve makes of paths in the configuration what they mean.
+func resolve(config io.Reader, paths ...*string) {
+	for _, path := range paths {
+		*path = pluginconfig.Path(config, *path)
+	}
 }
 
 func newAWS(path *field.Path, written awsFile) (*aws, field.ErrorList) {
