@@ -24,15 +24,15 @@ const (
 	page = 500
 )
 
-// existing are the warnings of pods in the namespace that violate what is enforced from now on. They
-// are bounded in number and in time, and say so where not all pods could be checked.
+// existing are the warnings of pods in the namespace that violate what is enforced from now on. The
+// check is bounded in number and in time, and they say so where not all pods were checked.
 //
-// Pods of the same controller are most likely alike, so one of each is checked first. Violations are
-// told by what is violated, with the first pod by name and how many there are: a namespace has fewer
-// mistakes than pods.
+// Pods of the same controller are most likely alike, so one of each is checked first. Violations
+// are told by what is violated, with the first pod by name and how many there are: a namespace has
+// fewer mistakes than pods.
 //
-// The pods are read live, and only then: it is seldom that a namespace becomes stricter, and to keep
-// all of a cluster's pods in memory for that would cost every write of a pod.
+// The pods are read live, and only then: it is seldom that a namespace becomes stricter, and to
+// keep all of a cluster's pods in memory for that would cost every write of a pod.
 func (p *plugin) existing(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
 	timeout := longest
 	if deadline, ok := ctx.Deadline(); ok {

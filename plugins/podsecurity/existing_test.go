@@ -64,7 +64,8 @@ func (a *annotated) EvaluatePod(_ api.LevelVersion, meta *metav1.ObjectMeta, _ *
 	return []policy.CheckResult{{Allowed: violated == "", ForbiddenReason: violated}}
 }
 
-// surveyed is the plugin with such checks, and pods that are listed as the API server does, in pages.
+// surveyed is the plugin with such checks, and pods that are listed in pages, as the API server
+// does.
 func surveyed(t *testing.T, checks *annotated, pods []*corev1.Pod, listing func(page int) error) *chaintest.Plugin {
 	t.Helper()
 	built := chaintest.New(t, Descriptor, configured(""))
@@ -139,9 +140,10 @@ func TestExistingPods(t *testing.T) {
 			several(2998, "p", "p", "")), []string{
 			"new PodSecurity enforce level only checked against the first 3000 of 6998 existing pods", violating,
 			"a-0000: a", "b-0000: b", "p-0000 (and 2997 other pods): p"}},
-		"replicas last": {slices.Concat(several(2000, "a", "a", "A"), several(2000, "b", "b", "B"), several(1, "p", "p", "")),
-			[]string{"new PodSecurity enforce level only checked against the first 3000 of 4001 existing pods", violating,
-				"a-0000 (and 1999 other pods): a", "b-0000 (and 998 other pods): b", "p-0000: p"}},
+		"replicas last": {slices.Concat(several(2000, "a", "a", "A"), several(2000, "b", "b", "B"),
+			several(1, "p", "p", "")), []string{
+			"new PodSecurity enforce level only checked against the first 3000 of 4001 existing pods", violating,
+			"a-0000 (and 1999 other pods): a", "b-0000 (and 998 other pods): b", "p-0000: p"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pod := range test.pods {

@@ -89,9 +89,10 @@ func TestMetrics(t *testing.T) {
 		"a template": {all("baseline"), chaintest.Create(deployment(hostPod(nil))), []string{
 			evaluation("deny", "audit", "baseline", "latest", "create resource=controller subresource="),
 			evaluation("deny", "warn", "baseline", "latest", "create resource=controller subresource=")}},
-		"a namespace":      {labeled(), chaintest.Update(all("baseline"), labeled()), nil},
-		"status":           {all("baseline"), chaintest.Update(hostPod(nil), hostPod(nil)).On("pods", "status"), nil},
-		"an exempt user":   {all("baseline"), chaintest.Create(hostPod(nil)).By("exempt-user"), []string{exemption(newPod)}},
+		"a namespace": {labeled(), chaintest.Update(all("baseline"), labeled()), nil},
+		"status":      {all("baseline"), chaintest.Update(hostPod(nil), hostPod(nil)).On("pods", "status"), nil},
+		"an exempt user": {all("baseline"), chaintest.Create(hostPod(nil)).By("exempt-user"),
+			[]string{exemption(newPod)}},
 		"exempt namespace": {all("baseline"), chaintest.Create(elsewhere), []string{exemption(newPod)}},
 		"an exempt class":  {all("baseline"), chaintest.Create(exemptClass), []string{exemption(newPod)}},
 		"an exempt template": {all("baseline"), chaintest.Create(deployment(elsewhere)),

@@ -70,12 +70,13 @@ func TestUpdatesOfNamespaces(t *testing.T) {
 		refused  string
 		warned   string // the first warning, which is of the pod that is there
 	}{
-		"nothing":    {old: labeled("enforce", "baseline"), now: labeled("enforce", "baseline")},
-		"audit":      {old: labeled(), now: labeled("audit", "restricted")},
-		"warn":       {old: labeled(), now: labeled("warn", "restricted")},
-		"stricter":   {old: labeled(), now: labeled("enforce", "baseline"), warned: checked + `"baseline:latest"`},
-		"the strict": {old: labeled("enforce", "baseline"), now: all("restricted"), warned: checked + `"restricted:latest"`},
-		"laxer":      {old: all("restricted"), now: labeled("enforce", "baseline")},
+		"nothing":  {old: labeled("enforce", "baseline"), now: labeled("enforce", "baseline")},
+		"audit":    {old: labeled(), now: labeled("audit", "restricted")},
+		"warn":     {old: labeled(), now: labeled("warn", "restricted")},
+		"stricter": {old: labeled(), now: labeled("enforce", "baseline"), warned: checked + `"baseline:latest"`},
+		"the strict": {old: labeled("enforce", "baseline"), now: all("restricted"),
+			warned: checked + `"restricted:latest"`},
+		"laxer": {old: all("restricted"), now: labeled("enforce", "baseline")},
 		"laxer, of the version": {old: labeled("enforce", "restricted", "enforce-version", "v1.0"),
 			now: labeled("enforce", "baseline", "enforce-version", "v1.0")},
 		"laxer, of another version": {old: labeled("enforce", "restricted", "enforce-version", "v1.0"),
@@ -102,9 +103,12 @@ func TestUpdatesOfNamespaces(t *testing.T) {
 			refused: wrongLabel("enforce-version", "unknown", noVersion)},
 		"otherwise unreadable": {old: labeled("enforce", "unknown"), now: labeled("enforce", "any"),
 			refused: wrongLabel("enforce", "any", noLevel)},
-		"one more unreadable": {old: labeled("enforce", "unknown"), now: labeled("enforce", "unknown", "warn", "unknown"),
-			refused: "[" + wrongLabel("enforce", "unknown", noLevel) + ", " + wrongLabel("warn", "unknown", noLevel) + "]"},
-		"one less unreadable": {old: labeled("enforce", "unknown", "warn", "unknown"), now: labeled("enforce", "unknown"),
+		"one more unreadable": {old: labeled("enforce", "unknown"),
+			now: labeled("enforce", "unknown", "warn", "unknown"),
+			refused: "[" + wrongLabel("enforce", "unknown", noLevel) + ", " +
+				wrongLabel("warn", "unknown", noLevel) + "]"},
+		"one less unreadable": {old: labeled("enforce", "unknown", "warn", "unknown"),
+			now:     labeled("enforce", "unknown"),
 			refused: wrongLabel("enforce", "unknown", noLevel)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,13 +162,14 @@ func TestExemptNamespaces(t *testing.T) {
 		// An update that changes nothing of what is enforced isn't looked at.
 		"warn":  {exempt("warn", "baseline"), "", "warn=baseline:latest", ""},
 		"audit": {exempt("audit", "restricted"), "", "audit=restricted:latest", ""},
-		"all of them": {exempt("enforce", "restricted", "enforce-version", "v1.0", "audit", "restricted", "warn", "baseline"),
-			"", "enforce=restricted:v1.0, audit=restricted:latest, warn=baseline:latest",
+		"all of them": {exempt("enforce", "restricted", "enforce-version", "v1.0", "audit", "restricted", "warn",
+			"baseline"), "", "enforce=restricted:v1.0, audit=restricted:latest, warn=baseline:latest",
 			"enforce=restricted:v1.0, audit=restricted:latest, warn=baseline:latest"},
-		"the default":        {exempt(), baseline, "", ""},
-		"the default, said":  {exempt("enforce", "baseline", "enforce-version", "v1.23"), baseline, "", ""},
-		"a version":          {exempt("warn-version", "latest"), baseline, "warn=baseline:latest", ""},
-		"privileged of some": {exempt("enforce", "privileged", "warn-version", "v1.22"), baseline, "warn=baseline:v1.22", ""},
+		"the default":       {exempt(), baseline, "", ""},
+		"the default, said": {exempt("enforce", "baseline", "enforce-version", "v1.23"), baseline, "", ""},
+		"a version":         {exempt("warn-version", "latest"), baseline, "warn=baseline:latest", ""},
+		"privileged of some": {exempt("enforce", "privileged", "warn-version", "v1.22"), baseline,
+			"warn=baseline:v1.22", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, configured(test.defaults))
@@ -174,8 +179,8 @@ func TestExemptNamespaces(t *testing.T) {
 			} {
 				want := said{}
 				if *ignored != "" {
-					want.warnings = []string{`namespace "exempt" is exempt from Pod Security, and the policy (` + *ignored +
-						`) will be ignored`}
+					want.warnings = []string{`namespace "exempt" is exempt from Pod Security, and the policy (` +
+						*ignored + `) will be ignored`}
 				}
 				of(t, plugin.Validate(t, request)).want(t, want)
 			}

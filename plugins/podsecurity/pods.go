@@ -43,7 +43,8 @@ func (p *plugin) pod(ctx context.Context, a admission.Attributes) *verdict {
 	namespace, err := p.namespaces.Get(ctx, a.GetNamespace())
 	if err != nil {
 		klog.ErrorS(err, "Namespace of a pod not read", "plugin", name, "namespace", a.GetNamespace())
-		return unexpected(apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.GetNamespace())), err)
+		refusal := apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.GetNamespace()))
+		return unexpected(refusal, err)
 	}
 	wanted, wrong := api.PolicyToEvaluate(namespace.Labels, p.defaults)
 	if len(wrong) == 0 && wanted.FullyPrivileged() {

@@ -27,8 +27,8 @@
 //
 // Namespaces must have labels that can be read: others are refused, but for those that a namespace
 // has already. Of these, what can't be read of enforce is restricted and latest, and what can't be
-// read of audit and warn is privileged. An update that makes enforce stricter warns of the pods that
-// are there already, as they stay.
+// read of audit and warn is privileged. An update that makes enforce stricter warns of the pods
+// that are there already, as they stay.
 //
 // # Exemptions
 //

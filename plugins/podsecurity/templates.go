@@ -16,8 +16,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 )
 
-// template decides a request for something that has a template of pods. It refuses nothing, whatever
-// goes wrong.
+// template decides a request for something that has a template of pods. It refuses nothing,
+// whatever goes wrong.
 func (p *plugin) template(ctx context.Context, a admission.Attributes) *verdict {
 	if a.GetSubresource() != "" {
 		return unremarkable
