@@ -41,6 +41,8 @@ type versioned struct {
 	// tracking is on, that is, where an observer wants to know what a plugin changed.
 	tracking bool
 	before   runtime.Object
+	// calls are those of the current plugin, nil where no observer wants them.
+	calls *Calls
 }
 
 // form is one object as plugins see it.

@@ -27,6 +27,8 @@ type Chain struct {
 	observers   []Observer
 	// tracking is true where an observer wants to know which plugin changed the object.
 	tracking bool
+	// recording is true where an observer wants to know what plugins called.
+	recording bool
 }
 
 var (
@@ -63,6 +65,9 @@ func New(selected []Descriptor, config *Config, env *Env, observers ...Observer)
 	for _, o := range observers {
 		if o, ok := o.(ChangeObserver); ok && o.ObservesChanges() {
 			c.tracking = true
+		}
+		if o, ok := o.(CallObserver); ok && o.ObservesCalls() {
+			c.recording = true
 		}
 	}
 	var errs []error
@@ -156,9 +161,10 @@ func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attribute
 	o admission.ObjectInterfaces) error {
 	for _, p := range c.mutating.of(a) {
 		start := c.now()
+		v.calls = c.newCalls()
 		changed, err := c.admitPlugin(ctx, p, a, v, o)
-		c.pluginDone(ctx, start,
-			PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err, Changed: changed})
+		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err,
+			Changed: changed, Calls: v.calls.taken()})
 		if err != nil {
 			return err
 		}
@@ -203,6 +209,7 @@ func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admissio
 	v := newVersioned(a, o, false, false)
 	for _, p := range c.validating.of(a) {
 		start := c.now()
+		v.calls = c.newCalls()
 		var shown admission.Attributes = v
 		if p.internal {
 			shown = a
@@ -211,7 +218,8 @@ func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admissio
 		if failure := v.failure(); failure != nil {
 			err = failure
 		}
-		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Err: err})
+		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Err: err,
+			Calls: v.calls.taken()})
 		if err != nil {
 			return err
 		}

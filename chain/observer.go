@@ -48,6 +48,9 @@ type PluginStep struct {
 	// Changed says that the plugin changed the object. It is always false where no observer asked
 	// for it, and in the validating phase.
 	Changed bool
+	// Calls are the steps within this one, in order: each webhook, policy and so on. They are empty
+	// where no observer asked for them, see CallObserver.
+	Calls []Call
 }
 
 // PhaseStep is one whole phase of a request.
@@ -70,9 +73,14 @@ type ObserverFuncs struct {
 	Phase  func(ctx context.Context, phase PhaseStep)
 	// Changes asks for PluginStep.Changed.
 	Changes bool
+	// Calls asks for PluginStep.Calls.
+	Calls bool
 }
 
-var _ ChangeObserver = ObserverFuncs{}
+var (
+	_ ChangeObserver = ObserverFuncs{}
+	_ CallObserver   = ObserverFuncs{}
+)
 
 // PluginDone calls Plugin.
 func (f ObserverFuncs) PluginDone(ctx context.Context, step PluginStep) {
@@ -90,3 +98,6 @@ func (f ObserverFuncs) PhaseDone(ctx context.Context, phase PhaseStep) {
 
 // ObservesChanges returns Changes.
 func (f ObserverFuncs) ObservesChanges() bool { return f.Changes }
+
+// ObservesCalls returns Calls.
+func (f ObserverFuncs) ObservesCalls() bool { return f.Calls }

@@ -103,9 +103,9 @@ func pass(ctx context.Context, h *hook, a admission.Attributes, response *review
 
 // observe feeds the metrics with one call, and returns what its error means: nil where there is
 // none or it is to be ignored, otherwise the refusal. failedOpen says that it is ignored.
-func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, start time.Time,
+func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, elapsed time.Duration,
 	err error) (refusal error, failedOpen bool) {
-	m, elapsed, operation := admissionmetrics.Metrics, time.Since(start), string(a.GetOperation())
+	m, operation := admissionmetrics.Metrics, string(a.GetOperation())
 	var failure *webhookutil.ErrCallingWebhook
 	var denial *webhookutil.ErrWebhookRejection
 	switch {

@@ -24,6 +24,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err))
 	case mismatch != matching.Matches:
+		r.reportSkipped(c, string(mismatch))
 		return nil, nil
 	}
 	v := r.version(match)
@@ -63,6 +64,7 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) 
 	}
 	if !verdict.Matches {
 		admissionmetrics.Metrics.ObserveMatchConditionExclusion(ctx, c.name, "webhook", r.exclusion, operation)
+		r.reportConditions(c, verdict)
 	}
 	return verdict.Matches, nil
 }

@@ -72,21 +72,24 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		}
 		v, err := request.match(ctx, c)
 		if err != nil {
+			request.report(c.hook, 0, err, false, nil)
 			return err
 		}
 		if v == nil {
 			continue
 		}
 		start := time.Now()
-		changed, err := m.call(ctx, v, c, round)
-		refusal, failedOpen := m.observe(ctx, c.hook, a, start, err)
+		patch, err := m.call(ctx, v, c, round)
+		elapsed := time.Since(start)
+		refusal, failedOpen := m.observe(ctx, c.hook, a, elapsed, err)
+		request.report(c.hook, elapsed, err, failedOpen, patch)
 		if refusal != nil {
 			return refusal
 		}
 		if failedOpen {
 			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
 		}
-		if changed {
+		if patch != nil {
 			r.changed()
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
@@ -99,41 +102,43 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	return nil
 }
 
-// call calls one webhook and applies its patch. It tells whether that changed the object.
-func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (changed bool, err error) {
+// call calls one webhook and applies its patch, which it returns, nil where the object is as it was.
+func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (applied []byte, err error) {
 	r := v.of
-	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, changed) }()
+	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, applied != nil) }()
 	encoded, err := v.getReview()
 	if err != nil {
-		return false, v.conversionError(c, err)
+		return nil, v.conversionError(c, err)
 	}
 	response, err := m.ask(ctx, c.hook, encoded, r)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	pass(ctx, c.hook, r, response)
 	if !response.Allowed {
-		return false, denied(c.hook, response)
+		return nil, denied(c.hook, response)
 	}
 	if len(response.Patch) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	patch, err := review.DecodePatch(response.Patch)
 	if err != nil {
-		return false,
-			callError(c.hook, apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
+		return nil, callError(c.hook, apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
 	}
 	if len(patch) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	if response.PatchType != admissionv1.PatchTypeJSONPatch {
-		return false, callError(c.hook, review.Denied(c.name, response.Status),
+		return nil, callError(c.hook, review.Denied(c.name, response.Status),
 			fmt.Errorf("unsupported patch type %q", response.PatchType))
 	}
-	changed, err = r.patch(v, patch)
+	changed, err := r.patch(v, patch)
 	if err != nil {
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
 	}
 	annotatePatch(ctx, r, round, c.index, c.hook, patch)
-	return changed, nil
+	if !changed {
+		return nil, nil
+	}
+	return response.Patch, nil
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/review"
@@ -22,10 +23,12 @@ type request struct {
 
 	versions []*version
 	options  []byte
+	// calls is where webhooks are reported to the chain, nil where nobody wants to know.
+	calls *chain.Calls
 }
 
 func (e *engine) newRequest(a admission.Attributes, o admission.ObjectInterfaces) *request {
-	return &request{Request: matching.NewRequest(a, e.namespaces), interfaces: o, engine: e}
+	return &request{Request: matching.NewRequest(a, e.namespaces), interfaces: o, engine: e, calls: chain.CallsOf(a)}
 }
 
 // version is the request as one about an object of one version.

@@ -37,6 +37,8 @@ type judgement struct {
 	*hook
 	request  *review.Request
 	response *review.Response // nil where there is none
+	elapsed  time.Duration
+	err      error
 	refusal  error
 	// failedOpen says that the webhook failed and is ignored.
 	failedOpen bool
@@ -49,7 +51,8 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	if err != nil || len(candidates) == 0 {
 		return err
 	}
-	judgements, err := v.summon(ctx, v.newRequest(a, o), candidates)
+	r := v.newRequest(a, o)
+	judgements, err := v.summon(ctx, r, candidates)
 	if err != nil || len(judgements) == 0 {
 		return err
 	}
@@ -69,6 +72,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		if j.response != nil {
 			pass(ctx, j.hook, a, j.response)
 		}
+		r.report(j.hook, j.elapsed, j.err, j.failedOpen, nil)
 		if j.failedOpen {
 			annotateFailedOpen(a, validatingFailedOpenAnnotation, 0, i, j.hook)
 		}
@@ -92,6 +96,7 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 		c := &candidates[i]
 		version, err := r.match(ctx, c)
 		if err != nil {
+			r.report(c.hook, 0, err, false, nil)
 			return nil, err
 		}
 		if version == nil {
@@ -109,10 +114,10 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 // judge calls one webhook.
 func (v *Validating) judge(ctx context.Context, a admission.Attributes, j *judgement) {
 	start := time.Now()
-	var err error
-	j.response, err = v.ask(ctx, j.hook, j.request, a)
-	if err == nil && !j.response.Allowed {
-		err = denied(j.hook, j.response)
+	j.response, j.err = v.ask(ctx, j.hook, j.request, a)
+	if j.err == nil && !j.response.Allowed {
+		j.err = denied(j.hook, j.response)
 	}
-	j.refusal, j.failedOpen = v.observe(ctx, j.hook, a, start, err)
+	j.elapsed = time.Since(start)
+	j.refusal, j.failedOpen = v.observe(ctx, j.hook, a, j.elapsed, j.err)
 }

@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/webhook/webhooktest"
+)
+
+// Observers learn of each webhook with a rule for the request: what it did, or why it wasn't asked.
+func TestCallsAreReported(t *testing.T) {
+	allowing := webhooktest.New(t, webhooktest.Allow())
+	denying := webhooktest.New(t, webhooktest.Deny(500, "no"))
+	patching := webhooktest.New(t, webhooktest.Patch(labelPatch("by", "webhook")))
+	idle := webhooktest.New(t, webhooktest.Patch(labelPatch("app", "web")))
+	broken := webhooktest.New(t, webhooktest.Status(503, "text/plain", "busy"))
+	other := map[string]string{"app": "other"}
+	all := mutatingConfiguration("c",
+		aWebhook("0", nobody(), rules(aRule("*", "", "v1", "nodes"))),
+		aWebhook("1", nobody(), namespaceSelector(map[string]string{"team": "b"})),
+		aWebhook("2", nobody(), objectSelector(other)),
+		aWebhook("3", nobody(), when("true", "false")),
+		aWebhook("4", nobody(), when("object.nothing == 1"), ignoringFailures),
+		aWebhook("5", allowing.ClientConfig("/")),
+		aWebhook("6", patching.ClientConfig("/")),
+		aWebhook("7", idle.ClientConfig("/")),
+		aWebhook("8", broken.ClientConfig("/"), ignoringFailures),
+		aWebhook("9", denying.ClientConfig("/")),
+	)
+	p := newPlugins(t, nil, all, validatingConfiguration("v",
+		aWebhook("1", broken.ClientConfig("/")), aWebhook("2", nobody(), objectSelector(other)),
+		aWebhook("3", allowing.ClientConfig("/")), aWebhook("4", denying.ClientConfig("/"))),
+		validatingConfiguration("w", aWebhook("1", nobody(), objectSelector(other), when("object.nothing == 1"))))
+	c, got := reporting(t, p)
+	pod := newPod()
+	if err := c.Admit(t.Context(), newAttributes(create, pod, nil), interfaces); err == nil {
+		t.Error("admitted")
+	}
+	if err := c.Validate(t.Context(), newAttributes(create, newPod(), nil), interfaces); err == nil {
+		t.Error("admitted")
+	}
+	want := []string{
+		"M Webhook c/1 Skipped: namespaceSelector doesn't select the namespace",
+		"M Webhook c/2 Skipped: objectSelector doesn't select the object",
+		`M Webhook c/3 Skipped: match condition "c" is false`,
+		`M Webhook c/4 Failed, ignored: match condition "c": expression 'object.nothing == 1' resulted in error: ` +
+			`no such key: nothing`,
+		"M Webhook c/5 Admitted, called",
+		`M Webhook c/6 Admitted, called, [{"op":"add","path":"/metadata/labels/by","value":"webhook"}]`,
+		"M Webhook c/7 Admitted, called",
+		`M Webhook c/8 Failed, ignored, called: failed calling webhook "8": failed to call webhook: the server is ` +
+			`currently unable to handle the request`,
+		`M Webhook c/9 Refused, called: admission webhook "9" denied the request: no`,
+		"V Webhook v/2 Skipped: objectSelector doesn't select the object",
+		"V Webhook w/1 Skipped: objectSelector doesn't select the object",
+		`V Webhook v/1 Failed, called: failed calling webhook "1": failed to call webhook: the server is currently ` +
+			`unable to handle the request`,
+		"V Webhook v/3 Admitted, called",
+		`V Webhook v/4 Refused, called: admission webhook "4" denied the request: no`,
+	}
+	if !slices.Equal(*got, want) {
+		t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(*got, "\n"), strings.Join(want, "\n"))
+	}
+	if pod.Labels["by"] != "webhook" {
+		t.Errorf("the labels are %v", pod.Labels)
+	}
+}
+
+// What keeps a webhook from being matched is reported as its failure.
+func TestFailedMatchIsReported(t *testing.T) {
+	p := newPlugins(t, nil, mutatingConfiguration("c", aWebhook("1", nobody(), when("object.nothing == 1"))),
+		validatingConfiguration("c", aWebhook("1", nobody(), namespaceSelector(map[string]string{"a": "b"}))))
+	c, got := reporting(t, p)
+	if err := c.Admit(t.Context(), newAttributes(create, newPod(), nil), interfaces); err == nil {
+		t.Error("admitted")
+	}
+	if err := c.Validate(t.Context(), newAttributes(create, &corev1.Pod{}, nil, in("nowhere")), interfaces); err == nil {
+		t.Error("admitted")
+	}
+	want := []string{
+		`M Webhook c/1 Refused: pods "p" is forbidden: webhook "1": match condition "c": expression 'object.nothing == 1' resulted ` +
+			`in error: no such key: nothing`,
+		`V Webhook c/1 Refused: namespaces "nowhere" not found`,
+	}
+	if !slices.Equal(*got, want) {
+		t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(*got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// reporting is a chain of both plugins, and what its observer is told of calls.
+func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
+	t.Helper()
+	told := &[]string{}
+	c, err := chain.New([]chain.Descriptor{
+		{Name: "M", Phases: chain.Mutating, New: given(p.Mutating)},
+		{Name: "V", Phases: chain.Validating, New: given(p.Validating)},
+	}, nil, nil, chain.ObserverFuncs{Calls: true, Plugin: func(_ context.Context, s chain.PluginStep) {
+		for _, c := range s.Calls {
+			text := fmt.Sprintf("%s %s %s/%s %s", s.Plugin, c.Kind, c.Configuration, c.Name, c.Verdict)
+			if c.Ignored {
+				text += ", ignored"
+			}
+			if c.Duration > 0 {
+				text += ", called"
+			}
+			if c.Patch != nil {
+				text += ", " + string(c.Patch)
+			}
+			if c.Why != "" {
+				text += ": " + c.Why
+			}
+			*told = append(*told, text)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, told
+}
+
+// given is a New for a plugin that is already there.
+func given(plugin admission.Interface) func(io.Reader, *chain.Env) (admission.Interface, error) {
+	return func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+}
