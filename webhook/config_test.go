@@ -31,7 +31,7 @@ func TestLoadConfig(t *testing.T) {
 			`apiVersion "apiserver.config.k8s.io/v1", kind "AdmissionConfiguration"` + must},
 		"another version": {"apiVersion: apiserver.config.k8s.io/v2\nkind: WebhookAdmissionConfiguration\n",
 			Config{}, `apiVersion "apiserver.config.k8s.io/v2", kind "WebhookAdmissionConfiguration"` + must},
-		"no YAML":          {"\t", Config{}, "yaml: found character that cannot start any token"},
+		"no YAML": {"\t", Config{}, "yaml: found character that cannot start any token"},
 		"an unknown field": {v1 + "kubeconfigFile: /a\n", Config{}, `unknown field "kubeconfigFile", did you mean ` +
 			`"kubeConfigFile"?`},
 		"a field twice": {v1 + "kubeConfigFile: /a\nkubeConfigFile: /b\n", Config{}, `yaml: unmarshal errors:` +

@@ -37,7 +37,7 @@ func TestConfiguration(t *testing.T) {
 		"too many": {head + "limits: [{type: User, qps: 2147483648, burst: 1}]", of +
 			"limits.qps: is of type number 2147483648, must be a whole number"},
 		"another field": {head + "limits: [{type: User, qps: 1, bursts: 1}]", of +
-			`unknown field "limits[0].bursts"`},
+			`unknown field "limits[0].bursts", did you mean "burst"?`},
 		"another kind": {"apiVersion: v1\nkind: Pod", of +
 			`is kind "Pod" in apiVersion "v1", must be kind Configuration in apiVersion ` +
 			`eventratelimit.admission.k8s.io/v1alpha1`},

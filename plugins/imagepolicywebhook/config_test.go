@@ -90,7 +90,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 			"imagePolicy.allowTTL: is of type number 1.5, must be a whole number"},
 		"not a number": {section + "allowTTL: 1m",
 			"imagePolicy.allowTTL: is of type string, must be a whole number"},
-		"unknown field":   {section + "denyTTl: 50", `unknown field "imagePolicy.denyTTl"`},
+		"unknown field":   {section + "denyTTl: 50", `unknown field "imagePolicy.denyTTl", did you mean "denyTTL"?`},
 		"unknown section": {section + "\nother: {}", `unknown field "other"`},
 		"not an object":   {"imagePolicy", "is of type string, must be an object"},
 		"not YAML":        {"{", "yaml: line 1: did not find expected node content"},

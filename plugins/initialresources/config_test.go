@@ -74,7 +74,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 				`percentile: Invalid value: 0: must be 1 to 100, apply: Unsupported value: "Never": supported ` +
 				`values: ` +
 				`"Annotate", "Request"]`},
-		"unknown field": {address + "percentil: 90", `unknown field "percentil"`},
+		"unknown field": {address + "percentil: 90", `unknown field "percentil", did you mean "percentile"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Descriptor.New(strings.NewReader(head+test.config), nil)

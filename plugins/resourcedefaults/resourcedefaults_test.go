@@ -187,7 +187,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 			`is kind "ResourceDefaultsConfiguration" in apiVersion "v1", must be kind ResourceDefaultsConfiguration ` +
 				`in apiVersion gatehouse.dev/v1alpha1`},
 		"unknown field": {head + "disk: 1Gi", `unknown field "disk"`},
-		"wrong case":    {head + "CPU: 1", `unknown field "CPU"`},
+		"wrong case":    {head + "CPU: 1", `unknown field "CPU", did you mean "cpu"?`},
 		"repeated field": {head + "cpu: 1\ncpu: 2",
 			"yaml: unmarshal errors:\n  line 4: key \"cpu\" already set in map"},
 		"two documents":  {head + "cpu: 1\n---\n" + head, "more than one YAML document: must be one"},
