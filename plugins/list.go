@@ -38,6 +38,7 @@ import (
 	"gatehouse.dev/plugins/serviceaccount"
 	"gatehouse.dev/plugins/storageobjectinuseprotection"
 	"gatehouse.dev/plugins/taintnodesbycondition"
+	"gatehouse.dev/plugins/validatingadmissionpolicy"
 	"gatehouse.dev/plugins/validatingadmissionwebhook"
 )
 
@@ -89,6 +90,7 @@ var List = []chain.Descriptor{
 	mutatingadmissionwebhook.Descriptor,
 	// last to change objects: who waits for it to become visible waits for what was admitted so far
 	initializers.Descriptor,
+	validatingadmissionpolicy.Descriptor, // an expression costs less than a call over the network
 	// when all that costs less than a call over the network has admitted
 	validatingadmissionwebhook.Descriptor,
 	// when all else has admitted, and the object is what will be stored

@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec " +
 		"DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass " +
 		"StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize " +
-		"DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
+		"DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -1,0 +1,41 @@
+// Package validatingadmissionpolicy is the plugin ValidatingAdmissionPolicy: it has requests judged
+// by the ValidatingAdmissionPolicies that are bound to something.
+//
+// All of it is in package policy, which tells how. What is said here is what makes it a plugin: it
+// is on by default, takes part in the validating phase only, and stands before
+// ValidatingAdmissionWebhook, since an expression costs less than a call.
+package validatingadmissionpolicy
+
+import (
+	"io"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/policy"
+)
+
+var (
+	policies = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies")
+	bindings = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings")
+)
+
+// Descriptor is ValidatingAdmissionPolicy, not yet built. It needs clients, informers, an
+// authorizer, a REST mapper and to know when the server is done.
+var Descriptor = chain.Descriptor{
+	Name:     "ValidatingAdmissionPolicy",
+	Summary:  "Has requests judged by the expressions of ValidatingAdmissionPolicies",
+	Phases:   chain.Validating,
+	Default:  true,
+	Needs:    []schema.GroupVersionResource{policies, bindings},
+	Enforces: []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		plugin, err := policy.NewValidating(config, env)
+		if err != nil {
+			return nil, err
+		}
+		return plugin, nil
+	},
+}

@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// withKind is an object that says of itself what it is, as those that were decoded do and others
+// may not. It shares its content with object.
+func withKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Object {
+	if !object.GetObjectKind().GroupVersionKind().Empty() {
+		return object
+	}
+	value := reflect.ValueOf(object)
+	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
+		return object
+	}
+	named := reflect.New(value.Type().Elem())
+	named.Elem().Set(value.Elem())
+	object = named.Interface().(runtime.Object)
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	return object
+}
+
+// convert returns an object in another version. It may share memory with the original. Custom
+// resources know the way from one version to the other; other objects take it through the form in
+// which the server holds them.
+func convert(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
+	if object.GetObjectKind().GroupVersionKind() == kind {
+		return object, nil
+	}
+	if _, ok := object.(*unstructured.Unstructured); ok {
+		converted := &unstructured.Unstructured{}
+		converted.SetGroupVersionKind(kind)
+		if err := o.GetObjectConvertor().Convert(object, converted, nil); err != nil {
+			return nil, err
+		}
+		return converted, nil
+	}
+	kinds, _, err := o.GetObjectTyper().ObjectKinds(object)
+	if err != nil {
+		return nil, err
+	}
+	internal, err := convertTo(object,
+		schema.GroupVersionKind{Group: kinds[0].Group, Version: runtime.APIVersionInternal, Kind: kinds[0].Kind}, o)
+	if err != nil {
+		return nil, err
+	}
+	converted, err := convertTo(internal, kind, o)
+	if err != nil {
+		return nil, err
+	}
+	converted.GetObjectKind().SetGroupVersionKind(kind)
+	return converted, nil
+}
+
+func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
+	converted, err := o.GetObjectCreater().New(kind)
+	if err != nil {
+		return nil, err
+	}
+	return converted, o.GetObjectConvertor().Convert(object, converted, nil)
+}

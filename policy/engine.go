@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
+)
+
+// engine is what the kinds of policies have in common.
+type engine[E any] struct {
+	*admission.Handler
+	// snapshot returns the policies in force.
+	snapshot func() *snapshot[E]
+	// ready opens once the snapshot, and the cache of namespaces, have what the API had at the
+	// start.
+	ready      ready.Gate
+	namespaces matching.Namespaces
+	authorizer authorizer.Authorizer
+}
+
+// kind is one kind of policies, with their bindings.
+type kind[P, B matching.Object, E any] struct {
+	define    func(compiler *expression.Compiler, policy P, static bool) *definition[E]
+	bind      func(binding B, static bool) *binding
+	policies  lister[P]
+	bindings  lister[B]
+	informers informersOf
+	files     files[P, B]
+}
+
+type informersOf struct{ policies, bindings cache.SharedIndexInformer }
+
+// newEngine builds an engine for policies of a kind.
+func newEngine[P, B matching.Object, E any](env *chain.Env, k kind[P, B, E]) (*engine[E], error) {
+	compiler := expression.NewCompiler()
+	s := &source[P, B, E]{
+		listPolicies: k.policies, listBindings: k.bindings, files: k.files,
+		policies: matching.NewCollection(func(p P, static bool, _ *definition[E]) *definition[E] {
+			return k.define(compiler, p, static)
+		}),
+		bindings: matching.NewCollection(func(b B, static bool, _ *binding) *binding { return k.bind(b, static) }),
+	}
+	var following *matching.Source[snapshot[E]]
+	s.params = newParamKinds(env.Dynamic, env.RESTMapper, func() { following.Notify() }, env.Done)
+	following = matching.NewSource(s.snapshot)
+	for _, informer := range []cache.SharedIndexInformer{k.informers.policies, k.informers.bindings} {
+		if err := following.Follow(informer); err != nil {
+			return nil, err
+		}
+	}
+	go following.Run(env.Done)
+	namespaces := env.Informers.Core().V1().Namespaces()
+	return &engine[E]{
+		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
+		snapshot:   following.Current,
+		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
+		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
+		authorizer: env.Authorizer,
+	}, nil
+}
+
+// candidates are the policies with a rule for the request, in the order in which they are
+// evaluated.
+func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate[E],
+	error) {
+	target := matching.TargetOf(a)
+	// Policies can be written before they have been read, and what asks for rights before anything
+	// is known: those of files, which alone see the former, are there from the start.
+	if !target.IsPolicy() && !target.IsReview() {
+		if err := e.ready.Wait(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	return e.snapshot().index.Candidates(target, o.GetEquivalentResourceMapper()), nil
+}
+
+// request begins with nothing known.
+func (e *engine[E]) request(a admission.Attributes, o admission.ObjectInterfaces) *request {
+	return &request{Request: matching.NewRequest(a, e.namespaces), interfaces: o, authorizer: e.authorizer}
+}

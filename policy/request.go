@@ -1,0 +1,218 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
+)
+
+// request is one request in one phase, and what its policies need of it: each thing made when it is
+// first asked for, once. It is for one goroutine.
+type request struct {
+	matching.Request
+	interfaces admission.ObjectInterfaces
+	authorizer authorizer.Authorizer
+
+	versions []*version
+	// waited says that the request has waited for params long enough.
+	waited bool
+}
+
+// version is the request as one about an object of one version.
+type version struct {
+	matching.Match
+	// variables are what a policy's expressions see, conditions what its match conditions do, which
+	// are about the request's own resource.
+	variables, conditions *expression.Variables
+	err                   error
+}
+
+// version returns the request as a policy wants it.
+func (r *request) version(match matching.Match) *version {
+	for _, v := range r.versions {
+		if v.Match == match {
+			return v
+		}
+	}
+	v := &version{Match: match}
+	r.versions = append(r.versions, v)
+	object, err := r.form(r.GetObject(), match)
+	if err != nil {
+		v.err = err
+		return v
+	}
+	old, err := r.form(r.GetOldObject(), match)
+	if err != nil {
+		v.err = err
+		return v
+	}
+	as := func(resource schema.GroupVersionResource) *expression.Variables {
+		return expression.NewVariables(object, old,
+			func() *admissionv1.AdmissionRequest { return r.describe(match.Kind, resource) }, r.GetUserInfo(),
+			r.authorizer)
+	}
+	v.variables = as(match.Resource)
+	v.conditions = v.variables
+	if match.Converted {
+		v.conditions = as(r.GetResource())
+	}
+	return v
+}
+
+func (r *request) form(object runtime.Object, match matching.Match) (runtime.Object, error) {
+	switch {
+	case object == nil:
+		return nil, nil
+	case match.Converted:
+		return convert(object, match.Kind, r.interfaces)
+	}
+	return withKind(object, match.Kind), nil
+}
+
+// describe is the request as expressions see it, without uid and objects.
+//
+// Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
+func (r *request) describe(kind schema.GroupVersionKind, resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
+	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),
+		metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
+	described := &admissionv1.AdmissionRequest{
+		Kind:               metav1.GroupVersionKind(kind),
+		Resource:           metav1.GroupVersionResource(resource),
+		SubResource:        r.GetSubresource(),
+		RequestKind:        &requestKind,
+		RequestResource:    &requestResource,
+		RequestSubResource: r.GetSubresource(),
+		Name:               r.GetName(),
+		Namespace:          r.GetNamespace(),
+		Operation:          admissionv1.Operation(r.GetOperation()),
+		DryRun:             &dryRun,
+		Options:            runtime.RawExtension{Object: r.GetOperationOptions()},
+	}
+	if user := r.GetUserInfo(); user != nil {
+		described.UserInfo = authenticationv1.UserInfo{Username: user.GetName(), UID: user.GetUID(),
+			Groups: user.GetGroups()}
+		if extra := user.GetExtra(); len(extra) > 0 {
+			described.UserInfo.Extra = make(map[string]authenticationv1.ExtraValue, len(extra))
+			for key, values := range extra {
+				described.UserInfo.Extra[key] = values
+			}
+		}
+	}
+	return described
+}
+
+// syncTimeout is how long a request waits, in all, for params that aren't known yet.
+//
+// Source: CollectParams, which waits as long for each binding.
+const syncTimeout = time.Second
+
+// synced tells whether the params of a kind are known, and waits for them once.
+func (r *request) synced(k *paramKind) bool {
+	select {
+	case <-k.synced:
+		return true
+	default:
+	}
+	if r.waited {
+		return false
+	}
+	r.waited = true
+	timeout := time.NewTimer(syncTimeout)
+	defer timeout.Stop()
+	select {
+	case <-k.synced:
+		return true
+	case <-timeout.C:
+		return false
+	}
+}
+
+// invocation is one evaluation of a policy on a request, for one binding and params.
+type invocation struct {
+	*version
+	binding   *binding
+	params    *expression.Params
+	namespace *corev1.Namespace
+}
+
+// concerned calls visit for each of the policy's bindings that the request is meant by, and for
+// each of its params, in order, and fail for what is wrong with the policy, or with a binding. Its
+// error refuses the request.
+//
+// Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
+// validating/dispatcher}.go.
+func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*binding, error),
+	visit func(*invocation)) error {
+	match, mismatch, err := r.Match(ctx, c.match)
+	switch {
+	case err != nil:
+		fail(nil, plain(err))
+		return nil
+	case mismatch != matching.Matches:
+		return nil
+	case c.paramsErr != nil:
+		fail(nil, c.paramsErr)
+		return nil
+	}
+	for i := range c.bound {
+		b := &c.bound[i]
+		_, mismatch, err := r.Match(ctx, b.match)
+		if err != nil {
+			fail(b.binding, plain(err))
+			continue
+		}
+		if mismatch != matching.Matches {
+			continue
+		}
+		params, err := c.paramsOf(r, b.binding)
+		if err != nil {
+			fail(b.binding, err)
+			continue
+		}
+		in := invocation{binding: b.binding}
+		if len(params) > 0 {
+			in.version = r.version(match)
+			if in.err != nil {
+				fail(b.binding, fmt.Errorf("failed to convert object version: %w", in.err))
+				continue
+			}
+		}
+		if in.namespace, err = r.namespaceObject(ctx); err != nil {
+			return err
+		}
+		for _, in.params = range params {
+			visit(&in)
+		}
+	}
+	return nil
+}
+
+// plain is the error of a selector without the selector's field, as upstream has it.
+func plain(err error) error {
+	var selector *matching.SelectorError
+	if errors.As(err, &selector) {
+		return selector.Err
+	}
+	return err
+}
+
+// namespaceObject is the request's namespace; nil where it has none, or is one.
+func (r *request) namespaceObject(ctx context.Context) (*corev1.Namespace, error) {
+	if r.GetNamespace() == "" || r.GetKind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
+		return nil, nil
+	}
+	return r.Namespace(ctx)
+}

@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"gatehouse.dev/matching"
+)
+
+// snapshot is all policies in force at one time. But for its index, which is filled as requests
+// come, it never changes.
+type snapshot[E any] struct {
+	policies []inForce[E]
+	index    *matching.Index[candidate[E]]
+}
+
+// inForce is a policy with its bindings and its kind of params.
+type inForce[E any] struct {
+	*definition[E]
+	bindings []*binding
+	// params are the objects of paramKind, or why there are none.
+	params    *paramKind
+	paramsErr error
+}
+
+// candidate is a policy that has a rule for a request, with the bindings that have one, too.
+type candidate[E any] struct {
+	*inForce[E]
+	match *matching.Candidate
+	bound []bound
+}
+
+type bound struct {
+	*binding
+	match *matching.Candidate
+}
+
+func newSnapshot[E any](policies []inForce[E]) *snapshot[E] {
+	s := &snapshot[E]{policies: policies}
+	s.index = matching.NewIndex(s.resolve)
+	return s
+}
+
+// resolve finds the candidates for a target.
+func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) {
+	if r.Target.IsReview() {
+		return nil
+	}
+	for i := range s.policies {
+		p := &s.policies[i]
+		if r.Target.IsPolicy() && !p.static {
+			continue // lest a policy make itself irremovable
+		}
+		match := r.Resolve(p.criteria)
+		if match == nil {
+			continue
+		}
+		c := candidate[E]{inForce: p, match: match}
+		for _, b := range p.bindings {
+			if match := r.Resolve(b.criteria); match != nil {
+				c.bound = append(c.bound, bound{b, match})
+			}
+		}
+		if len(c.bound) > 0 || p.paramsErr != nil {
+			candidates = append(candidates, c)
+		}
+	}
+	return candidates
+}
+
+// lister returns the objects that the API has of one kind.
+type lister[T any] func(labels.Selector) ([]T, error)
+
+// files returns the objects that files have, and have not changed since they were last asked for.
+type files[P, B any] func() (policies []P, bindings []B)
+
+// source makes the snapshots of policies of type P and bindings of type B.
+type source[P, B matching.Object, E any] struct {
+	policies     *matching.Collection[P, *definition[E]]
+	bindings     *matching.Collection[B, *binding]
+	listPolicies lister[P]
+	listBindings lister[B]
+	files        files[P, B]
+	params       *paramKinds
+
+	// last is the snapshot that was made last, nil before the first.
+	last *snapshot[E]
+}
+
+// snapshot returns the policies as they are now: the same snapshot as before, with its index, where
+// they are the same.
+func (s *source[P, B, E]) snapshot() *snapshot[E] {
+	var filePolicies []P
+	var fileBindings []B
+	if s.files != nil {
+		filePolicies, fileBindings = s.files()
+	}
+	policies, err := s.listPolicies(labels.Everything())
+	if err != nil {
+		// It is a list of the cache, which doesn't fail.
+		utilruntime.HandleError(fmt.Errorf("listing policies: %w", err))
+		return s.last
+	}
+	bindings, err := s.listBindings(labels.Everything())
+	if err != nil {
+		utilruntime.HandleError(fmt.Errorf("listing policy bindings: %w", err))
+		return s.last
+	}
+	all := s.join(s.policies.Refresh(filePolicies, policies), s.bindings.Refresh(fileBindings, bindings))
+	if s.last == nil || !slices.EqualFunc(all, s.last.policies, func(a, b inForce[E]) bool {
+		return a.definition == b.definition && slices.Equal(a.bindings, b.bindings) && a.params == b.params &&
+			(a.paramsErr == nil) == (b.paramsErr == nil)
+	}) {
+		s.last = newSnapshot(all)
+	}
+	return s.last
+}
+
+// join returns the policies that have bindings. Those of files are bound by files.
+func (s *source[P, B, E]) join(policies []*definition[E], bindings []*binding) []inForce[E] {
+	type key struct {
+		policy string
+		static bool
+	}
+	of := map[key][]*binding{}
+	for _, b := range bindings {
+		k := key{b.policy, b.static}
+		of[k] = append(of[k], b)
+	}
+	var all []inForce[E]
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, d := range policies {
+		if bindings := of[key{d.name, d.static}]; len(bindings) > 0 {
+			all = append(all, inForce[E]{definition: d, bindings: bindings})
+			if d.paramKind != nil {
+				kinds[d.paramGVK] = true
+			}
+		}
+	}
+	s.params.retain(slices.Collect(maps.Keys(kinds)))
+	for i := range all {
+		if p := &all[i]; p.paramKind != nil {
+			p.params, p.paramsErr = s.params.get(p.paramGVK)
+		}
+	}
+	return all
+}
