@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/util/openapi"
@@ -28,6 +30,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -103,6 +106,9 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready 
 	if err := requireResources(resources, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
+	if err := checkStorageVersions(resources); err != nil {
+		return nil, err
+	}
 	if c.removed, err = removedResources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
@@ -164,6 +170,18 @@ func (c *config) applyServing() error {
 	}
 	g.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
 	g.LoopbackClientConfig.DisableCompression = true
+	certs, err := certutil.ParseCertsPEM(certPEM)
+	if err != nil {
+		return err
+	}
+	valid := healthz.NamedCheck("loopback-serving-certificate", func(*http.Request) error {
+		if time.Now().After(certs[0].NotAfter) {
+			return genericoptions.LoopbackCertificateExpiredError{}
+		}
+		return nil
+	})
+	g.AddHealthzChecks(valid)
+	g.AddLivezChecks(valid)
 	return nil
 }
 
@@ -201,9 +219,13 @@ func (c *config) applyStorage() error {
 		return err
 	}
 	if etcdOptions.SkipHealthEndpoints {
-		live, ready := c.backend.Checks(o.Etcd.StorageConfig.HealthcheckTimeout, o.Etcd.StorageConfig.ReadycheckTimeout)
-		g.AddHealthChecks(live)
-		g.AddReadyzChecks(ready)
+		others, err := otherClusters(o.Etcd)
+		if err != nil {
+			return err
+		}
+		if err := c.backend.AddChecks(g, o.Etcd.StorageConfig, others); err != nil {
+			return err
+		}
 	}
 	uncached, err := uncachedResources(o.Etcd)
 	if err != nil {
@@ -213,6 +235,22 @@ func (c *config) applyStorage() error {
 		return o.Etcd.EnableWatchCache && !uncached.Has(resource)
 	})
 	return nil
+}
+
+// otherClusters are the servers of each etcd cluster that --etcd-servers-overrides names, once.
+func otherClusters(o *genericoptions.EtcdOptions) (others [][]string, err error) {
+	overrides, err := genericoptions.ParseEtcdServersOverrides(o.EtcdServersOverrides)
+	if err != nil {
+		return nil, err
+	}
+	seen := sets.New[string]()
+	for _, override := range overrides {
+		if key := strings.Join(slices.Sorted(slices.Values(override.Servers)), ";"); !seen.Has(key) {
+			seen.Insert(key)
+			others = append(others, override.Servers)
+		}
+	}
+	return others, nil
 }
 
 func uncachedResources(o *genericoptions.EtcdOptions) (sets.Set[schema.GroupResource], error) {

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
 
 	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -10,8 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/webhook"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
@@ -25,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust"
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
+	"k8s.io/kubernetes/pkg/controlplane/controller/legacytokentracking"
 	"k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 	"k8s.io/kubernetes/pkg/routes"
@@ -115,10 +120,19 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 			return nil
 		}},
 		{"start-cluster-authentication-info-controller", c.publishAuthentication},
+		{"start-legacy-token-tracking-controller", func(hook server.PostStartHookContext) error {
+			go legacytokentracking.NewController(c.client).RunWithContext(hook)
+			return nil
+		}},
 		{"storage-readiness", s.StorageReadinessHook.Hook},
 	}
 	for _, hook := range hooks {
 		if err := s.AddPostStartHook(hook.name, hook.run); err != nil {
+			return err
+		}
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity) {
+		if err := c.addIdentityHooks(s); err != nil {
 			return err
 		}
 	}
@@ -204,6 +218,13 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 	extensions *extensionsserver.CustomResourceDefinitions) (*aggregatorserver.APIAggregator, error) {
 	generic := c.delegate()
 	generic.SkipOpenAPIInstallation = true // the aggregator merges the others'
+	if reportsStorageVersions() {
+		// Writes of a kind wait until the version in which this server stores it is known.
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
+			return build(filters.WithStorageVersionPrecondition(handler, c.StorageVersionManager, c.Serializer), c)
+		}
+	}
 	codec := aggregatorscheme.Codecs.LegacyCodec(aggregationv1.SchemeGroupVersion,
 		aggregationv1beta1.SchemeGroupVersion)
 	versioner := runtime.NewMultiGroupVersioner(aggregationv1.SchemeGroupVersion,

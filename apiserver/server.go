@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/dynamic"
@@ -179,6 +180,8 @@ func (s *Server) buildServers(c *config) error {
 	if err != nil {
 		return err
 	}
+	// The last server of a process is the one whose databases /metrics shows, as of all its metrics.
+	metrics.SetStorageMonitorGetter(s.backend.Monitors)
 	s.run = prepared.Run
 	s.handler = aggregator.GenericAPIServer.UnprotectedHandler()
 	return nil

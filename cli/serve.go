@@ -56,6 +56,7 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 }
 
 func serve(c *cobra.Command, config *server.Config, log *logging) error {
+	log.apply(c.ErrOrStderr())
 	// Feature gates take effect once all of them have been read.
 	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
 		return usageError{err}
@@ -70,7 +71,6 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 				plugin.Deprecated)
 		}
 	}
-	log.apply(c.ErrOrStderr())
 	ctx, stop := log.untilStopped(c.Context())
 	defer stop()
 	ready, ended := make(chan struct{}), make(chan error, 1)

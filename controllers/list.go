@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
@@ -153,10 +155,16 @@ func volumeProtection(ctx context.Context, e *environment) (func(context.Context
 }
 
 // volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no
-// volume names any more.
+// volume names any more. A server that is to be like an older version has no such classes.
 func volumeAttributesClassProtection(ctx context.Context, e *environment) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig("volumeattributesclass-protection-controller"))
 	if err != nil {
+		return nil, err
+	}
+	_, err = newMapper(client).ResourceFor(storagev1.SchemeGroupVersion.WithResource("volumeattributesclasses"))
+	if meta.IsNoMatchError(err) {
+		return func(context.Context) {}, nil
+	} else if err != nil {
 		return nil, err
 	}
 	core := e.informers.Core().V1()

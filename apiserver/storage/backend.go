@@ -10,8 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/etcd3"
@@ -47,7 +44,7 @@ const (
 // Backend holds the etcd clients of one API server: one, and one more for every other etcd cluster
 // that --etcd-servers-overrides names.
 type Backend struct {
-	starting   context.Context // ends dials
+	starting   context.Context // ends dials, and with the server
 	compaction time.Duration
 	prefix     string
 
@@ -172,23 +169,6 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		return nil, fmt.Errorf("no answer within %s", dialTimeout)
 	}
 	return nil, err
-}
-
-// Checks are the health checks of the main cluster: "etcd" for all of /healthz, /livez and /readyz,
-// and "etcd-readiness" for /readyz alone, as kube-apiserver has them.
-func (b *Backend) Checks(liveTimeout, readyTimeout time.Duration) (live, ready healthz.HealthChecker) {
-	probe := func(timeout time.Duration) func(*http.Request) error {
-		return func(r *http.Request) error {
-			ctx, cancel := context.WithTimeout(r.Context(), timeout)
-			defer cancel()
-			if _, err := b.Client().KV.Get(ctx, path.Join("/", b.prefix, "health")); err != nil {
-				return fmt.Errorf("error getting data from etcd: %w", err)
-			}
-			return nil
-		}
-	}
-	return healthz.NamedGroupedCheck("etcd", "etcd", probe(liveTimeout)),
-		healthz.NamedGroupedCheck("etcd-readiness", "etcd-readiness", probe(readyTimeout))
 }
 
 // RESTOptions makes the storage of every kind that delegate describes use the backend's clients.

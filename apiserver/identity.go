@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"errors"
+	"maps"
+	"os"
+
+	"github.com/google/uuid"
+	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-helpers/apimachinery/lease"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/controller/apiserverleasegc"
+	"k8s.io/utils/clock"
+)
+
+// addIdentityHooks keep a Lease in kube-system by which the servers over one etcd know of each
+// other, and take away those of servers that are gone. Its names are kube-apiserver's.
+func (c *config) addIdentityHooks(s *server.GenericAPIServer) error {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	labels := map[string]string{
+		controlplaneapiserver.IdentityLeaseComponentLabelKey: controlplaneapiserver.KubeAPIServer,
+		corev1.LabelHostname: hostname,
+	}
+	controller := lease.NewController(clock.RealClock{}, c.client, s.APIServerID+"_"+uuid.NewString(),
+		int32(controlplaneapiserver.IdentityLeaseDurationSeconds), nil,
+		controlplaneapiserver.IdentityLeaseRenewIntervalPeriod, s.APIServerID, metav1.NamespaceSystem,
+		func(l *coordinationv1.Lease) error {
+			if l.Labels == nil {
+				l.Labels = map[string]string{}
+			}
+			maps.Copy(l.Labels, labels)
+			return nil
+		})
+	if err := s.AddPostStartHook("start-kube-apiserver-identity-lease-controller",
+		func(hook server.PostStartHookContext) error { return controller.Start(hook.Done()) }); err != nil {
+		return err
+	}
+	if err := s.AddPreShutdownHook("stop-kube-apiserver-identity-lease-controller", func() error {
+		controller.Stop()
+		return nil
+	}); err != nil {
+		return err
+	}
+	return s.AddPostStartHook("start-kube-apiserver-identity-lease-garbage-collector",
+		func(hook server.PostStartHookContext) error {
+			go apiserverleasegc.NewAPIServerLeaseGC(c.client, controlplaneapiserver.IdentityLeaseGCPeriod,
+				metav1.NamespaceSystem, controlplaneapiserver.IdentityLeaseComponentLabelKey+"="+
+					controlplaneapiserver.KubeAPIServer).RunWithContext(hook)
+			return nil
+		})
+}
+
+// reportsStorageVersions tells whether the server writes down in which version it stores each kind.
+func reportsStorageVersions() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI) &&
+		utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity)
+}
+
+// checkStorageVersions refuses a server that would wait for ever to write down what it may not.
+func checkStorageVersions(resources *serverstorage.ResourceConfig) error {
+	resource := apiserverinternalv1alpha1.SchemeGroupVersion.WithResource("storageversions")
+	if reportsStorageVersions() && !resources.ResourceEnabled(resource) {
+		return errors.New("--feature-gates=StorageVersionAPI=true needs " +
+			"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true")
+	}
+	return nil
+}
