@@ -49,6 +49,7 @@ var all = []controller{
 	{names.NamespaceController, namespaces},
 	{names.PersistentVolumeProtectionController, volumeProtection},
 	{names.PersistentVolumeClaimProtectionController, claimProtection},
+	{names.PodGarbageCollectorController, podCollection},
 	{names.ResourceQuotaController, quotaCounting},
 	{names.RootCACertificatePublisherController, rootCA},
 	{names.ServiceAccountController, serviceAccounts},

@@ -2,11 +2,11 @@
 // whether the images of a pod may run.
 //
 // The question is an ImageReview of imagepolicy.k8s.io/v1alpha1, posted over TLS. It has the images
-// of the pod's containers and init containers or, for the subresource ephemeralcontainers, of its
-// ephemeral containers; those of the pod's annotations whose keys match *.image-policy.k8s.io/*,
-// which are how a user talks to the backend; and the namespace. The answer's status says whether
-// that is allowed, and if not, why. Its audit annotations go into the audit log, with the prefix
-// imagepolicywebhook.image-policy.k8s.io/.
+// of the pod's containers, init containers and image volumes or, for the subresource
+// ephemeralcontainers, of its ephemeral containers; those of the pod's annotations whose keys match
+// *.image-policy.k8s.io/*, which are how a user talks to the backend; and the namespace. The
+// answer's status says whether that is allowed, and if not, why. Its audit annotations go into the
+// audit log, with the prefix imagepolicywebhook.image-policy.k8s.io/.
 //
 // # Answers are remembered
 //
@@ -125,7 +125,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 }
 
 // question is what the backend is asked. Containers come before init containers, as upstream has
-// them.
+// them. The images of volumes, which upstream doesn't ask about, come last, as if they were of
+// containers: the format has nothing else, and what they bring onto a node is the same.
 func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.ImageReviewSpec {
 	spec := imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.GetNamespace()}
 	add := func(image string) {
@@ -141,6 +142,11 @@ func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.Image
 		}
 		for i := range pod.Spec.InitContainers {
 			add(pod.Spec.InitContainers[i].Image)
+		}
+		for i := range pod.Spec.Volumes {
+			if image := pod.Spec.Volumes[i].Image; image != nil && image.Reference != "" {
+				add(image.Reference)
+			}
 		}
 	}
 	for key, value := range pod.Annotations {

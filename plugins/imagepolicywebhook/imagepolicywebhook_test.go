@@ -48,6 +48,13 @@ func withInit(image string) func(*corev1.Pod) {
 	}
 }
 
+func withVolume(image string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "v",
+			VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: image}}})
+	}
+}
+
 func withEphemeral(image string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
@@ -88,6 +95,8 @@ func TestQuestion(t *testing.T) {
 		},
 		"init containers come last": {chaintest.Create(with(pod("a", "b"), withInit("c"))),
 			`{"containers":[{"image":"a"},{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
+		"of a volume, after them": {chaintest.Create(with(pod("a"), withVolume("model:1"), withVolume(""), withInit("c"))),
+			`{"containers":[{"image":"a"},{"image":"c"},{"image":"model:1"}],"namespace":"ns"}`},
 		"no containers": {chaintest.Create(pod()), `{"namespace":"ns"}`},
 		"no image":      {chaintest.Create(pod("")), `{"containers":[{}],"namespace":"ns"}`},
 		"other annotations": {

@@ -33,16 +33,35 @@ func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange) []error {
 				}
 			case corev1.LimitTypePod:
 				if sum == nil {
-					sum = &usage{
-						requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
-						limits:   resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}),
-					}
+					sum = podUsage(pod)
 				}
 				violations = append(violations, sum.violations(item)...)
 			}
 		}
 	}
 	return violations
+}
+
+// podUsage is what a whole pod wants to use: what its containers add up to, or the pod says for
+// itself of cpu and memory. As upstream, overhead isn't part of it, nor are huge pages that the pod
+// says for itself.
+//
+// Source: podRequests and podLimits in k8s.io/kubernetes/plugin/pkg/admission/limitranger.
+func podUsage(pod *corev1.Pod) *usage {
+	options := resourcehelper.PodResourcesOptions{ExcludeOverhead: true, SkipPodLevelResources: true}
+	sum := &usage{requests: resourcehelper.PodRequests(pod, options), limits: resourcehelper.PodLimits(pod, options)}
+	if pod.Spec.Resources == nil {
+		return sum
+	}
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if amount, ok := pod.Spec.Resources.Requests[name]; ok {
+			sum.requests[name] = amount
+		}
+		if amount, ok := pod.Spec.Resources.Limits[name]; ok {
+			sum.limits[name] = amount
+		}
+	}
+	return sum
 }
 
 // claimViolations is the same for a claim, of which only requests count.

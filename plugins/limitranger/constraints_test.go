@@ -142,8 +142,9 @@ func TestPods(t *testing.T) {
 			with.overhead = in("R=100")
 			tests[r+": overhead, "+name] = with
 		}
-		overhead("makes the pod too large", of(1, "R=200", "R=350"), "maximum R usage per Pod is 400, but limit is 450")
-		overhead("makes the pod large enough", of(1, "R=60", "R=300"))
+		overhead("doesn't make the pod too large", of(1, "R=200", "R=350"))
+		overhead("doesn't make the pod large enough", of(1, "R=60", "R=300"),
+			"minimum R usage per Pod is 160, but request is 60")
 		overhead("is no limit", of(1, "R=200", ""), "maximum R usage per Pod is 400.  No limit is specified")
 
 		podLevel := func(name, requests, limits string, want ...string) {
@@ -153,7 +154,7 @@ func TestPods(t *testing.T) {
 			tests[r+": pod-level, "+name] = with
 		}
 		switch r {
-		case "cpu", "memory", "hugepages-2Mi": // upstream: not huge pages
+		case "cpu", "memory":
 			podLevel("in place of the sums", "R=200", "R=400")
 			podLevel("requests in place of the sum", "R=100", "R=400",
 				"minimum R usage per Pod is 160, but request is 100")
@@ -161,7 +162,7 @@ func TestPods(t *testing.T) {
 			podLevel("nothing is said", "", "", "minimum R usage per Pod is 160, but request is 150",
 				"maximum R usage per Pod is 400, but limit is 600")
 		default:
-			podLevel("doesn't exist for others", "R=200", "R=400", "minimum R usage per Pod is 160, but request is 150",
+			podLevel("doesn't count for others, nor for huge pages", "R=200", "R=400", "minimum R usage per Pod is 160, but request is 150",
 				"maximum R usage per Pod is 400, but limit is 600")
 		}
 	}

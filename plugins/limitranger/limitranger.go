@@ -6,9 +6,9 @@
 //   - Container: what containers get that don't say it themselves (default, defaultRequest), and
 //     what each container, init containers included, must stay within (min, max,
 //     maxLimitRequestRatio).
-//   - Pod: what the whole pod must stay within. It is summed as Kubernetes sums it for scheduling:
-//     containers and sidecars together, or the init container that needs most if that is more;
-//     pod-level resources where they are set; and the overhead of the pod's runtime class.
+//   - Pod: what the whole pod must stay within: containers and sidecars together, or the init
+//     container that needs most if that is more; what the pod itself says of cpu and memory where it
+//     does.
 //   - PersistentVolumeClaim: what a claim may request.
 //
 // The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase

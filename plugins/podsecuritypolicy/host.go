@@ -50,6 +50,22 @@ func portRanges(ranges []policyv1beta1.HostPortRange) string {
 	return strings.Join(all, ",")
 }
 
+// checkHostProcess is about Windows' containers that run as processes of the node, which is what
+// privileged ones do on Linux. 1.24 had no field for it: a policy that allows these allows those.
+func (p *policy) checkHostProcess(pod *corev1.Pod, c *corev1.Container, at place, found *reasons) {
+	windows := podContext(pod).WindowsOptions
+	hostProcess := windows != nil && windows.HostProcess != nil && *windows.HostProcess
+	if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
+		if own := c.SecurityContext.WindowsOptions.HostProcess; own != nil {
+			hostProcess = *own
+		}
+	}
+	if hostProcess && !p.spec.Privileged {
+		found.add(field.Invalid(at.path().Child("windowsOptions", "hostProcess"), true,
+			"Privileged containers are not allowed"))
+	}
+}
+
 // checkProcMount is about /proc, of which the runtime shows containers only what is harmless unless
 // they ask for more.
 func (p *policy) checkProcMount(e effective, at place, found *reasons) {

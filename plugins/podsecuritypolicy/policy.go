@@ -93,6 +93,7 @@ func (p *policy) checkContainer(pod *corev1.Pod, c *corev1.Container, at place, 
 	if privileged := e.container.Privileged; !p.spec.Privileged && privileged != nil && *privileged {
 		found.add(field.Invalid(at.path().Child("privileged"), true, "Privileged containers are not allowed"))
 	}
+	p.checkHostProcess(pod, c, at, found)
 	p.checkProcMount(e, at, found)
 	p.checkCapabilities(e.container.Capabilities, at, found)
 	p.checkHostPorts(c, at, found)

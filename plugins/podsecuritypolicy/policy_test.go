@@ -23,6 +23,20 @@ func TestContainerFlags(t *testing.T) {
 		},
 		"privileged, allowed": {policy: `privileged: true`,
 			pod: `{containers: [{name: c, securityContext: {privileged: true}}]}`},
+		"a process of the node": {
+			pod: `{securityContext: {windowsOptions: {hostProcess: true}}, containers: [{name: c},
+				{name: own, securityContext: {windowsOptions: {hostProcess: true}}}]}`,
+			reasons: []string{
+				"spec.containers[0].securityContext.windowsOptions.hostProcess: Invalid value: true: Privileged " +
+					"containers are not allowed",
+				"spec.containers[1].securityContext.windowsOptions.hostProcess: Invalid value: true: Privileged " +
+					"containers are not allowed",
+			},
+		},
+		"a process of the node, allowed": {policy: `privileged: true`,
+			pod: `{containers: [{name: c, securityContext: {windowsOptions: {hostProcess: true}}}]}`},
+		"no process of the node": {
+			pod: `{containers: [{name: c, securityContext: {windowsOptions: {hostProcess: false}}}]}`},
 		"said not to be": {pod: `{containers: [{name: c, securityContext: {privileged: false}}]}`},
 		"read-only by default": {policy: `readOnlyRootFilesystem: true`, pod: plain,
 			becomes: `{containers: [{name: c, securityContext: {readOnlyRootFilesystem: true}}]}`},

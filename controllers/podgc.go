@@ -1,0 +1,148 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// podCheck is how often pods are looked at, and nodeQuarantine how long a node must be missing
+	// in the cache before it is looked for live. Both are upstream's.
+	podCheck       = 20 * time.Second
+	nodeQuarantine = 40 * time.Second
+)
+
+// podCollector deletes for good the pods that somebody began to delete and nobody will finish: a
+// pod on no node, whose second step was lost with a server or a client, and a pod whose node isn't
+// there or is out of service.
+//
+// Of what Kubernetes' controller does this is what a server without nodes is to have. There a pod
+// whose node is missing is deleted, and so are pods that have ended, beyond 12,500: here these stay
+// until somebody deletes them, as it is no failure that there is no node. (It can't be used for
+// that: it comes with the kubelet and all that this needs.)
+//
+// Source: k8s.io/kubernetes/pkg/controller/podgc/gc_controller.go.
+type podCollector struct {
+	client kubernetes.Interface
+	pods   corev1listers.PodLister
+	nodes  corev1listers.NodeLister
+	// missing is since when nodes of pods that are being deleted are known to be missing.
+	missing map[string]time.Time
+}
+
+func podCollection(_ context.Context, e *environment) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig("pod-garbage-collector"))
+	if err != nil {
+		return nil, err
+	}
+	pods, err := e.pods()
+	if err != nil {
+		return nil, err
+	}
+	nodes := e.informers.Core().V1().Nodes()
+	c := &podCollector{client: client, pods: pods.Lister(), nodes: nodes.Lister(), missing: map[string]time.Time{}}
+	synced := []cache.InformerSynced{pods.Informer().HasSynced, nodes.Informer().HasSynced}
+	return func(ctx context.Context) {
+		if cache.WaitForCacheSync(ctx.Done(), synced...) {
+			wait.UntilWithContext(ctx, c.collect, podCheck)
+		}
+	}, nil
+}
+
+// collect deletes what is to be deleted now.
+func (c *podCollector) collect(ctx context.Context) {
+	pods, err := c.pods.List(labels.Everything())
+	if err != nil {
+		klog.ErrorS(err, "Collecting pods that are half deleted")
+		return
+	}
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
+	gone := c.goneNodes(ctx, pods)
+	for _, pod := range pods {
+		var condition *corev1.PodCondition
+		switch {
+		case pod.Spec.NodeName == "":
+		case gone[pod.Spec.NodeName]:
+			condition = &corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+				Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists", LastTransitionTime: metav1.Now()}
+		case !c.outOfService(pod.Spec.NodeName):
+			continue
+		}
+		if err := c.finish(ctx, pod, condition); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+			klog.ErrorS(err, "Deleting a pod that is half deleted", "pod", klog.KObj(pod))
+		}
+	}
+}
+
+// goneNodes are the nodes of these pods that have been missing for a while and are.
+func (c *podCollector) goneNodes(ctx context.Context, pods []*corev1.Pod) map[string]bool {
+	missing, gone := map[string]time.Time{}, map[string]bool{}
+	for _, pod := range pods {
+		node := pod.Spec.NodeName
+		if _, seen := missing[node]; node == "" || seen {
+			continue
+		}
+		if _, err := c.nodes.Get(node); !apierrors.IsNotFound(err) {
+			continue
+		}
+		since, known := c.missing[node]
+		if !known {
+			since = time.Now()
+		}
+		missing[node] = since
+		if time.Since(since) >= nodeQuarantine {
+			_, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+			gone[node] = apierrors.IsNotFound(err)
+		}
+	}
+	c.missing = missing
+	return gone
+}
+
+// outOfService tells whether a node is there, not ready, and said to be out of service for good.
+func (c *podCollector) outOfService(name string) bool {
+	node, err := c.nodes.Get(name)
+	if err != nil {
+		return false
+	}
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	return !ready && slices.ContainsFunc(node.Spec.Taints,
+		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// finish deletes a pod at once. Who watches it sees before that it has failed, unless it has ended
+// already, and the condition, if there is one.
+func (c *podCollector) finish(ctx context.Context, pod *corev1.Pod, condition *corev1.PodCondition) error {
+	pods := c.client.CoreV1().Pods(pod.Namespace)
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		status := map[string]any{"phase": corev1.PodFailed}
+		if condition != nil {
+			status["conditions"] = []corev1.PodCondition{*condition}
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+		if err != nil {
+			return err
+		}
+		if _, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{},
+			"status"); err != nil {
+			return err
+		}
+	}
+	return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64),
+		Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+}
