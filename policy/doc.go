@@ -12,17 +12,17 @@
 // A snapshot has all policies that have a binding, in order of their names, those of files first.
 // It is made anew when a policy, a binding or what is known of a param kind changes, from what was
 // made of them before: what didn't change is taken over, compiled expressions too. Expressions are
-// compiled when the first request needs them, or before that in the background; no request waits
-// for one that it doesn't need.
+// compiled when the first request needs them: thousands of policies are in force at once, and no
+// request waits for a compilation that it doesn't need.
 //
 // What any kind of policy has in common is engine, params and invocations; E is what a kind of
-// policy does besides. engine.concerned calls back for each binding and params of one policy that a
+// policy does besides. candidate.concerned calls back for each binding and params of one policy that a
 // request concerns, in order:
 //
 //	candidates, err := engine.candidates(ctx, a, interfaces)
 //	r := engine.request(a, interfaces)
 //	for i := range candidates {
-//		err := engine.concerned(ctx, r, &candidates[i], fail, func(in *invocation) { … in.variables() … })
+//		err := candidates[i].concerned(ctx, r, fail, func(in *invocation) { … in.variables.Run(…) … })
 //	}
 //
 // fail is told of what is wrong with the configuration of a policy, or one of its bindings. It is

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
 )
@@ -25,6 +26,8 @@ type request struct {
 	matching.Request
 	interfaces admission.ObjectInterfaces
 	authorizer authorizer.Authorizer
+	// calls is nil where nobody wants to know what policies did.
+	calls *chain.Calls
 
 	versions []*version
 	// waited says that the request has waited for params long enough.
@@ -156,12 +159,18 @@ type invocation struct {
 // validating/dispatcher}.go.
 func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*binding, error),
 	visit func(*invocation)) error {
+	tell := fail
+	fail = func(b *binding, err error) {
+		r.reportFailure(c.name, b, c.ignores(), err)
+		tell(b, err)
+	}
 	match, mismatch, err := r.Match(ctx, c.match)
 	switch {
 	case err != nil:
 		fail(nil, plain(err))
 		return nil
 	case mismatch != matching.Matches:
+		r.reportMismatch(c.name, nil, mismatch)
 		return nil
 	case c.paramsErr != nil:
 		fail(nil, c.paramsErr)
@@ -175,6 +184,7 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 			continue
 		}
 		if mismatch != matching.Matches {
+			r.reportMismatch(c.name, b.binding, mismatch)
 			continue
 		}
 		params, err := c.paramsOf(r, b.binding)

@@ -97,16 +97,18 @@ func (d *dispatch) policy(r *request, c *candidate[*validations]) error {
 		}
 	}
 	err := c.concerned(d.ctx, r, fail, func(in *invocation) {
-		j := once
+		j, took := once, time.Duration(0)
 		if j == nil {
 			start := time.Now()
 			j = c.does.evaluate(d.ctx, in, func(verdict expression.Verdict) {
 				observeConditions(d.ctx, c.name, d.a.GetOperation(), time.Since(start), verdict)
 			})
+			took = time.Since(start)
 			if !c.does.readsParams() {
 				once = j
 			}
 		}
+		r.reportJudgement(c.name, in, j, took)
 		if !j.nothing {
 			d.act(c.definition, in.binding, j, &collected)
 		}

@@ -81,8 +81,10 @@ func compileValidations(composition *expression.Composition, of *definition[*val
 type judgement struct {
 	decisions   []decision
 	annotations []annotated
-	// nothing says that there is nothing to tell of it.
+	// nothing says that there is nothing to do for it.
 	nothing bool
+	// skipped is the name of the match condition that is false, if one is.
+	skipped string
 }
 
 // decision is what a validation came to.
@@ -110,11 +112,11 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 	if v.conditions != nil {
 		verdict := v.conditions.MatchParams(ctx, in.conditions, in.params)
 		matches(verdict)
-		if verdict.Err != nil && !v.ignores {
-			return &judgement{decisions: []decision{v.failed(verdict.Err, 0)}}
+		if verdict.Err != nil {
+			return &judgement{decisions: []decision{v.failed(verdict.Err, 0)}, nothing: v.ignores}
 		}
 		if !verdict.Matches {
-			return &judgement{nothing: true}
+			return &judgement{nothing: true, skipped: verdict.Failed}
 		}
 	}
 	shown := expression.Inputs{Params: in.params, Namespace: in.namespace}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
+)
+
+// report tells the chain's observers of what a policy, with a binding and params that may be nil,
+// did. done says what; it is not called where nobody wants to know.
+func (r *request) report(policy string, b *binding, params *expression.Params, done func(*chain.Call)) {
+	if r.calls == nil {
+		return
+	}
+	call := chain.Call{Kind: chain.Policy, Name: policy}
+	if b != nil {
+		call.Binding = b.name
+	}
+	if params != nil {
+		if object, err := meta.Accessor(params.Object()); err == nil {
+			call.Param = object.GetName()
+			if namespace := object.GetNamespace(); namespace != "" {
+				call.Param = namespace + "/" + call.Param
+			}
+		}
+	}
+	done(&call)
+	r.calls.Add(call)
+}
+
+// reportMismatch tells them of a policy that has a rule for the request, but isn't evaluated with
+// the binding, or, where that is nil, with any.
+func (r *request) reportMismatch(policy string, b *binding, why matching.Mismatch) {
+	r.report(policy, b, nil, func(call *chain.Call) { call.Verdict, call.Why = chain.Skipped, string(why) })
+}
+
+// reportFailure tells them of a policy, or a binding, whose configuration is wrong.
+func (r *request) reportFailure(policy string, b *binding, ignored bool, err error) {
+	r.report(policy, b, nil, func(call *chain.Call) {
+		call.Verdict, call.Ignored, call.Why = chain.Failed, ignored, configured(b, err).Error()
+	})
+}
+
+// reportJudgement tells them what a policy came to, of which the first violation, or error, is the
+// reason. took is 0 for what was remembered.
+func (r *request) reportJudgement(policy string, in *invocation, j *judgement, took time.Duration) {
+	r.report(policy, in.binding, in.params, func(call *chain.Call) {
+		call.Verdict, call.Duration = chain.Admitted, took
+		if j.skipped != "" {
+			call.Verdict, call.Why = chain.Skipped, fmt.Sprintf("match condition %q is false", j.skipped)
+			return
+		}
+		for i := range j.decisions {
+			d := &j.decisions[i]
+			switch {
+			case d.erred:
+				call.Verdict, call.Ignored, call.Why = chain.Failed, !d.denied, d.message
+			case d.denied:
+				call.Verdict, call.Why = chain.Refused, d.message
+			default:
+				continue
+			}
+			return
+		}
+		for i := range j.annotations {
+			if err := j.annotations[i].err; err != "" {
+				call.Verdict, call.Why = chain.Failed, err
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+)
+
+// What observers are told: of each policy with a rule for the request, with each binding and params.
+func TestObserversAreTold(t *testing.T) {
+	limited := policyOf(t, "limited", byLimit)
+	elsewhere := policyOf(t, "elsewhere", `validations: [{expression: "false"}]`)
+	read(t, `{objectSelector: {matchLabels: {tier: back}}}`, elsewhere.Spec.MatchConstraints)
+	services := policyOf(t, "services", `validations: [{expression: "false"}]`)
+	services.Spec.MatchConstraints = resources("services")
+	inOther := bind(t, "plain", "")
+	inOther.Name, inOther.Spec.MatchResources = "other", resources("pods")
+	read(t, `{namespaceSelector: {matchLabels: {closed: "true"}}}`, inOther.Spec.MatchResources)
+	c := cluster(t, limit("one", 1), limit("two", 2), elsewhere, bind(t, "elsewhere", ""), services, bind(t, "services", ""),
+		limited, bind(t, "limited", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`),
+		policyOf(t, "conditional", `{matchConditions: [{name: never, expression: "false"}], validations: [{expression: "false"}]}`),
+		bind(t, "conditional", ""),
+		policyOf(t, "erring", `{failurePolicy: Ignore, validations: [{expression: "object.nope == 1"}]}`), bind(t, "erring", ""),
+		policyOf(t, "unsure", `{failurePolicy: Ignore, matchConditions: [{name: x, expression: "object.nope == 1"}], `+
+			`validations: [{expression: "true"}]}`), bind(t, "unsure", ""),
+		policyOf(t, "nowhere", `{paramKind: {apiVersion: v1, kind: Nope}, validations: [{expression: "true"}]}`),
+		bind(t, "nowhere", ""), policyOf(t, "plain", `validations: [{expression: "true"}]`), bind(t, "plain", ""), inOther)
+	d := descriptor
+
+	plugin := c.Build(t, descriptor, "").Interface
+	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+	var calls []chain.Call
+	admit, err := chain.New([]chain.Descriptor{d}, nil, c.Env, chain.ObserverFuncs{Calls: true,
+		Plugin: func(_ context.Context, step chain.PluginStep) { calls = step.Calls }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admit.Validate(t.Context(), create(), interfaces); err == nil {
+		t.Error("the request should be refused")
+	}
+	for i := range calls {
+		if took := calls[i].Duration; took < 0 || took == 0 && calls[i].Verdict == chain.Admitted {
+			t.Errorf("%+v took no time", calls[i])
+		}
+		calls[i].Kind, calls[i].Duration = "", 0
+	}
+	want := []chain.Call{
+		{Name: "conditional", Binding: "conditional-binding", Verdict: chain.Skipped,
+			Why: `match condition "never" is false`},
+		{Name: "elsewhere", Verdict: chain.Skipped, Why: "objectSelector doesn't select the object"},
+		{Name: "erring", Binding: "erring-binding", Verdict: chain.Failed, Ignored: true,
+			Why: "expression 'object.nope == 1' resulted in error: no such key: nope"},
+		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Refused, Why: "by one"},
+		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: chain.Admitted},
+		{Name: "nowhere", Verdict: chain.Failed, Why: "failed to configure policy: failed to find resource referenced by " +
+			"paramKind: '/v1, Kind=Nope'"},
+		{Name: "plain", Binding: "other", Verdict: chain.Skipped,
+			Why: "namespaceSelector doesn't select the namespace"},
+		{Name: "plain", Binding: "plain-binding", Verdict: chain.Admitted},
+		{Name: "unsure", Binding: "unsure-binding", Verdict: chain.Failed, Ignored: true,
+			Why: "expression 'object.nope == 1' resulted in error: no such key: nope"},
+	}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Error(diff)
+	}
+}
