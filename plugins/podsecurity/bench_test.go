@@ -17,7 +17,6 @@ func BenchmarkValidate(b *testing.B) {
 		namespace *corev1.Namespace
 		request   chaintest.Request
 	}{
-		"another resource":           {labeled(), chaintest.Create(&corev1.ConfigMap{})},
 		"a pod, privileged":          {labeled(), chaintest.Create(restrictedPod(nil))},
 		"a pod, restricted":          {all("restricted"), chaintest.Create(restrictedPod(nil))},
 		"a Deployment, privileged":   {labeled(), chaintest.Create(deployment(restrictedPod(nil)))},

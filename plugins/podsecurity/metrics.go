@@ -32,6 +32,14 @@ var (
 	}, []string{"fatal", "request_operation", "resource", "subresource"})
 )
 
+// subject is what the metrics call a resource.
+type subject string
+
+const (
+	pods      subject = "pod"
+	templates subject = "controller"
+)
+
 // exemptionOf are the labels of an exemption.
 type exemptionOf struct {
 	operation, resource, subresource string

@@ -15,9 +15,6 @@ import (
 
 // namespace decides a request for namespaces.
 func (p *plugin) namespace(ctx context.Context, a admission.Attributes) *verdict {
-	if a.GetSubresource() != "" {
-		return unremarkable
-	}
 	namespace, ok := a.GetObject().(*corev1.Namespace)
 	if !ok {
 		return unexpected(apierrors.NewBadRequest("failed to decode namespace"), nil)

@@ -13,13 +13,6 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// passing are the subresources of pods whose objects aren't pods, or that don't write the spec. Any
-// other is looked at, so that one which Kubernetes adds is not a way around the plugin.
-var passing = map[string]bool{
-	"attach": true, "binding": true, "eviction": true, "exec": true, "log": true, "portforward": true,
-	"proxy": true, "status": true,
-}
-
 // allPrivileged is the verdict on pods in a namespace that asks for nothing. Whatever version it
 // says, the privileged level of all is the same.
 var allPrivileged = privilegedVerdict()
@@ -34,9 +27,6 @@ func privilegedVerdict() *verdict {
 
 // pod decides a request for pods.
 func (p *plugin) pod(ctx context.Context, a admission.Attributes) *verdict {
-	if passing[a.GetSubresource()] {
-		return unremarkable
-	}
 	if v := p.exempt(a); v != nil {
 		return v
 	}

@@ -46,9 +46,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	apiaudit "k8s.io/apiserver/pkg/audit"
@@ -64,6 +65,11 @@ import (
 
 const name = "PodSecurity"
 
+var (
+	podResource       = corev1.Resource("pods")
+	namespaceResource = corev1.Resource("namespaces")
+)
+
 // Descriptor is PodSecurity, not yet built. It needs a client, informers and the server's version;
 // its configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
 var Descriptor = chain.Descriptor{
@@ -71,8 +77,17 @@ var Descriptor = chain.Descriptor{
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
 	Phases:  chain.Validating,
 	Default: true,
+	Resources: slices.Concat(
+		// The other subresources don't write the spec, and their objects aren't pods.
+		chain.On(podResource, "", "ephemeralcontainers", "resize"),
+		chain.On(namespaceResource),
+		// What has a template of pods.
+		chain.On(corev1.Resource("podtemplates")), chain.On(corev1.Resource("replicationcontrollers")),
+		workloads("apps"), workloads("extensions"),
+		chain.On(batchv1.Resource("jobs")), chain.On(batchv1.Resource("cronjobs")),
+	),
 	// Without the plugin the labels do nothing.
-	Enforces: []chain.Enforced{{Resource: corev1.Resource("namespaces"), Labels: api.AuditAnnotationPrefix}},
+	Enforces: []chain.Enforced{{Resource: namespaceResource, Labels: api.AuditAnnotationPrefix}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		configured, err := load(config)
 		if err != nil {
@@ -99,6 +114,15 @@ var Descriptor = chain.Descriptor{
 			newest:        minor(env.Version.BinaryVersion()),
 		}, nil
 	},
+}
+
+// workloads are those of a group. What it doesn't have of them isn't served.
+func workloads(group string) []chain.Resource {
+	var all []chain.Resource
+	for _, name := range []string{"deployments", "replicasets", "statefulsets", "daemonsets"} {
+		all = append(all, chain.Resource{Group: group, Resource: name})
+	}
+	return all
 }
 
 // emulated is the release whose checks are the latest ones, nil where it is the server's own.
@@ -130,56 +154,18 @@ type plugin struct {
 
 var _ admission.ValidationInterface = &plugin{}
 
-// subject is what a resource is to the plugin, and what its metrics call it.
-type subject string
-
-const (
-	nothing    subject = ""
-	pods       subject = "pod"
-	templates  subject = "controller"
-	namespaced subject = "namespace"
-)
-
-// subjectOf is asked for every write.
-func subjectOf(r schema.GroupVersionResource) subject {
-	switch r.Group {
-	case "":
-		switch r.Resource {
-		case "pods":
-			return pods
-		case "namespaces":
-			return namespaced
-		case "replicationcontrollers", "podtemplates":
-			return templates
-		}
-	case "apps", "extensions":
-		switch r.Resource {
-		case "deployments", "replicasets", "statefulsets", "daemonsets":
-			return templates
-		}
-	case "batch":
-		switch r.Resource {
-		case "jobs", "cronjobs":
-			return templates
-		}
-	}
-	return nothing
-}
-
 // Validate decides a request and tells what came of it.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var v *verdict
-	switch subject := subjectOf(a.GetResource()); subject {
-	case nothing:
-		return nil
-	case pods:
+	switch a.GetResource().GroupResource() {
+	case podResource:
 		v = p.pod(ctx, a)
-		v.count(a, subject, p.newest)
-	case templates:
-		v = p.template(ctx, a)
-		v.count(a, subject, p.newest)
-	case namespaced:
+		v.count(a, pods, p.newest)
+	case namespaceResource:
 		v = p.namespace(ctx, a)
+	default:
+		v = p.template(ctx, a)
+		v.count(a, templates, p.newest)
 	}
 	for _, text := range v.warnings {
 		warning.AddWarning(ctx, "", text)

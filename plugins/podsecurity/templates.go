@@ -19,9 +19,6 @@ import (
 // template decides a request for something that has a template of pods. It refuses nothing,
 // whatever goes wrong.
 func (p *plugin) template(ctx context.Context, a admission.Attributes) *verdict {
-	if a.GetSubresource() != "" {
-		return unremarkable
-	}
 	if v := p.exempt(a); v != nil {
 		return v
 	}

@@ -365,6 +365,28 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 	}
 }
 
+// A subresource that writes pods and that PodSecurity doesn't look at is a way around it. These are
+// those that it knows.
+func TestPodSecurityKnowsSubresources(t *testing.T) {
+	t.Parallel()
+	list, err := clusterWith().Client.Discovery().ServerResourcesForGroupVersion("v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, r := range list.APIResources {
+		if name, ok := strings.CutPrefix(r.Name, "pods/"); ok {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	want := []string{"attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy",
+		"resize", "status"}
+	if !slices.Equal(found, want) {
+		t.Errorf("pods have the subresources %q; PodSecurity knows %q", found, want)
+	}
+}
+
 // The metrics, by name and labels, are Kubernetes'. They are those of all servers of the process,
 // of which no other has pods of a version to come.
 func TestPodSecurityMetrics(t *testing.T) {
