@@ -18,6 +18,7 @@ import (
 	"gatehouse.dev/plugins/initialresources"
 	"gatehouse.dev/plugins/limitpodhardantiaffinitytopology"
 	"gatehouse.dev/plugins/limitranger"
+	"gatehouse.dev/plugins/mutatingadmissionpolicy"
 	"gatehouse.dev/plugins/mutatingadmissionwebhook"
 	"gatehouse.dev/plugins/namespaceautoprovision"
 	"gatehouse.dev/plugins/namespaceexists"
@@ -86,7 +87,9 @@ var List = []chain.Descriptor{
 	ownerreferencespermissionenforcement.Descriptor,
 	persistentvolumeclaimresize.Descriptor,
 	defaultingressclass.Descriptor,
-	// when the compiled-in plugins have changed the object: webhooks see what they made of it
+	// when the compiled-in plugins have changed the object: policies and webhooks see what they made
+	// of it, and webhooks what policies did
+	mutatingadmissionpolicy.Descriptor,
 	mutatingadmissionwebhook.Descriptor,
 	// last to change objects: who waits for it to become visible waits for what was admitted so far
 	initializers.Descriptor,

@@ -42,7 +42,8 @@ func TestOrder(t *testing.T) {
 		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec " +
 		"DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass " +
 		"StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize " +
-		"DefaultIngressClass MutatingAdmissionWebhook Initializers ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
+		"DefaultIngressClass MutatingAdmissionPolicy MutatingAdmissionWebhook Initializers " +
+		"ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,7 +20,15 @@ var validatingMetrics = sync.OnceValue(func() policyMetrics {
 		"Validation admission policy check total, labeled by policy and further identified by binding and enforcement "+
 			"action taken.",
 		"Validation admission latency for individual validation expressions in seconds, labeled by policy and further "+
-			"including binding and enforcement action taken.")
+			"including binding and enforcement action taken.", metrics.BETA, "enforcement_action")
+})
+
+// mutatingMetrics are those of k8s.io/apiserver/pkg/admission/plugin/policy/mutating/metrics.
+var mutatingMetrics = sync.OnceValue(func() policyMetrics {
+	return newPolicyMetrics("mutating_admission_policy",
+		"Mutation admission policy check total, labeled by policy and further identified by binding.",
+		"Mutation admission latency for individual mutation expressions in seconds, labeled by policy and binding.",
+		metrics.ALPHA)
 })
 
 // policyMetrics count what validations, or mutations, came to.
@@ -28,13 +37,15 @@ type policyMetrics struct {
 	durations *metrics.HistogramVec
 }
 
-func newPolicyMetrics(subsystem, checks, durations string) policyMetrics {
-	labels := []string{"policy", "policy_binding", "error_type", "enforcement_action"}
+func newPolicyMetrics(subsystem, checks, durations string, stability metrics.StabilityLevel,
+	besides ...string) policyMetrics {
+	labels := append([]string{"policy", "policy_binding", "error_type"}, besides...)
 	return policyMetrics{
 		checks: registered(metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: subsystem,
-			Name: "check_total", Help: checks, StabilityLevel: metrics.BETA}, labels)),
-		durations: registered(metrics.NewHistogramVec(&metrics.HistogramOpts{Namespace: "apiserver", Subsystem: subsystem,
-			Name: "check_duration_seconds", Help: durations, StabilityLevel: metrics.BETA,
+			Name: "check_total", Help: checks, StabilityLevel: stability}, labels)),
+		durations: registered(metrics.NewHistogramVec(&metrics.HistogramOpts{Namespace: "apiserver",
+			Subsystem: subsystem,
+			Name:      "check_duration_seconds", Help: durations, StabilityLevel: stability,
 			Buckets: []float64{0.0000005, 0.001, 0.01, 0.1, 1}}, labels)),
 	}
 }
@@ -55,22 +66,34 @@ func registered[M metrics.Registerable](m M) M {
 	return m
 }
 
-// observe counts a validation of a policy and what the binding made of it.
-func observe(ctx context.Context, policy, binding string, d *decision, action string) {
-	m, labels := validatingMetrics(), []string{policy, binding, d.errorType(), action}
+func (m policyMetrics) observe(ctx context.Context, took time.Duration, labels ...string) {
 	m.checks.WithContext(ctx).WithLabelValues(labels...).Inc()
-	m.durations.WithContext(ctx).WithLabelValues(labels...).Observe(d.elapsed.Seconds())
+	m.durations.WithContext(ctx).WithLabelValues(labels...).Observe(took.Seconds())
 }
 
-// errorType is the label error_type. That of a violation is the same as that of an error, as it is
-// upstream.
+// observe counts a validation of a policy and what the binding made of it.
+func observe(ctx context.Context, policy, binding string, d *decision, action string) {
+	validatingMetrics().observe(ctx, d.elapsed, policy, binding, errorType(d.message), action)
+}
+
+// observeMutation counts a mutation of a policy.
+func observeMutation(ctx context.Context, policy, binding string, took time.Duration, err error) {
+	label := "no_error"
+	if err != nil {
+		label = errorType(err.Error())
+	}
+	mutatingMetrics().observe(ctx, took, policy, binding, label)
+}
+
+// errorType is the label error_type, by the error's text. That of a violation is the same as that
+// of an error, as it is upstream.
 //
-// Source: ErrorType in k8s.io/apiserver/pkg/admission/plugin/policy/validating/errors.go.
-func (d *decision) errorType() string {
+// Source: ErrorType in k8s.io/apiserver/pkg/admission/plugin/policy/{validating,mutating}/errors.go.
+func errorType(message string) string {
 	switch {
-	case strings.HasPrefix(d.message, "compilation"):
+	case strings.HasPrefix(message, "compilation"):
 		return "compile_error"
-	case strings.HasPrefix(d.message, "validation failed due to running out of cost budget"):
+	case strings.HasPrefix(message, "validation failed due to running out of cost budget"):
 		return "out_of_budget"
 	}
 	return "invalid_error"

@@ -43,13 +43,7 @@ func refusal(a admission.Attributes, violations []violation) error {
 	if len(violations) == 0 {
 		return nil
 	}
-	var lines []string
-	for i := range violations[:min(len(violations), maxViolations)] {
-		lines = append(lines, violations[i].String())
-	}
-	if more := len(violations) - maxViolations; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more violations", more))
-	}
+	lines := linesOf(violations, (*violation).String)
 	err := admission.NewForbidden(a, errors.New(strings.Join(lines, "\n")))
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -60,10 +54,57 @@ func refusal(a admission.Attributes, violations []violation) error {
 		reason = metav1.StatusReasonInvalid
 	}
 	status.ErrStatus.Reason, status.ErrStatus.Code = reason, code(reason)
-	for _, line := range lines {
-		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Message: line})
-	}
+	status.ErrStatus.Details.Causes = causes(lines)
 	return status
+}
+
+// mutatingRefusal is the error for errors of MutatingAdmissionPolicies, nil for none. It is a 403
+// whatever its reason says, and has nothing before the errors.
+//
+// Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+func mutatingRefusal(a admission.Attributes, failures []violation) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	lines := linesOf(failures, mutatingMessage)
+	err := admission.NewForbidden(a, errors.New("admission request denied by policy"))
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		return err
+	}
+	status.ErrStatus.Message = strings.Join(lines, "\n")
+	if reason := failures[0].reason; reason != "" {
+		status.ErrStatus.Reason = reason
+	}
+	status.ErrStatus.Details.Causes = causes(lines)
+	return status
+}
+
+func mutatingMessage(v *violation) string {
+	if v.binding == nil {
+		return fmt.Sprintf("policy %q denied request: %s", v.policy, v.message)
+	}
+	return fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", v.policy, v.binding.name, v.message)
+}
+
+// linesOf are the violations' texts, and how many there are besides.
+func linesOf(violations []violation, text func(*violation) string) []string {
+	var lines []string
+	for i := range violations[:min(len(violations), maxViolations)] {
+		lines = append(lines, text(&violations[i]))
+	}
+	if more := len(violations) - maxViolations; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more violations", more))
+	}
+	return lines
+}
+
+func causes(lines []string) []metav1.StatusCause {
+	all := make([]metav1.StatusCause, len(lines))
+	for i, line := range lines {
+		all[i].Message = line
+	}
+	return all
 }
 
 // code is the HTTP status of a reason that a validation may have.

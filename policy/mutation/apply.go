@@ -23,6 +23,10 @@ import (
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go, and dispatchOne in
 // ../dispatcher.go.
 func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
+	if len(configuration) == 0 {
+		o.setDefaults()
+		return false, nil
+	}
 	if edits, ok := metadataEdits(configuration); ok && o.hasMetadata() {
 		return o.editMetadata(edits)
 	}

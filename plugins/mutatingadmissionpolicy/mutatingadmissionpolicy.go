@@ -1,0 +1,41 @@
+// Package mutatingadmissionpolicy is the plugin MutatingAdmissionPolicy: it has objects changed by
+// the expressions of MutatingAdmissionPolicies.
+//
+// All of it is in package policy, which tells how. What is said here is what makes it a plugin: it
+// is on by default, takes part in the mutating phase only, and stands before
+// MutatingAdmissionWebhook, whose webhooks see what policies have made of the object.
+package mutatingadmissionpolicy
+
+import (
+	"io"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/policy"
+)
+
+var (
+	policies = admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies")
+	bindings = admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings")
+)
+
+// Descriptor is MutatingAdmissionPolicy, not yet built. It needs clients, informers, an authorizer,
+// a REST mapper and to know when the server is done.
+var Descriptor = chain.Descriptor{
+	Name:     "MutatingAdmissionPolicy",
+	Summary:  "Has objects changed by the expressions of MutatingAdmissionPolicies",
+	Phases:   chain.Mutating,
+	Default:  true,
+	Needs:    []schema.GroupVersionResource{policies, bindings},
+	Enforces: []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		plugin, err := policy.NewMutating(config, env)
+		if err != nil {
+			return nil, err
+		}
+		return plugin, nil
+	},
+}

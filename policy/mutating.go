@@ -1,0 +1,275 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/expression"
+	"gatehouse.dev/policy/mutation"
+)
+
+// mutatingPolicy is a MutatingAdmissionPolicy.
+type mutatingPolicy = definition[*mutations]
+
+// mutations are what a MutatingAdmissionPolicy does. They never change.
+type mutations struct {
+	mutators []mutator
+	// reinvocable is reinvocationPolicy IfNeeded.
+	reinvocable bool
+}
+
+// Mutating has objects changed by MutatingAdmissionPolicies.
+type Mutating struct {
+	*engine[*mutations]
+	schemas *mutation.Schemas
+}
+
+var _ admission.MutationInterface = &Mutating{}
+
+// NewMutating builds a Mutating. config is a MutatingAdmissionPolicyConfiguration, or nil. env must
+// have what NewValidating wants.
+func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
+	if err := check(env); err != nil {
+		return nil, err
+	}
+	if err := checkConfig(config, "MutatingAdmissionPolicyConfiguration"); err != nil {
+		return nil, err
+	}
+	api := env.Informers.Admissionregistration().V1()
+	policies, bindings := api.MutatingAdmissionPolicies(), api.MutatingAdmissionPolicyBindings()
+	e, err := newEngine(env, kind[*admissionregistrationv1.MutatingAdmissionPolicy,
+		*admissionregistrationv1.MutatingAdmissionPolicyBinding, *mutations]{
+		define: defineMutating, bind: bindMutating,
+		policies: policies.Lister().List, bindings: bindings.Lister().List,
+		informers: informersOf{policies.Informer(), bindings.Informer()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Upstream's are these, too: what is deleted has no object to change.
+	e.Handler = admission.NewHandler(admission.Create, admission.Update, admission.Connect)
+	return &Mutating{engine: e, schemas: mutation.NewSchemas(env.Client.Discovery())}, nil
+}
+
+func defineMutating(compiler *expression.Compiler, p *admissionregistrationv1.MutatingAdmissionPolicy,
+	static bool) *mutatingPolicy {
+	s := stated{p.Name, p.Spec.MatchConstraints, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.Variables,
+		p.Spec.MatchConditions}
+	return define(compiler, s, static, func(composition *expression.Composition, _ *mutatingPolicy) *mutations {
+		return &mutations{
+			mutators:    newMutators(composition, p.Spec.Mutations),
+			reinvocable: p.Spec.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy,
+		}
+	})
+}
+
+func bindMutating(b *admissionregistrationv1.MutatingAdmissionPolicyBinding, static bool) *binding {
+	return newBinding(b.Name, b.Spec.PolicyName, static, b.Spec.MatchResources, b.Spec.ParamRef, nil)
+}
+
+// roundsOf is where a request's rounds are in its ReinvocationContext.
+const roundsOf = "MutatingAdmissionPolicy"
+
+// Admit evaluates the policies that concern the request, one after the other, each on what those
+// before it have made of the object. Which of them do is decided on the object as it came. An error
+// of one doesn't keep the others from being evaluated: the refusal names every one.
+//
+// Source: dispatchInvocations in
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go.
+func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	again := a.GetReinvocationContext()
+	first, _ := again.Value(roundsOf).(*rounds)
+	if again.IsReinvoke() && !first.enter(a.GetObject()) {
+		return nil
+	}
+	candidates, err := m.candidates(ctx, a, o)
+	if err != nil || len(candidates) == 0 {
+		return err
+	}
+	p := &pass{Mutating: m, request: m.request(a, o)}
+	turns, err := p.turns(ctx, candidates)
+	if err != nil {
+		return err
+	}
+	for i := range turns {
+		if t := &turns[i]; !again.IsReinvoke() || first.again.Has(t.key()) {
+			if err := p.take(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		// What could not be evaluated for that reason says nothing about the policy, which isn't to
+		// be skipped for it.
+		return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+	}
+	if err := p.finish(); err != nil {
+		return err
+	}
+	if !again.IsReinvoke() {
+		p.rounds.leave(a.GetObject())
+		again.SetValue(roundsOf, &p.rounds)
+	}
+	return mutatingRefusal(a, p.failures)
+}
+
+// turn is one evaluation of a policy.
+type turn struct {
+	policy *mutatingPolicy
+	invocation
+}
+
+// pass is one round of a request.
+type pass struct {
+	*Mutating
+	*request
+	rounds   rounds
+	failures []violation
+	// version is that in which the object is, nil while nobody has looked at it.
+	version *version
+	object  *mutation.Object
+	// replaced says that it is another object by now, changed that it differs by more than defaults.
+	replaced, changed bool
+}
+
+// turns are the evaluations that the request is to undergo.
+func (p *pass) turns(ctx context.Context, candidates []candidate[*mutations]) (turns []turn, err error) {
+	for i := range candidates {
+		c := &candidates[i]
+		fail := func(b *binding, err error) { p.fail(c.definition, b, configured(b, err), "") }
+		err := c.concerned(ctx, p.request, fail, func(in *invocation) {
+			turns = append(turns, turn{c.definition, *in})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return turns, nil
+}
+
+// fail takes down an error that refuses the request unless the policy ignores it.
+func (p *pass) fail(of *mutatingPolicy, b *binding, err error, reason metav1.StatusReason) {
+	if !of.ignores() {
+		p.failures = append(p.failures, violation{policy: of.name, binding: b, message: err.Error(), reason: reason})
+	}
+}
+
+// take has one policy evaluated. Its error refuses the request, whatever the failure policy says.
+func (p *pass) take(ctx context.Context, t *turn) error {
+	if err := p.show(t.version); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if t.policy.conditions != nil {
+		start := time.Now()
+		verdict := t.policy.conditions.MatchParams(ctx, t.conditions, t.params)
+		observeConditions(ctx, t.policy.name, p.GetOperation(), time.Since(start), verdict)
+		if verdict.Err != nil {
+			p.fail(t.policy, t.binding, verdict.Err, metav1.StatusReasonInvalid)
+			return nil
+		}
+		if !verdict.Matches {
+			return nil
+		}
+	}
+	if p.object != nil {
+		for i := range t.policy.does.mutators {
+			if err := p.mutate(ctx, t, &t.policy.does.mutators[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if t.policy.does.reinvocable {
+		p.rounds.add(t.key())
+	}
+	return nil
+}
+
+// mutate has one mutation done. What is wrong with the outcome refuses the request, as upstream,
+// whatever the failure policy says.
+func (p *pass) mutate(ctx context.Context, t *turn, m *mutator) error {
+	start, before := time.Now(), p.object.Object()
+	run := t.variables.Run(expression.Inputs{Params: t.params, Namespace: t.namespace, Authorizer: true})
+	changed, err := m.mutate(ctx, run, p.object)
+	observeMutation(ctx, t.policy.name, t.binding.name, time.Since(start), err)
+	p.changed = p.changed || changed
+	if p.object.Object() != before {
+		p.replaced = true
+		t.setObject(p.object)
+	}
+	if err == nil {
+		return nil
+	}
+	named := fmt.Errorf("%w (%s)", err, m.field)
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		refused := &apierrors.StatusError{ErrStatus: *status.ErrStatus.DeepCopy()}
+		refused.ErrStatus.Message = mutatingMessage(&violation{t.policy.name, t.binding, named.Error(), ""})
+		return refused
+	}
+	p.fail(t.policy, t.binding, named, metav1.StatusReasonInvalid)
+	return nil
+}
+
+// show has the expressions of a version see the object as it is by now.
+func (p *pass) show(v *version) error {
+	if p.version == v || p.GetObject() == nil {
+		return nil
+	}
+	object := p.GetObject()
+	if p.object != nil {
+		object = p.object.Object()
+	}
+	shown, err := convert(withKind(object, p.GetKind()), v.Kind, p.interfaces)
+	if err != nil {
+		return fmt.Errorf("showing the object as %s: %w", v.Kind, err)
+	}
+	p.version, p.object = v, mutation.NewObject(shown, v.Kind, p.interfaces, p.schemas)
+	v.setObject(p.object)
+	return nil
+}
+
+func (v *version) setObject(o *mutation.Object) {
+	v.variables.SetObject(o.Content)
+	if v.conditions != v.variables {
+		v.conditions.SetObject(o.Content)
+	}
+}
+
+// finish makes the request's object what the policies have made of it.
+func (p *pass) finish() error {
+	if !p.replaced {
+		return nil
+	}
+	object, err := convert(p.object.Object(), p.GetKind(), p.interfaces)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+	}
+	replace(p.GetObject(), object)
+	if p.changed {
+		p.rounds.changed()
+		p.GetReinvocationContext().SetShouldReinvoke()
+	}
+	return nil
+}
+
+// replace makes object, which somebody holds on to, what replacement is: an object of the same
+// type, which is used up.
+func replace(object, replacement runtime.Object) {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		u.SetUnstructuredContent(replacement.(*unstructured.Unstructured).UnstructuredContent())
+		return
+	}
+	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(replacement).Elem())
+}
