@@ -17,7 +17,8 @@ type usage struct {
 }
 
 // podViolations is what a pod has against it, in the order of the LimitRanges and their items.
-func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange) []error {
+// podLevel tells whether what the pod says for itself counts.
+func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange, podLevel bool) []error {
 	var violations []error
 	var sum *usage // of the whole pod, once it is needed
 	for _, limitRange := range ranges {
@@ -33,7 +34,7 @@ func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange) []error {
 				}
 			case corev1.LimitTypePod:
 				if sum == nil {
-					sum = podUsage(pod)
+					sum = podUsage(pod, podLevel)
 				}
 				violations = append(violations, sum.violations(item)...)
 			}
@@ -47,10 +48,10 @@ func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange) []error {
 // says for itself.
 //
 // Source: podRequests and podLimits in k8s.io/kubernetes/plugin/pkg/admission/limitranger.
-func podUsage(pod *corev1.Pod) *usage {
+func podUsage(pod *corev1.Pod, podLevel bool) *usage {
 	options := resourcehelper.PodResourcesOptions{ExcludeOverhead: true, SkipPodLevelResources: true}
 	sum := &usage{requests: resourcehelper.PodRequests(pod, options), limits: resourcehelper.PodLimits(pod, options)}
-	if pod.Spec.Resources == nil {
+	if !podLevel || pod.Spec.Resources == nil {
 		return sum
 	}
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -262,3 +262,15 @@ func TestRatiosStayAsTheyAre(t *testing.T) {
 		t.Errorf("%s has become %s", before, after)
 	}
 }
+
+// What a pod says for itself takes the place of the sum of its containers while the feature gate is
+// on, and is as if it weren't there when it is off.
+func TestPodLevelResourcesFollowTheirGate(t *testing.T) {
+	limits := limitRange("l", item(corev1.LimitTypePod, "max cpu=1"))
+	given := pod(container("c", "cpu=1", "cpu=1"))
+	level := resources("cpu=2", "cpu=2")
+	given.Spec.Resources = &level
+	gated(t, true, limits).Validate(t, chaintest.Update(given, given).On("pods", "resize")).Refused(t, 403,
+		wrong("maximum cpu usage per Pod is 1, but limit is 2"))
+	gated(t, false, limits).Validate(t, chaintest.Update(given, given).On("pods", "resize")).Admitted(t)
+}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain/chaintest"
 )
@@ -85,7 +86,20 @@ func newPlugin(t chaintest.TB, ranges ...*corev1.LimitRange) *chaintest.Plugin {
 	for _, r := range ranges {
 		objects = append(objects, r)
 	}
-	return chaintest.New(t, Descriptor, "", objects...)
+	return gated(t, true, objects...)
+}
+
+// gated is the plugin with the feature gate PodLevelResources on or off.
+func gated(t chaintest.TB, on bool, objects ...runtime.Object) *chaintest.Plugin {
+	t.Helper()
+	cluster := chaintest.NewCluster(t, objects...)
+	gates := featuregate.NewFeatureGate()
+	if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+		podLevelResources: {Default: on, PreRelease: featuregate.Beta}}); err != nil {
+		t.Fatalf("feature gates: %v", err)
+	}
+	cluster.Env.Features = gates
+	return cluster.Build(t, Descriptor, "")
 }
 
 // admitted is the pod after the mutating phase.

@@ -8,7 +8,7 @@
 //     maxLimitRequestRatio).
 //   - Pod: what the whole pod must stay within: containers and sidecars together, or the init
 //     container that needs most if that is more; what the pod itself says of cpu and memory where it
-//     does.
+//     does, unless the feature gate PodLevelResources is off.
 //   - PersistentVolumeClaim: what a claim may request.
 //
 // The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase
@@ -43,6 +43,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
@@ -56,6 +57,10 @@ var (
 	claims      = corev1.Resource("persistentvolumeclaims")
 	limitRanges = corev1.Resource("limitranges")
 )
+
+// podLevelResources is Kubernetes' feature gate for what pods say for themselves. The server drops
+// it from new pods where the gate is off; pods from before may still have it.
+const podLevelResources featuregate.Feature = "PodLevelResources"
 
 // Descriptor is LimitRanger, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
@@ -74,17 +79,19 @@ var Descriptor = chain.Descriptor{
 		}
 		informer := env.Informers.Core().V1().LimitRanges()
 		return &plugin{
-			Handler: admission.NewHandler(admission.Create, admission.Update),
-			synced:  ready.After(informer.Informer()),
-			ranges:  newRanges(env.Client, informer.Lister()),
+			Handler:  admission.NewHandler(admission.Create, admission.Update),
+			podLevel: env.Enabled(podLevelResources),
+			synced:   ready.After(informer.Informer()),
+			ranges:   newRanges(env.Client, informer.Lister()),
 		}, nil
 	},
 }
 
 type plugin struct {
 	*admission.Handler
-	synced ready.Gate
-	ranges *ranges
+	podLevel bool // tells whether what pods say for themselves counts
+	synced   ready.Gate
+	ranges   *ranges
 }
 
 var (
@@ -123,7 +130,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	var violations []error
 	switch object := a.GetObject().(type) {
 	case *corev1.Pod:
-		violations = podViolations(object, found)
+		violations = podViolations(object, found, p.podLevel)
 	case *corev1.PersistentVolumeClaim:
 		violations = claimViolations(object, found)
 	default:

@@ -8,7 +8,7 @@ import (
 )
 
 // admitClaim lets a node report, in the status of a claim, what came of the resize of its volume.
-func admitClaim(r request) error {
+func (p *plugin) admitClaim(r request) error {
 	if r.GetSubresource() != "status" {
 		return r.forbid("may only update PVC status")
 	}
@@ -23,7 +23,8 @@ func admitClaim(r request) error {
 	if !ok {
 		return r.forbid("unexpected type %T", r.GetObject())
 	}
-	if before, after := withoutResize(before), withoutResize(after); !apiequality.Semantic.DeepEqual(before, after) {
+	before, after = p.withoutResize(before), p.withoutResize(after)
+	if !apiequality.Semantic.DeepEqual(before, after) {
 		return r.forbid("node %q is not allowed to update fields other than status.quantity and status.conditions: %v",
 			r.node, diff.Diff(before, after))
 	}
@@ -32,10 +33,12 @@ func admitClaim(r request) error {
 
 // withoutResize is a copy of a claim without what a node may change, and without what changes by
 // itself: the resource version, which a request may leave out, and the managed fields.
-func withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+func (p *plugin) withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := claim.DeepCopy()
 	rest.ResourceVersion, rest.ManagedFields = "", nil
 	rest.Status.Capacity, rest.Status.Conditions = nil, nil
-	rest.Status.AllocatedResources, rest.Status.AllocatedResourceStatuses = nil, nil
+	if p.expansionRecovery {
+		rest.Status.AllocatedResources, rest.Status.AllocatedResourceStatuses = nil, nil
+	}
 	return rest
 }

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain/chaintest"
 )
 
-// Upstream: TestAdmitPVCStatus. What is allowed there by a feature gate is allowed always: the
-// gate, RecoverVolumeExpansionFailure, is locked.
+// Upstream: TestAdmitPVCStatus.
 func TestClaims(t *testing.T) {
 	claim := func(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
@@ -27,43 +27,49 @@ func TestClaims(t *testing.T) {
 	storage := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 	for name, test := range map[string]struct {
 		change func(*corev1.PersistentVolumeClaim)
-		ok     bool
+		// ok is with the feature gate RecoverVolumeExpansionFailure on, okWithout with it off.
+		ok, okWithout bool
 	}{
-		"nothing":  {func(*corev1.PersistentVolumeClaim) {}, true},
-		"capacity": {func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = storage }, true},
+		"nothing":  {func(*corev1.PersistentVolumeClaim) {}, true, true},
+		"capacity": {func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = storage }, true, true},
 		"conditions": {func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending}}
-		}, true},
-		"allocated": {func(c *corev1.PersistentVolumeClaim) { c.Status.AllocatedResources = storage }, true},
+		}, true, true},
+		"allocated": {func(c *corev1.PersistentVolumeClaim) { c.Status.AllocatedResources = storage }, true, false},
 		"allocated status": {func(c *corev1.PersistentVolumeClaim) {
 			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizeInProgress}
-		}, true},
-		"unconditional": {func(c *corev1.PersistentVolumeClaim) { c.ResourceVersion = "" }, true},
+		}, true, false},
+		"unconditional": {func(c *corev1.PersistentVolumeClaim) { c.ResourceVersion = "" }, true, true},
 		"managed fields": {func(c *corev1.PersistentVolumeClaim) {
 			c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
-		}, true},
-		"phase": {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, false},
+		}, true, true},
+		"phase": {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, false, false},
 		"access modes": {func(c *corev1.PersistentVolumeClaim) {
 			c.Status.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-		}, false},
-		"labels":     {func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a": "b"} }, false},
-		"finalizers": {func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/a"} }, false},
-		"spec":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "other" }, false},
+		}, false, false},
+		"labels":     {func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a": "b"} }, false, false},
+		"finalizers": {func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/a"} }, false, false},
+		"spec":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "other" }, false, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			plugin := setup{}.build(t)
-			result := plugin.Admit(t,
-				byMine(chaintest.Update(claim(test.change), claim()).On("persistentvolumeclaims", "status")))
-			if test.ok {
-				result.Admitted(t)
-				return
-			}
-			const want = `persistentvolumeclaims "c" is forbidden: node "mine" is not allowed to update fields ` +
-				`other than status.quantity and status.conditions: `
-			if result.Code() != 403 || !strings.HasPrefix(result.Message(), want) {
-				t.Errorf("got %d %s, want 403 %s…", result.Code(), result.Message(), want)
-			}
-		})
+		for _, way := range []struct {
+			setup
+			ok bool
+		}{{setup{}, test.ok}, {setup{off: []featuregate.Feature{expansionRecovery}}, test.okWithout}} {
+			t.Run(fmt.Sprint(name, way.off), func(t *testing.T) {
+				plugin := way.build(t)
+				result := plugin.Admit(t,
+					byMine(chaintest.Update(claim(test.change), claim()).On("persistentvolumeclaims", "status")))
+				if way.ok {
+					result.Admitted(t)
+					return
+				}
+				const want = `persistentvolumeclaims "c" is forbidden: node "mine" is not allowed to update fields ` +
+					`other than status.quantity and status.conditions: `
+				if result.Code() != 403 || !strings.HasPrefix(result.Message(), want) {
+					t.Errorf("got %d %s, want 403 %s…", result.Code(), result.Message(), want)
+				}
+			})
+		}
 	}
 	plugin := setup{}.build(t)
 	for _, request := range []chaintest.Request{chaintest.Create(claim()), chaintest.Update(claim(), claim()),

@@ -79,6 +79,7 @@ func gates(t chaintest.TB, off, on []featuregate.Feature) featuregate.FeatureGat
 		"AllowInsecureKubeletCertificateSigningRequests": {Default: false, PreRelease: featuregate.Deprecated},
 		"ServiceAccountNodeAudienceRestriction":          {Default: true, PreRelease: featuregate.Beta},
 		"PodCertificateRequest":                          {Default: false, PreRelease: featuregate.Beta},
+		"RecoverVolumeExpansionFailure":                  {Default: true, PreRelease: featuregate.GA},
 	}); err != nil {
 		t.Fatalf("feature gates: %v", err)
 	}

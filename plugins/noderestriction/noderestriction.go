@@ -65,7 +65,7 @@ const (
 	userPrefix = "system:node:"
 )
 
-// Kubernetes' feature gates that rules depend on. Those that are locked by now are not asked about.
+// Kubernetes' feature gates that rules depend on.
 const (
 	// insecureRequests lets nodes request kubelet certificates for other nodes.
 	insecureRequests featuregate.Feature = "AllowInsecureKubeletCertificateSigningRequests"
@@ -73,6 +73,9 @@ const (
 	audienceRestriction featuregate.Feature = "ServiceAccountNodeAudienceRestriction"
 	// podCertificates lets nodes request certificates for pods.
 	podCertificates featuregate.Feature = "PodCertificateRequest"
+	// expansionRecovery lets nodes report what is allocated to a claim. It is locked by now, but not
+	// in the releases that a server may emulate.
+	expansionRecovery featuregate.Feature = "RecoverVolumeExpansionFailure"
 )
 
 var (
@@ -119,7 +122,7 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	known := env.Features.DeepCopy().GetAll()
 	for gate, on := range map[featuregate.Feature]*bool{
 		insecureRequests: &p.insecureRequests, audienceRestriction: &p.audienceRestriction,
-		podCertificates: &p.podCertificates,
+		podCertificates: &p.podCertificates, expansionRecovery: &p.expansionRecovery,
 	} {
 		if _, ok := known[gate]; !ok {
 			return nil, fmt.Errorf("%s needs the feature gate %s, on or off", name, gate)
@@ -137,7 +140,7 @@ type plugin struct {
 	cluster   *cluster
 	audiences *audiences // nil without audienceRestriction
 
-	insecureRequests, audienceRestriction, podCertificates bool
+	insecureRequests, audienceRestriction, podCertificates, expansionRecovery bool
 }
 
 var _ admission.MutationInterface = &plugin{}
@@ -169,7 +172,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	case nodeResource:
 		return admitNode(r)
 	case claimResource:
-		return admitClaim(r)
+		return p.admitClaim(r)
 	case accountResource:
 		return p.admitToken(ctx, r)
 	case leaseResource:
