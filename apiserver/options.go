@@ -41,6 +41,8 @@ const (
 	defaultEventTTL          = time.Hour
 	watchTermination         = 5 * time.Second
 	adminKubeconfig          = "admin.kubeconfig"
+	pkiDir                   = "pki"
+	etcdDir                  = "etcd"
 	serviceAccountSigningKey = "service-account-signing-key-file"
 )
 
@@ -277,7 +279,7 @@ func (o *Options) pkiDir() string {
 	if dir := o.SecureServing.ServerCert.CertDirectory; dir != "" {
 		return dir
 	}
-	return filepath.Join(o.DataDir, "pki")
+	return filepath.Join(o.DataDir, pkiDir)
 }
 
 func (o *Options) completeCertificates() (err error) {
@@ -378,7 +380,7 @@ func (o *Options) validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, "etcd") }
+func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, etcdDir) }
 
 // servingCA is what a client must trust to trust the serving certificate: the server's own
 // authority, or the given certificate file itself.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/storage"
@@ -45,7 +45,7 @@ type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 // Server is an API server that has been built and has not yet ended.
 type Server struct {
 	options   *Options
-	lock      *os.File
+	lock      *datadir.Lock
 	etcd      *etcd.Server // nil where the etcd is somebody else's
 	backend   *storage.Backend
 	admission *bootstrapAdmission
@@ -71,8 +71,16 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 		}
 	}()
 	// Before anything is changed: a second server on the same directory or port must fail at once.
-	if s.lock, err = lockDir(o.DataDir); err != nil {
+	if s.lock, err = datadir.Acquire(o.DataDir); err != nil {
 		return nil, err
+	}
+	if err := s.lock.Check(adminKubeconfig, pkiDir, etcdDir); err != nil {
+		return nil, err
+	}
+	if dir := o.SecureServing.ServerCert.CertDirectory; dir != "" {
+		if err := datadir.Check(dir); err != nil {
+			return nil, fmt.Errorf("--cert-dir: %w", err)
+		}
 	}
 	if err := s.listen(); err != nil {
 		return nil, err
@@ -290,7 +298,7 @@ func (s *Server) release() {
 		s.etcd.Stop()
 	}
 	if s.lock != nil {
-		s.lock.Close()
+		s.lock.Release()
 	}
 }
 
