@@ -9,7 +9,8 @@
 //
 // The server stores in a real etcd in a temporary directory, listens with TLS on a free port of
 // 127.0.0.1, and ends with the test. There may be several at once. Unlike envtest it needs no
-// binaries and no process.
+// binaries and no process. What it logs, which is what klog logs in this process, is shown where the
+// test fails.
 package gatehousetest
 
 import (
@@ -71,6 +72,7 @@ func Start(t testing.TB, options ...Option) *Server {
 // it.
 func StartIn(t testing.TB, dir string, options ...Option) *Server {
 	t.Helper()
+	showLog(t)
 	config := server.NewConfig(plugins.List)
 	config.API.DataDir = dir
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

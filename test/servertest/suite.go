@@ -76,6 +76,9 @@ func (s *Suite) Errorf(format string, args ...any) {
 	s.fail()
 }
 
+// Logf implements testing.TB.
+func (*Suite) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
 // Fatal implements testing.TB: it ends the process.
 func (s *Suite) Fatal(args ...any) { s.Fatalf("%s", fmt.Sprint(args...)) }
 
