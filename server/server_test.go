@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -48,17 +49,23 @@ func (passing) Validate(context.Context, admission.Attributes, admission.ObjectI
 // A server whose plugins would wait forever for what --runtime-config has switched off doesn't
 // start. Without the plugins it does.
 func TestPluginsWithoutTheirResources(t *testing.T) {
+	const needed = "admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: "
 	for name, test := range map[string]struct {
 		off, want string
 		plugins   []string
 	}{
 		"webhooks": {
 			"admissionregistration.k8s.io/v1=false",
-			"--runtime-config: [mutatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, " +
-				"but an admission plugin that is enabled needs them: MutatingAdmissionWebhook, " +
-				"validatingwebhookconfigurations of admissionregistration.k8s.io/v1 are switched off, but an " +
-				"admission plugin that is enabled needs them: ValidatingAdmissionWebhook]",
-			[]string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"},
+			"--runtime-config: [" + strings.Join([]string{
+				"mutatingadmissionpolicies of " + needed + "MutatingAdmissionPolicy",
+				"mutatingadmissionpolicybindings of " + needed + "MutatingAdmissionPolicy",
+				"mutatingwebhookconfigurations of " + needed + "MutatingAdmissionWebhook",
+				"validatingadmissionpolicies of " + needed + "ValidatingAdmissionPolicy",
+				"validatingadmissionpolicybindings of " + needed + "ValidatingAdmissionPolicy",
+				"validatingwebhookconfigurations of " + needed + "ValidatingAdmissionWebhook",
+			}, ", ") + "]",
+			[]string{"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
+				"ValidatingAdmissionWebhook"},
 		},
 		"classes of storage": {
 			"storage.k8s.io/v1/storageclasses=false",

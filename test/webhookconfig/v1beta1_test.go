@@ -92,9 +92,10 @@ func TestWhatIsServed(t *testing.T) {
 			"admissionregistration.k8s.io/v1beta1=true"}, nil, policies},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The webhook plugins read v1 and are never ready without it, in Kubernetes as here.
+			// The plugins read v1 and are never ready without it, in Kubernetes as here.
 			client := servertest.Start(t, servertest.RuntimeConfig(test.config...),
-				gatehousetest.WithoutPlugins("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")).Client
+				gatehousetest.WithoutPlugins("MutatingAdmissionPolicy", "MutatingAdmissionWebhook",
+					"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook")).Client
 			for version, want := range map[string]sets.Set[string]{"v1": test.v1, "v1beta1": test.v1beta1} {
 				if diff := cmp.Diff(sets.List(want), sets.List(resourcesOf(t, client, version))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", version, diff)
