@@ -13,6 +13,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/util/keyutil"
@@ -224,6 +225,23 @@ func (o *Options) complete() error {
 			return fmt.Errorf("--watch-cache-sizes: %w", err)
 		}
 	}
+	if err := o.completeRuntimeConfig(); err != nil {
+		return err
+	}
+	return o.validate()
+}
+
+// completeRuntimeConfig takes what older releases wanted to be told.
+func (o *Options) completeRuntimeConfig() error {
+	// These kinds are of a configuration file; no server ever served them.
+	delete(o.APIEnablement.RuntimeConfig, "eventratelimit.admission.k8s.io/v1alpha1")
+	for _, resource := range []string{"podsecuritypolicy", "podsecuritypolicies"} {
+		key := "extensions/v1beta1/" + resource
+		if value, ok := o.APIEnablement.RuntimeConfig[key]; ok && value != "false" {
+			return fmt.Errorf("--runtime-config: %s: PodSecurityPolicies are served in policy/v1beta1: switch on "+
+				"policy/v1beta1/podsecuritypolicies", key)
+		}
+	}
 	// kube-apiserver takes "v1" and "api/v1" for the legacy group, whose group name is empty.
 	for key, value := range o.APIEnablement.RuntimeConfig {
 		trimmed := strings.TrimPrefix(key, "api/")
@@ -232,7 +250,7 @@ func (o *Options) complete() error {
 			o.APIEnablement.RuntimeConfig["/v1"] = value
 		}
 	}
-	return o.validate()
+	return nil
 }
 
 func (o *Options) completeAddresses() error {
@@ -372,6 +390,11 @@ func (o *Options) validate() error {
 	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
 		aggregatorscheme.Scheme, removed.Scheme) {
 		errs = append(errs, fmt.Errorf("--runtime-config: %w", err))
+	}
+	if file := o.Authentication.TokenFile; file != nil && file.TokenFile != "" {
+		if _, err := tokenfile.NewCSV(file.TokenFile); err != nil {
+			errs = append(errs, fmt.Errorf("--token-auth-file %s: %w", file.TokenFile, err))
+		}
 	}
 	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
 		errs = append(errs,

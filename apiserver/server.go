@@ -42,6 +42,12 @@ const (
 // the chain is a chain.ReadyChecker, /readyz shows its checks.
 type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 
+// OptionsError is an error of New's in the options or in a file that they name.
+type OptionsError struct{ error }
+
+// Unwrap is the error as it was.
+func (e OptionsError) Unwrap() error { return e.error }
+
 // Server is an API server that has been built and has not yet ended.
 type Server struct {
 	options   *Options
@@ -86,14 +92,14 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 		return nil, err
 	}
 	if err := o.complete(); err != nil {
-		return nil, err
+		return nil, OptionsError{err}
 	}
 	if err := s.openStorage(ctx); err != nil {
 		return nil, err
 	}
 	c, err := newConfig(ctx, o, s.backend, s.ready)
 	if err != nil {
-		return nil, err
+		return nil, OptionsError{err}
 	}
 	if err := s.buildAdmission(c, admit); err != nil {
 		return nil, err

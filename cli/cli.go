@@ -17,6 +17,7 @@ import (
 	"k8s.io/component-base/term"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/nearest"
 )
 
 // Exit codes besides 0 and 1 (anything that failed while running).
@@ -39,6 +40,7 @@ func Run(ctx context.Context, plugins []chain.Descriptor, args []string, stdout,
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addBuiltIn(root)
 	for _, c := range root.Commands() {
 		c.Flags().SetOutput(stderr) // cobra would tell of deprecated flags on the standard output
 	}
@@ -71,16 +73,68 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse serve         a real Kubernetes API server with etcd inside
   gatehouse controllers   the controllers of such a server, apart from it
   gatehouse plugins       what plugins there are, and which of them run`,
+		Example: `  # A server that keeps everything in ./gatehouse-data
+  gatehouse serve
+
+  # Completion of words and flags in this shell (also: zsh, fish, powershell)
+  source <(gatehouse completion bash)`,
+		Version:       versions(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          knownWord,
+		RunE:          help,
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
 	})
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newVersion())
 	return root
+}
+
+// addBuiltIn adds cobra's commands, which write where root does by then.
+func addBuiltIn(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args, c.RunE = knownWord, help
+			c.Example = "  gatehouse completion bash > /etc/bash_completion.d/gatehouse"
+			for _, shell := range c.Commands() {
+				shell.Args = noArgs
+			}
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error { return knownPath(root, args) }
+			c.Example = "  gatehouse help serve"
+		}
+	}
+}
+
+// help shows a command's help, for commands that have nothing to do but their parts.
+func help(c *cobra.Command, _ []string) error { return c.Help() }
+
+// knownWord refuses words that are none of a command's parts.
+func knownWord(c *cobra.Command, args []string) error { return knownPath(c, args) }
+
+// knownPath refuses words that don't lead from c to one of its parts, and names what was meant.
+func knownPath(c *cobra.Command, words []string) error {
+	for _, word := range words {
+		var names []string
+		var next *cobra.Command
+		for _, part := range c.Commands() {
+			if names = append(names, part.Name()); part.Name() == word {
+				next = part
+			}
+		}
+		if next == nil {
+			return usageError{fmt.Errorf("unknown command %q for %q%s (see '%s --help')", word, c.CommandPath(),
+				nearest.Meant(word, names), c.CommandPath())}
+		}
+		c = next
+	}
+	return nil
 }
 
 // groupFlags adds the flags to the command and makes its help show them by group.
@@ -93,6 +147,11 @@ func groupFlags(c *cobra.Command, groups cliflag.NamedFlagSets) {
 		columns = 100
 	}
 	cliflag.SetUsageAndHelpFunc(c, groups, columns)
+	flags := c.HelpFunc()
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		flags(c, args)
+		fmt.Fprintf(c.OutOrStdout(), "\nExamples:\n\n%s\n", c.Example)
+	})
 }
 
 // offByDefault is a plugin to show in examples how plugins are enabled.

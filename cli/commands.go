@@ -20,6 +20,7 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugins",
 		Short: "List the admission plugins, in the order in which they run",
+		Long:  "List the admission plugins, in the order in which they run.",
 		Example: `  # What runs by default
   gatehouse plugins
 
@@ -40,8 +41,10 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 			return nil
 		},
 	}
-	options.AddFlags(c.Flags(), plugins)
-	c.Flags().StringVarP(&output, "output", "o", "", "Output format: json or yaml; a table if empty.")
+	var groups cliflag.NamedFlagSets
+	options.AddFlags(groups.FlagSet("admission"), plugins)
+	groups.FlagSet("output").StringVarP(&output, "output", "o", "", "Output format: json or yaml; a table if empty.")
+	groupFlags(c, groups)
 	return c
 }
 
@@ -91,16 +94,22 @@ Lease kube-system/gatehouse-controllers works, the others wait.`,
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the versions of gatehouse and of the Kubernetes inside",
-		Args:  noArgs,
+		Use:     "version",
+		Short:   "Print the versions of gatehouse and of the Kubernetes inside",
+		Example: "  gatehouse version",
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			own := "unknown"
-			if info, ok := debug.ReadBuildInfo(); ok {
-				own = info.Main.Version
-			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "gatehouse  %s\nkubernetes %s\n", own, apiserver.KubernetesVersion())
+			_, err := fmt.Fprint(c.OutOrStdout(), versions())
 			return err
 		},
 	}
+}
+
+// versions are those of gatehouse and of the Kubernetes inside, a line each.
+func versions() string {
+	own := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		own = info.Main.Version
+	}
+	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", own, apiserver.KubernetesVersion())
 }

@@ -2,14 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/server"
 )
@@ -36,10 +40,12 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
   gatehouse serve
 
   # One more plugin, configured by a file
-  gatehouse serve --enable-admission-plugins=` + offByDefault(plugins) + ` --admission-control-config-file=admission.yaml
+  gatehouse serve --enable-admission-plugins=` + offByDefault(plugins) + ` \
+    --admission-control-config-file=admission.yaml
 
   # Over an existing etcd cluster
-  gatehouse serve --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=client.crt --etcd-keyfile=client.key`,
+  gatehouse serve --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
+    --etcd-certfile=client.crt --etcd-keyfile=client.key`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return serve(c, config, log)
@@ -60,6 +66,13 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 	// Feature gates take effect once all of them have been read.
 	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
 		return usageError{err}
+	}
+	if gates := c.Flags().Lookup("feature-gates"); gates.Changed {
+		for _, name := range apiserver.FormerGates() {
+			if strings.Contains(gates.Value.String(), name) {
+				fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: feature gate %s is always on: leave it out\n", name)
+			}
+		}
 	}
 	selected, err := config.SelectPlugins()
 	if err != nil {
@@ -95,6 +108,9 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 // run starts a server, closes ready and says how to use it, and serves until ctx ends.
 func run(ctx context.Context, c *cobra.Command, config *server.Config, log *logging, ready chan<- struct{}) error {
 	srv, err := server.New(ctx, config)
+	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
+		return usageError{nameFlags(c.Flags(), err)}
+	}
 	if err != nil {
 		return err
 	}
@@ -118,6 +134,22 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *logg
 		returnMemory()
 	}()
 	return srv.Run(ctx)
+}
+
+// nameFlags says of an error about a file that flags name which flags they are, unless it does.
+func nameFlags(flags *pflag.FlagSet, err error) error {
+	var named []string
+	flags.Visit(func(f *pflag.Flag) {
+		file := strings.Contains(f.Name, "file") || strings.HasSuffix(f.Name, "config")
+		if value := f.Value.String(); file && value != "" && strings.Contains(err.Error(), value) &&
+			!strings.Contains(err.Error(), f.Name) {
+			named = append(named, "--"+f.Name)
+		}
+	})
+	if len(named) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", strings.Join(named, ", "), err)
 }
 
 func absolute(path string) string {

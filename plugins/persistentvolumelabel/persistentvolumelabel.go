@@ -56,9 +56,10 @@ var persistentVolumes = corev1.Resource("persistentvolumes")
 // Descriptor is PersistentVolumeLabel, not yet built. It needs nothing; its configuration is of
 // kind PersistentVolumeLabelConfiguration.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Labels volumes of AWS and GCE with their region and zone",
-	Phases:  chain.Mutating,
+	Name:       name,
+	Summary:    "Labels volumes of AWS and GCE with their region and zone",
+	Deprecated: "clouds' own controllers label volumes",
+	Phases:     chain.Mutating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse.dev/plugins"
+)
+
+// runCommand is what the command says, and its exit code.
+func runCommand(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(t.Context(), plugins.List, args, &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func TestWhatIsMisspelt(t *testing.T) {
+	const see = " (see 'gatehouse --help')\n"
+	for args, want := range map[string]string{
+		"serv":                  `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
+		"Plugins":               `unknown command "Plugins" for "gatehouse", did you mean "plugins"?` + see,
+		"frobnicate":            `unknown command "frobnicate" for "gatehouse"` + see,
+		"help serv":             `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
+		"completion bahs":       `unknown command "bahs" for "gatehouse completion" (see 'gatehouse completion --help')` + "\n",
+		"completion zs":         `unknown command "zs" for "gatehouse completion" (see 'gatehouse completion --help')` + "\n",
+		"version 1":             `gatehouse version takes no arguments, got ["1"] (see 'gatehouse version --help')` + "\n",
+		"plugins --outptu=json": "unknown flag: --outptu (see 'gatehouse plugins --help')\n",
+		"plugins --enable-admission-plugins=LimitRangr": `enable-admission-plugins plugin "LimitRangr" is unknown, ` +
+			`did you mean "LimitRanger"?` + "\n",
+		"plugins --disable_admission_plugins=Prioritty": `disable-admission-plugins plugin "Prioritty" is unknown, ` +
+			`did you mean "Priority"?` + "\n",
+	} {
+		stdout, stderr, code := runCommand(t, strings.Fields(args)...)
+		if want := "gatehouse: " + want; stdout != "" || stderr != want || code != ExitUsage {
+			t.Errorf("%s: got %q, %q, exit code %d, want %q, %d", args, stdout, stderr, code, want, ExitUsage)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for shell, want := range map[string]string{
+		"bash": "complete -o default", "zsh": "#compdef gatehouse", "fish": "complete -c gatehouse",
+		"powershell": "Register-ArgumentCompleter",
+	} {
+		stdout, stderr, code := runCommand(t, "completion", shell)
+		if !strings.Contains(stdout, want) || stderr != "" || code != 0 {
+			t.Errorf("%s: got %d bytes without %q, %q, exit code %d", shell, len(stdout), want, stderr, code)
+		}
+	}
+	if stdout, _, code := runCommand(t, "__complete", "serve", "--enable-adm"); code != 0 ||
+		!strings.Contains(stdout, "--enable-admission-plugins") {
+		t.Errorf("--enable-adm completes to %q, exit code %d", stdout, code)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	flag, _, _ := runCommand(t, "--version")
+	command, _, _ := runCommand(t, "version")
+	if flag != command || !strings.Contains(flag, "\nkubernetes ") {
+		t.Errorf("--version says %q, version %q", flag, command)
+	}
+}
+
+// The help of every command has examples, and no line is longer than a terminal of 100 columns.
+func TestHelp(t *testing.T) {
+	var commands func(c *cobra.Command, path []string)
+	commands = func(c *cobra.Command, path []string) {
+		stdout, stderr, code := runCommand(t, append(path, "--help")...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%v: exit code %d, %s", path, code, stderr)
+		}
+		if !strings.Contains(stdout, "Examples:\n") && c.Parent().Name() != "completion" {
+			t.Errorf("%v: the help has no examples", path)
+		}
+		for line := range strings.Lines(stdout) {
+			if len(strings.TrimRight(line, "\n")) > 100 {
+				t.Errorf("%v: %d columns: %s", path, len(line)-1, line)
+			}
+		}
+		for _, part := range c.Commands() {
+			if !part.Hidden {
+				commands(part, append(path[:len(path):len(path)], part.Name()))
+			}
+		}
+	}
+	root := newRoot(plugins.List)
+	addBuiltIn(root)
+	commands(root, nil)
+}
+
+// Underscores in flags are hyphens, as in every Kubernetes command.
+func TestUnderscores(t *testing.T) {
+	stdout, stderr, code := runCommand(t, "plugins", "--admission_control=LimitRanger", "--output=json")
+	if code != 0 || strings.Count(stdout, `"enabled": true`) != 1 {
+		t.Errorf("got %s%s, exit code %d", stdout, stderr, code)
+	}
+	serve, _, err := newRoot(plugins.List).Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"resource_quota_sync_period", "feature_gates", "runtime_config"} {
+		if serve.Flags().Lookup(flag) == nil {
+			t.Errorf("there is no --%s", flag)
+		}
+	}
+}
+
+// A gate that has become plain behaviour is taken, with a warning.
+func TestFormerGate(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // it is not to start
+	var out, errs bytes.Buffer
+	Run(ctx, plugins.List, []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=0",
+		"--feature-gates=ExpandPersistentVolumes=true"}, &out, &errs)
+	const want = "gatehouse: warning: feature gate ExpandPersistentVolumes is always on: leave it out\n"
+	if errs.String() != want {
+		t.Errorf("got %q, want %q", errs.String(), want)
+	}
+}
