@@ -58,6 +58,14 @@ func (c *Compiler) Check(expression string) error {
 	return err
 }
 
+// Expression returns an expression that knows no variables, not even that a policy could have some:
+// a match condition, as the API checks it, or one of a policy without variables. params says that
+// params is declared.
+func (c *Compiler) Expression(text string, kind *Kind, params bool) *Expression {
+	return &Expression{c.program(programKey{text: text, kind: kind,
+		declared: declared{params: params, authorizer: !kind.withoutAuthorizer, patches: kind.patches}}, nil)}
+}
+
 func (c *Compiler) condition(expression string) *program {
 	return c.program(programKey{text: expression, kind: Condition, declared: declared{authorizer: true}}, nil)
 }

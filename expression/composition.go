@@ -37,7 +37,7 @@ type variableOf struct {
 func (c *Compiler) Compose(variables []admissionregistrationv1.Variable, params bool) *Composition {
 	composition := &Composition{compiler: c, params: params}
 	for _, v := range variables {
-		p := composition.program(v.Expression, variableKind)
+		p := composition.program(v.Expression, Variable)
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", composition.key(), v.Name, v.Expression))
 		composition.variables = append(composition.variables, variableOf{v.Name, p, string(sum[:])})
 	}

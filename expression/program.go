@@ -35,8 +35,8 @@ var (
 	// ApplyConfiguration and JSONPatch are the two types of mutations.
 	ApplyConfiguration = &Kind{results: []*cel.Type{cel.ObjectType("Object")}, patches: true}
 	JSONPatch          = &Kind{results: []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}, patches: true}
-
-	variableKind = &Kind{}
+	// Variable is a variable, which may come to anything.
+	Variable = &Kind{}
 )
 
 // program is one expression, compiled at its first use. But for its result it never changes.

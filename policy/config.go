@@ -4,28 +4,28 @@ import (
 	"fmt"
 	"io"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
+	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/internal/configfile"
 )
 
-// checkConfig reads a plugin's configuration, as YAML or JSON, of apiserver.config.k8s.io/v1, of
-// which there is nothing to keep. Nil is an empty one. Reading is strict.
+// manifestsDir reads a plugin's configuration, as YAML or JSON, of apiserver.config.k8s.io/v1, and
+// returns its staticManifestsDir: the path of a directory with policies and bindings that are in
+// force besides those in the API. Empty: none are. Nil is an empty configuration. Reading is strict.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/policy/config.
-func checkConfig(from io.Reader, kind string) error {
+func manifestsDir(from io.Reader, kind string) (string, error) {
 	if from == nil {
-		return nil
+		return "", nil
 	}
 	document, err := configfile.Document(from)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var meta configfile.Meta
 	// What can't be read leniently is told what it must be.
 	_ = configfile.Lenient(document, &meta)
 	if want := (configfile.Meta{APIVersion: "apiserver.config.k8s.io/v1", Kind: kind}); meta != want {
-		return fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s", meta.APIVersion, meta.Kind,
+		return "", fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s", meta.APIVersion, meta.Kind,
 			want.Kind, want.APIVersion)
 	}
 	var content struct {
@@ -33,10 +33,7 @@ func checkConfig(from io.Reader, kind string) error {
 		StaticManifestsDir string `json:"staticManifestsDir"`
 	}
 	if err := configfile.Strict(document, &content); err != nil {
-		return err
+		return "", err
 	}
-	if content.StaticManifestsDir != "" {
-		return field.Forbidden(field.NewPath("staticManifestsDir"), "policies are not read from files")
-	}
-	return nil
+	return pluginconfig.Path(from, content.StaticManifestsDir), nil
 }

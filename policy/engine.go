@@ -3,14 +3,17 @@ package policy
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
+	"gatehouse.dev/matching/manifest"
 )
 
 // engine is what the kinds of policies have in common.
@@ -23,29 +26,42 @@ type engine[E any] struct {
 	ready      ready.Gate
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
+	checks     []healthz.HealthChecker
 }
 
 // kind is one kind of policies, with their bindings.
-type kind[P, B matching.Object, E any] struct {
+type kind[P, B object, E any] struct {
 	define    func(compiler *expression.Compiler, policy P, static bool) *definition[E]
 	bind      func(binding B, static bool) *binding
 	policies  lister[P]
 	bindings  lister[B]
 	informers informersOf
-	files     files[P, B]
+	manifests *manifest.Plugin
+}
+
+// object is a policy or a binding, as informers and files have them.
+type object interface {
+	comparable
+	manifest.Object
 }
 
 type informersOf struct{ policies, bindings cache.SharedIndexInformer }
 
-// newEngine builds an engine for policies of a kind.
-func newEngine[P, B matching.Object, E any](env *chain.Env, k kind[P, B, E]) (*engine[E], error) {
+// newEngine builds an engine for policies of a kind; those of files are in dir, empty for none.
+func newEngine[P, B object, E any](env *chain.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
 	compiler := expression.NewCompiler()
 	s := &source[P, B, E]{
-		listPolicies: k.policies, listBindings: k.bindings, files: k.files,
+		listPolicies: k.policies, listBindings: k.bindings,
 		policies: matching.NewCollection(func(p P, static bool, _ *definition[E]) *definition[E] {
 			return k.define(compiler, p, static)
 		}),
 		bindings: matching.NewCollection(func(b B, static bool, _ *binding) *binding { return k.bind(b, static) }),
+	}
+	if dir != "" {
+		var err error
+		if s.files, err = k.manifests.Load(dir, env.APIServerID); err != nil {
+			return nil, err
+		}
 	}
 	var following *matching.Source[snapshot[E]]
 	s.params = newParamKinds(env.Dynamic, env.RESTMapper, func() { following.Notify() }, env.Done)
@@ -56,6 +72,11 @@ func newEngine[P, B matching.Object, E any](env *chain.Env, k kind[P, B, E]) (*e
 		}
 	}
 	go following.Run(env.Done)
+	var checks []healthz.HealthChecker
+	if s.files != nil {
+		go s.files.Run(wait.ContextForChannel(env.Done), following.Notify)
+		checks = append(checks, s.files)
+	}
 	namespaces := env.Informers.Core().V1().Namespaces()
 	return &engine[E]{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
@@ -63,8 +84,13 @@ func newEngine[P, B matching.Object, E any](env *chain.Env, k kind[P, B, E]) (*e
 		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
+		checks:     checks,
 	}, nil
 }
+
+// ReadyChecks fail while policies of files are not in force as they are in their directory; there
+// are none without staticManifestsDir.
+func (e *engine[E]) ReadyChecks() []healthz.HealthChecker { return e.checks }
 
 // candidates are the policies with a rule for the request, in the order in which they are
 // evaluated.

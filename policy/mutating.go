@@ -17,6 +17,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/matching/manifest"
 	"gatehouse.dev/policy/mutation"
 )
 
@@ -44,16 +45,18 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 	if err := check(env); err != nil {
 		return nil, err
 	}
-	if err := checkConfig(config, "MutatingAdmissionPolicyConfiguration"); err != nil {
+	dir, err := manifestsDir(config, "MutatingAdmissionPolicyConfiguration")
+	if err != nil {
 		return nil, err
 	}
 	api := env.Informers.Admissionregistration().V1()
 	policies, bindings := api.MutatingAdmissionPolicies(), api.MutatingAdmissionPolicyBindings()
-	e, err := newEngine(env, kind[*admissionregistrationv1.MutatingAdmissionPolicy,
+	e, err := newEngine(env, dir, kind[*admissionregistrationv1.MutatingAdmissionPolicy,
 		*admissionregistrationv1.MutatingAdmissionPolicyBinding, *mutations]{
 		define: defineMutating, bind: bindMutating,
 		policies: policies.Lister().List, bindings: bindings.Lister().List,
 		informers: informersOf{policies.Informer(), bindings.Informer()},
+		manifests: manifest.MutatingPolicies,
 	})
 	if err != nil {
 		return nil, err

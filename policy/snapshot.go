@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"gatehouse.dev/matching"
+	"gatehouse.dev/matching/manifest"
 )
 
 // snapshot is all policies in force at one time. But for its index, which is filled as requests
@@ -76,17 +77,15 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 // lister returns the objects that the API has of one kind.
 type lister[T any] func(labels.Selector) ([]T, error)
 
-// files returns the objects that files have, and have not changed since they were last asked for.
-type files[P, B any] func() (policies []P, bindings []B)
-
 // source makes the snapshots of policies of type P and bindings of type B.
-type source[P, B matching.Object, E any] struct {
+type source[P, B object, E any] struct {
 	policies     *matching.Collection[P, *definition[E]]
 	bindings     *matching.Collection[B, *binding]
 	listPolicies lister[P]
 	listBindings lister[B]
-	files        files[P, B]
-	params       *paramKinds
+	// files are those that the API doesn't have; nil without staticManifestsDir.
+	files  *manifest.Set
+	params *paramKinds
 
 	// last is the snapshot that was made last, nil before the first.
 	last *snapshot[E]
@@ -98,7 +97,7 @@ func (s *source[P, B, E]) snapshot() *snapshot[E] {
 	var filePolicies []P
 	var fileBindings []B
 	if s.files != nil {
-		filePolicies, fileBindings = s.files()
+		filePolicies, fileBindings = manifest.Current[P](s.files), manifest.Current[B](s.files)
 	}
 	policies, err := s.listPolicies(labels.Everything())
 	if err != nil {

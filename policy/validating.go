@@ -14,6 +14,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/matching/manifest"
 )
 
 // validatingPolicy is a ValidatingAdmissionPolicy.
@@ -30,16 +31,18 @@ func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 	if err := check(env); err != nil {
 		return nil, err
 	}
-	if err := checkConfig(config, "ValidatingAdmissionPolicyConfiguration"); err != nil {
+	dir, err := manifestsDir(config, "ValidatingAdmissionPolicyConfiguration")
+	if err != nil {
 		return nil, err
 	}
 	api := env.Informers.Admissionregistration().V1()
 	policies, bindings := api.ValidatingAdmissionPolicies(), api.ValidatingAdmissionPolicyBindings()
-	e, err := newEngine(env, kind[*admissionregistrationv1.ValidatingAdmissionPolicy,
+	e, err := newEngine(env, dir, kind[*admissionregistrationv1.ValidatingAdmissionPolicy,
 		*admissionregistrationv1.ValidatingAdmissionPolicyBinding, *validations]{
 		define: defineValidating, bind: bindValidating,
 		policies: policies.Lister().List, bindings: bindings.Lister().List,
 		informers: informersOf{policies.Informer(), bindings.Informer()},
+		manifests: manifest.ValidatingPolicies,
 	})
 	if err != nil {
 		return nil, err

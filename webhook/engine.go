@@ -18,8 +18,8 @@ import (
 	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
+	"gatehouse.dev/matching/manifest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/manifest"
 )
 
 // engine is what Mutating and Validating have in common.
@@ -42,8 +42,8 @@ type engine struct {
 }
 
 // newEngine builds an engine. informer and list are of the configurations of type T.
-func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, informer cache.SharedIndexInformer,
-	list func(labels.Selector) ([]T, error)) (*engine, error) {
+func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifest.Plugin,
+	informer cache.SharedIndexInformer, list func(labels.Selector) ([]T, error)) (*engine, error) {
 	settings, err := LoadConfig(config)
 	if err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func newEngine[T manifest.Configuration](config io.Reader, env *chain.Env, infor
 	if err != nil {
 		return nil, err
 	}
-	var manifests *manifest.Set[T]
+	var manifests *manifest.Set
 	if settings.StaticManifestsDir != "" {
-		if manifests, err = manifest.Load[T](settings.StaticManifestsDir, env.APIServerID); err != nil {
+		if manifests, err = files.Load(settings.StaticManifestsDir, env.APIServerID); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/matching/manifest"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -27,7 +28,7 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().MutatingWebhookConfigurations()
-	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List)
+	e, err := newEngine(config, env, manifest.MutatingWebhooks, configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}

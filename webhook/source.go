@@ -4,30 +4,37 @@ import (
 	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"gatehouse.dev/matching"
+	"gatehouse.dev/matching/manifest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/manifest"
 )
 
+// configuration is a kind of object that has webhooks.
+type configuration interface {
+	*admissionregistrationv1.MutatingWebhookConfiguration | *admissionregistrationv1.ValidatingWebhookConfiguration
+	manifest.Object
+}
+
 // source makes the snapshots of all configurations of one kind.
-type source[T manifest.Configuration] struct {
+type source[T configuration] struct {
 	compiler *compiler
 	// list returns the configurations that the API has.
 	list func(labels.Selector) ([]T, error)
 	// manifests are those that it doesn't have; nil without staticManifestsDir.
-	manifests *manifest.Set[T]
+	manifests *manifest.Set
 
 	configurations *matching.Collection[T, []*hook]
 	// last is the snapshot that was made last, nil before the first.
 	last *snapshot
 }
 
-func newSource[T manifest.Configuration](c *compiler, list func(labels.Selector) ([]T, error),
-	manifests *manifest.Set[T]) *source[T] {
+func newSource[T configuration](c *compiler, list func(labels.Selector) ([]T, error),
+	manifests *manifest.Set) *source[T] {
 	s := &source[T]{compiler: c, list: list, manifests: manifests}
 	s.configurations = matching.NewCollection(s.compile)
 	return s
@@ -44,7 +51,7 @@ func (s *source[T]) snapshot() *snapshot {
 	}
 	var static []T
 	if s.manifests != nil {
-		static = s.manifests.Current()
+		static = manifest.Current[T](s.manifests)
 	}
 	hooks := slices.Concat(s.configurations.Refresh(static, configurations)...)
 	if s.last != nil && slices.Equal(hooks, s.last.hooks) {

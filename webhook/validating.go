@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/matching/manifest"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -23,7 +24,7 @@ func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().ValidatingWebhookConfigurations()
-	e, err := newEngine(config, env, configurations.Informer(), configurations.Lister().List)
+	e, err := newEngine(config, env, manifest.ValidatingWebhooks, configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func TestWhatIsMissing(t *testing.T) {
 			`apiserver.config.k8s.io/v1`,
 		`{"kind":"ValidatingAdmissionPolicyConfiguration","apiVersion":"apiserver.config.k8s.io/v1","nope":1}`: "nope",
 		`{"kind":"ValidatingAdmissionPolicyConfiguration","apiVersion":"apiserver.config.k8s.io/v1",` +
-			`"staticManifestsDir":"/x"}`: `staticManifestsDir: Forbidden: policies are not read from files`,
+			`"staticManifestsDir":"/x"}`: `staticManifestsDir: Invalid value: "/x": unable to read`,
 	} {
 		if _, err := Descriptor.New(strings.NewReader(config), cluster.Env); err == nil ||
 			!strings.Contains(err.Error(), want) {

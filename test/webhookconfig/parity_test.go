@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	upstream "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader"
 
-	"gatehouse.dev/webhook/manifest"
+	"gatehouse.dev/matching/manifest"
 )
 
 // Manifests are defaulted and validated by code of ours, since upstream's is out of a plugin's
@@ -34,13 +34,13 @@ func TestManifestsAreUpstreams(t *testing.T) {
 		var got, want any
 		var gotErr, wantErr error
 		if kind == "MutatingWebhookConfiguration" {
-			got, gotErr = ours[*admissionregistrationv1.MutatingWebhookConfiguration](dir)
+			got, gotErr = ours[*admissionregistrationv1.MutatingWebhookConfiguration](manifest.MutatingWebhooks, dir)
 			var result *upstream.MutatingLoadResult
 			if result, wantErr = upstream.LoadMutatingManifests(dir); wantErr == nil {
 				want = result.Configurations
 			}
 		} else {
-			got, gotErr = ours[*admissionregistrationv1.ValidatingWebhookConfiguration](dir)
+			got, gotErr = ours[*admissionregistrationv1.ValidatingWebhookConfiguration](manifest.ValidatingWebhooks, dir)
 			var result *upstream.ValidatingLoadResult
 			if result, wantErr = upstream.LoadValidatingManifests(dir); wantErr == nil {
 				want = result.Configurations
@@ -63,12 +63,13 @@ func TestManifestsAreUpstreams(t *testing.T) {
 	}
 }
 
-func ours[T manifest.Configuration](dir string) (any, error) {
-	set, err := manifest.Load[T](dir, "")
+// ours are the objects of one type that our plugin's manifests hold.
+func ours[T manifest.Object](plugin *manifest.Plugin, dir string) ([]T, error) {
+	set, err := plugin.Load(dir, "")
 	if err != nil {
 		return nil, err
 	}
-	return set.Current(), nil
+	return manifest.Current[T](set), nil
 }
 
 // drawing makes configurations at random, most of whose fields are good.

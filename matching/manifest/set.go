@@ -10,8 +10,6 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/klog/v2"
@@ -21,16 +19,9 @@ import (
 // upstream's.
 const pollInterval = time.Minute
 
-// Configuration is a kind of object that manifests hold.
-type Configuration interface {
-	*admissionregistrationv1.MutatingWebhookConfiguration | *admissionregistrationv1.ValidatingWebhookConfiguration
-	runtime.Object
-	metav1.Object
-}
-
 // Webhooks returns the webhooks of a configuration of either kind, as mutating webhooks: the type
 // has all fields of validating ones, and reinvocationPolicy.
-func Webhooks(configuration metav1.Object) []admissionregistrationv1.MutatingWebhook {
+func Webhooks(configuration Object) []admissionregistrationv1.MutatingWebhook {
 	switch c := configuration.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		return c.Webhooks
@@ -57,37 +48,38 @@ func Webhooks(configuration metav1.Object) []admissionregistrationv1.MutatingWeb
 	}
 }
 
-// Set is the configurations of one directory. It is safe for concurrent use. As a health check
+// Set is the objects of one directory. It is safe for concurrent use. As a health check
 // (k8s.io/apiserver/pkg/server/healthz) it fails while what is in force is not what the directory
 // holds.
-type Set[T Configuration] struct {
+type Set struct {
+	plugin  *Plugin
 	dir     string
 	metrics reloadMetrics
 
 	hash    string // of the files in force; only Load and Run use it
-	current atomic.Pointer[[]T]
+	current atomic.Pointer[[]Object]
 	broken  atomic.Pointer[string] // what is wrong with the files now; nil where they are in force
 }
 
-// Load reads all manifests of dir, which is staticManifestsDir of a plugin's configuration.
+// Load reads all manifests of dir, which is staticManifestsDir of the plugin's configuration.
 // Whatever is wrong with it or with a manifest is its error. apiServerID is the server's name in
 // the metrics (chain.Env has it).
-func Load[T Configuration](dir, apiServerID string) (*Set[T], error) {
+func (p *Plugin) Load(dir, apiServerID string) (*Set, error) {
 	if err := validateDir(dir); err != nil {
 		return nil, err
 	}
-	s := &Set[T]{dir: dir, metrics: reloadMetrics{plugin: pluginOf[T](), apiServerIDHash: hashOf([]byte(apiServerID))}}
+	s := &Set{plugin: p, dir: dir, metrics: reloadMetrics{plugin: p.name, apiServerIDHash: hashOf([]byte(apiServerID))}}
 	files, err := readDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	configurations, err := decodeAll[T](files)
+	objects, err := decodeAll(s.plugin, files)
 	if err != nil {
 		return nil, err
 	}
-	s.take(configurations, hashOfFiles(files))
-	klog.InfoS("Loaded manifest-based webhook configurations", "plugin", s.metrics.plugin, "dir", dir, "configurations",
-		len(configurations))
+	s.take(objects, hashOfFiles(files))
+	klog.InfoS("Loaded admission manifest config", "plugin", s.metrics.plugin, "dir", dir, "objects",
+		len(objects))
 	return s, nil
 }
 
@@ -106,13 +98,21 @@ func validateDir(dir string) error {
 	return nil
 }
 
-// Current is the configurations in force, in the order of their names, with all defaults. Neither
-// the slice nor what is in it may be changed.
-func (s *Set[T]) Current() []T { return *s.current.Load() }
+// Current are the objects of one type that are in force, in the order of their names, with all
+// defaults. They are the same for as long as the files are, and must not be changed.
+func Current[T Object](s *Set) []T {
+	var current []T
+	for _, object := range *s.current.Load() {
+		if object, ok := object.(T); ok {
+			current = append(current, object)
+		}
+	}
+	return current
+}
 
 // Run keeps the set as the directory is until ctx ends. It calls changed each time after Current
 // has become another. Only one Run may be running.
-func (s *Set[T]) Run(ctx context.Context, changed func()) {
+func (s *Set) Run(ctx context.Context, changed func()) {
 	reload := func() {
 		if s.reload() {
 			changed()
@@ -124,7 +124,7 @@ func (s *Set[T]) Run(ctx context.Context, changed func()) {
 }
 
 // reload reads the directory and tells whether another set is in force now.
-func (s *Set[T]) reload() bool {
+func (s *Set) reload() bool {
 	files, err := readDir(s.dir)
 	if err != nil {
 		s.fail(err)
@@ -139,25 +139,25 @@ func (s *Set[T]) reload() bool {
 		}
 		return false
 	}
-	configurations, err := decodeAll[T](files)
+	objects, err := decodeAll(s.plugin, files)
 	if err != nil {
 		s.fail(err)
 		return false
 	}
-	s.take(configurations, hash)
-	klog.InfoS("reloaded admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir, "configurations",
-		len(configurations))
+	s.take(objects, hash)
+	klog.InfoS("reloaded admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir, "objects",
+		len(objects))
 	return true
 }
 
-func (s *Set[T]) take(configurations []T, hash string) {
+func (s *Set) take(objects []Object, hash string) {
 	s.metrics.succeeded(s.hash, hash)
 	s.hash = hash
-	s.current.Store(&configurations)
+	s.current.Store(&objects)
 	s.broken.Store(nil)
 }
 
-func (s *Set[T]) fail(err error) {
+func (s *Set) fail(err error) {
 	klog.ErrorS(err, "reloading admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir)
 	reason := err.Error()
 	s.broken.Store(&reason)
@@ -165,10 +165,10 @@ func (s *Set[T]) fail(err error) {
 }
 
 // Name is the health check's name.
-func (s *Set[T]) Name() string { return "admission-manifests/" + s.metrics.plugin }
+func (s *Set) Name() string { return "admission-manifests/" + s.metrics.plugin }
 
 // Check says why the manifests in the directory are not in force.
-func (s *Set[T]) Check(*http.Request) error {
+func (s *Set) Check(*http.Request) error {
 	if reason := s.broken.Load(); reason != nil {
 		return fmt.Errorf("the manifests in %s are not in force, those before them still are: %s", s.dir, *reason)
 	}

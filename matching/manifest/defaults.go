@@ -3,14 +3,13 @@ package manifest
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // setDefaults sets what the API would have set
 // (k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go). Port 443 of a service
 // reference is not among it: manifests have none.
-func setDefaults(configuration runtime.Object) {
-	switch c := configuration.(type) {
+func setDefaults(object Object) {
+	switch c := object.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for i := range c.Webhooks {
 			w := &c.Webhooks[i]
@@ -32,12 +31,36 @@ func setDefaults(configuration runtime.Object) {
 			setDefault(&w.TimeoutSeconds, 10)
 			setRuleDefaults(w.Rules)
 		}
+	case *admissionregistrationv1.MutatingAdmissionPolicy:
+		setDefault(&c.Spec.FailurePolicy, admissionregistrationv1.Fail)
+		setResourcesDefaults(c.Spec.MatchConstraints)
+	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
+		setResourcesDefaults(c.Spec.MatchResources)
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		setDefault(&c.Spec.FailurePolicy, admissionregistrationv1.Fail)
+		setResourcesDefaults(c.Spec.MatchConstraints)
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		setResourcesDefaults(c.Spec.MatchResources)
 	}
 }
 
 func setRuleDefaults(rules []admissionregistrationv1.RuleWithOperations) {
 	for i := range rules {
 		setDefault(&rules[i].Scope, admissionregistrationv1.AllScopes)
+	}
+}
+
+func setResourcesDefaults(m *admissionregistrationv1.MatchResources) {
+	if m == nil {
+		return
+	}
+	setDefault(&m.MatchPolicy, admissionregistrationv1.Equivalent)
+	setDefault(&m.NamespaceSelector, metav1.LabelSelector{})
+	setDefault(&m.ObjectSelector, metav1.LabelSelector{})
+	for _, rules := range [][]admissionregistrationv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
+		for i := range rules {
+			setDefault(&rules[i].Scope, admissionregistrationv1.AllScopes)
+		}
 	}
 }
 

@@ -63,18 +63,18 @@ func put(t testing.TB, dir, name, text string) {
 	}
 }
 
-func load[T Configuration](t testing.TB, dir string) *Set[T] {
+func load(t testing.TB, plugin *Plugin, dir string) *Set {
 	t.Helper()
-	s, err := Load[T](dir, "server")
+	s, err := plugin.Load(dir, "server")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func namesOf[T Configuration](s *Set[T]) string {
+func namesOf(s *Set) string {
 	var names []string
-	for _, c := range s.Current() {
+	for _, c := range Current[Object](s) {
 		names = append(names, strings.TrimSuffix(c.GetName(), nameSuffix))
 	}
 	return strings.Join(names, " ")
@@ -120,7 +120,7 @@ func TestFiles(t *testing.T) {
 		}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := namesOf(load[validating](t, write(t, test.files))); got != test.want {
+			if got := namesOf(load(t, ValidatingWebhooks, write(t, test.files))); got != test.want {
 				t.Errorf("loaded %q, want %q", got, test.want)
 			}
 		})
@@ -138,7 +138,7 @@ func TestFoldersAndLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Join(elsewhere, "c.yaml"), filepath.Join(dir, "c.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := namesOf(load[validating](t, dir)), "a c"; got != want {
+	if got, want := namesOf(load(t, ValidatingWebhooks, dir)), "a c"; got != want {
 		t.Errorf("loaded %q, want %q", got, want)
 	}
 }
@@ -166,7 +166,7 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]admissionregistrationv1.ValidatingWebhook{want},
-		load[validating](t, dir).Current()[0].Webhooks); diff != "" {
+		Current[validating](load(t, ValidatingWebhooks, dir))[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -176,7 +176,7 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating},
-		load[mutating](t, dir).Current()[0].Webhooks); diff != "" {
+		Current[mutating](load(t, MutatingWebhooks, dir))[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -190,7 +190,7 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating},
-		load[mutating](t, dir).Current()[0].Webhooks); diff != "" {
+		Current[mutating](load(t, MutatingWebhooks, dir))[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -261,7 +261,7 @@ func TestBrokenFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, test.files)
-			_, err := Load[validating](dir, "server")
+			_, err := ValidatingWebhooks.Load(dir, "server")
 			if want := strings.ReplaceAll(test.want, "DIR", dir); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error is\n  %v\nwant\n  %s", err, want)
 			}
@@ -281,7 +281,7 @@ func TestDirectory(t *testing.T) {
 		filepath.Join(dir, "file"): fmt.Sprintf(`staticManifestsDir: Invalid value: %q: must be a directory`,
 			filepath.Join(dir, "file")),
 	} {
-		if _, err := Load[mutating](given, "server"); err == nil || err.Error() != want {
+		if _, err := MutatingWebhooks.Load(given, "server"); err == nil || err.Error() != want {
 			t.Errorf("error is\n  %v\nwant\n  %s", err, want)
 		}
 	}
@@ -292,7 +292,7 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load[mutating](dir, "server"); err == nil ||
+	if _, err := MutatingWebhooks.Load(dir, "server"); err == nil ||
 		!strings.HasPrefix(err.Error(), fmt.Sprintf("failed to read file %q: ", filepath.Join(dir, "a.yaml"))) {
 		t.Errorf("error is %v", err)
 	}
@@ -305,7 +305,7 @@ func TestNoRegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("failed to read file %q: is not a regular file", filepath.Join(dir, "a.yaml"))
-	if _, err := Load[mutating](dir, "server"); err == nil || err.Error() != want {
+	if _, err := MutatingWebhooks.Load(dir, "server"); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

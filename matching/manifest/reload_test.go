@@ -24,7 +24,7 @@ func TestReload(t *testing.T) {
 	good, better := validatingOf("a.static.k8s.io", minimal), validatingOf("b.static.k8s.io", minimal)
 	dir := write(t, map[string]string{"a.yaml": good})
 	serverID := dir // one that no other test has, since metrics are the process'
-	s, err := Load[validating](dir, serverID)
+	s, err := ValidatingWebhooks.Load(dir, serverID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func infoOf(t *testing.T, serverID string) string {
 }
 
 // run runs a set until the test ends, and says when it has changed.
-func run[T Configuration](t *testing.T, s *Set[T]) (changed <-chan struct{}) {
+func run(t *testing.T, s *Set) (changed <-chan struct{}) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -162,7 +162,7 @@ func run[T Configuration](t *testing.T, s *Set[T]) (changed <-chan struct{}) {
 }
 
 // await waits for a change and says what is in force then.
-func await[T Configuration](t *testing.T, s *Set[T], changed <-chan struct{}, want string) {
+func await(t *testing.T, s *Set, changed <-chan struct{}, want string) {
 	t.Helper()
 	select {
 	case <-changed:
@@ -177,7 +177,7 @@ func await[T Configuration](t *testing.T, s *Set[T], changed <-chan struct{}, wa
 // Whatever changes in the directory takes effect: k8s.io/apiserver/pkg/util/filesystem/watcher.go.
 func TestRun(t *testing.T) {
 	dir := write(t, map[string]string{"a.yaml": mutatingOf("a.static.k8s.io")})
-	s := load[mutating](t, dir)
+	s := load(t, MutatingWebhooks, dir)
 
 	put(t, dir, "b.yaml", mutatingOf("b.static.k8s.io")) // after Load, before Run
 	changed := run(t, s)
@@ -215,7 +215,7 @@ func TestRunOnMountedConfigMap(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..data", "a.yaml"), filepath.Join(dir, "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	s := load[mutating](t, dir)
+	s := load(t, MutatingWebhooks, dir)
 	changed := run(t, s)
 	publish("..2", mutatingOf("b.static.k8s.io"))
 	await(t, s, changed, "b")

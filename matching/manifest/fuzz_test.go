@@ -40,18 +40,19 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		configurations, err := decodeAll[mutating]([]file{{"a.yaml", data}})
+		objects, err := decodeAll(MutatingWebhooks, []file{{"a.yaml", data}})
 		if err != nil {
-			if configurations != nil || err.Error() == "" {
-				t.Errorf("%v, and %v", err, configurations)
+			if objects != nil || err.Error() == "" {
+				t.Errorf("%v, and %v", err, objects)
 			}
 			return
 		}
-		if !slices.IsSortedFunc(configurations, func(a, b mutating) int { return strings.Compare(a.Name, b.Name) }) {
+		if !slices.IsSortedFunc(objects, func(a, b Object) int { return strings.Compare(a.GetName(), b.GetName()) }) {
 			t.Error("not in the order of names")
 		}
 		var again []string
-		for _, c := range configurations {
+		for _, object := range objects {
+			c := object.(mutating)
 			if errs := validate(c, expression.NewCompiler()); len(errs) > 0 || !strings.HasSuffix(c.Name, nameSuffix) {
 				t.Errorf("in force: %s: %v", c.Name, errs)
 			}
@@ -63,12 +64,12 @@ func FuzzDecode(f *testing.F) {
 			}
 			again = append(again, string(text))
 		}
-		reread, err := decodeAll[mutating]([]file{{"a.yaml", []byte(strings.Join(again, "---\n"))}})
+		reread, err := decodeAll(MutatingWebhooks, []file{{"a.yaml", []byte(strings.Join(again, "---\n"))}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !equality.Semantic.DeepEqual(configurations, reread) {
-			t.Errorf("-read +read again:\n%s", cmp.Diff(configurations, reread))
+		if !equality.Semantic.DeepEqual(objects, reread) {
+			t.Errorf("-read +read again:\n%s", cmp.Diff(objects, reread))
 		}
 	})
 }

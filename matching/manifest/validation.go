@@ -40,12 +40,29 @@ var (
 	reviewVersions = []string{"v1", "v1beta1"}
 )
 
-// validate says all that is wrong with a configuration that has its defaults.
-func validate(configuration metav1.Object, compiler *expression.Compiler) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaAccessor(configuration, false, apivalidation.NameIsDNSSubdomain,
+// validate says all that is wrong with an object that has its defaults.
+func validate(object Object, compiler *expression.Compiler) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaAccessor(object, false, apivalidation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
+	spec := field.NewPath("spec")
+	switch o := object.(type) {
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		return append(errs, validateValidatingPolicy(o, compiler, spec)...)
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		return append(errs, validateValidatingBinding(&o.Spec, spec)...)
+	case *admissionregistrationv1.MutatingAdmissionPolicy:
+		return append(errs, validateMutatingPolicy(&o.Spec, compiler, spec)...)
+	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
+		return append(errs, validateMutatingBinding(&o.Spec, spec)...)
+	default:
+		return append(errs, validateWebhooks(Webhooks(object), compiler)...)
+	}
+}
+
+func validateWebhooks(webhooks []admissionregistrationv1.MutatingWebhook,
+	compiler *expression.Compiler) (errs field.ErrorList) {
 	names := sets.New[string]()
-	for i, w := range Webhooks(configuration) {
+	for i, w := range webhooks {
 		path := field.NewPath("webhooks").Index(i)
 		errs = append(errs, validateWebhook(w, compiler, path)...)
 		if w.Name != "" && names.Has(w.Name) {
@@ -76,7 +93,7 @@ func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expres
 	errs = append(errs, validateSelector(path.Child("objectSelector"), w.ObjectSelector)...)
 	errs = append(errs, validateOneOf(path.Child("reinvocationPolicy"), w.ReinvocationPolicy, reinvocationPolicies)...)
 	errs = append(errs, validateClientConfig(w.ClientConfig, path.Child("clientConfig"))...)
-	errs = append(errs, validateMatchConditions(w.MatchConditions, compiler, path.Child("matchConditions"))...)
+	errs = append(errs, validateMatchConditions(w.MatchConditions, alone(compiler, false), path.Child("matchConditions"))...)
 	return append(errs, validateReviewVersions(w.AdmissionReviewVersions, path.Child("admissionReviewVersions"))...)
 }
 
@@ -129,7 +146,7 @@ func validateReviewVersions(versions []string, path *field.Path) field.ErrorList
 	return errs
 }
 
-func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compiler *expression.Compiler,
+func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compile compile,
 	path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(conditions) > maxMatchConditions {
@@ -140,7 +157,7 @@ func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition
 		expressionPath, namePath := path.Index(i).Child("expression"), path.Index(i).Child("name")
 		if text := strings.TrimSpace(c.Expression); text == "" {
 			errs = append(errs, field.Required(expressionPath, ""))
-		} else if err := compiler.Check(text); err != nil {
+		} else if err := compile(text, expression.Condition).Prepare(); err != nil {
 			errs = append(errs, field.Invalid(expressionPath, text, err.Error()))
 		}
 		if c.Name == "" {

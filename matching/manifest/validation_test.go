@@ -188,7 +188,7 @@ func TestValidateNames(t *testing.T) {
 				`webhooks[0].timeoutSeconds: Invalid value: 60: the timeout value must be between 1 and 30 seconds]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := decodeAll[validating]([]file{{"a.yaml", []byte(test.text)}})
+			_, err := decodeAll(ValidatingWebhooks, []file{{"a.yaml", []byte(test.text)}})
 			got := ""
 			if err != nil {
 				got = err.Error()
