@@ -169,26 +169,54 @@ func (p *pass) fail(of *mutatingPolicy, b *binding, err error, reason metav1.Sta
 	}
 }
 
-// take has one policy evaluated. Its error refuses the request, whatever the failure policy says.
+// take has one policy evaluated, and reports it. Its error refuses the request, whatever the failure
+// policy says.
 func (p *pass) take(ctx context.Context, t *turn) error {
 	if err := p.show(t.version); err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	if p.calls == nil {
+		return p.evaluate(ctx, t, &outcome{})
+	}
+	var before map[string]any
+	if p.object != nil {
+		before, _ = p.object.Content() // without it there is no patch to tell of
+	}
+	start, o := time.Now(), outcome{}
+	err := p.evaluate(ctx, t, &o)
+	p.reportMutations(t, &o, time.Since(start), before)
+	return err
+}
+
+// outcome is what a policy came to, for who wants to know.
+type outcome struct {
+	// skipped is the name of the match condition that is false, if one is.
+	skipped string
+	// failed is the first error.
+	failed error
+	// refused says that it refuses the request whatever the failure policy says.
+	refused bool
+}
+
+func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
 	if t.policy.conditions != nil {
 		start := time.Now()
 		verdict := t.policy.conditions.MatchParams(ctx, t.conditions, t.params)
 		observeConditions(ctx, t.policy.name, p.GetOperation(), time.Since(start), verdict)
 		if verdict.Err != nil {
+			o.failed = verdict.Err
 			p.fail(t.policy, t.binding, verdict.Err, metav1.StatusReasonInvalid)
 			return nil
 		}
 		if !verdict.Matches {
+			o.skipped = verdict.Failed
 			return nil
 		}
 	}
 	if p.object != nil {
 		for i := range t.policy.does.mutators {
-			if err := p.mutate(ctx, t, &t.policy.does.mutators[i]); err != nil {
+			if err := p.mutate(ctx, t, &t.policy.does.mutators[i], o); err != nil {
+				o.refused = true
 				return err
 			}
 		}
@@ -201,7 +229,7 @@ func (p *pass) take(ctx context.Context, t *turn) error {
 
 // mutate has one mutation done. What is wrong with the outcome refuses the request, as upstream,
 // whatever the failure policy says.
-func (p *pass) mutate(ctx context.Context, t *turn, m *mutator) error {
+func (p *pass) mutate(ctx context.Context, t *turn, m *mutator, o *outcome) error {
 	start, before := time.Now(), p.object.Object()
 	run := t.variables.Run(expression.Inputs{Params: t.params, Namespace: t.namespace, Authorizer: true})
 	changed, err := m.mutate(ctx, run, p.object)
@@ -215,6 +243,9 @@ func (p *pass) mutate(ctx context.Context, t *turn, m *mutator) error {
 		return nil
 	}
 	named := fmt.Errorf("%w (%s)", err, m.field)
+	if o.failed == nil {
+		o.failed = named
+	}
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
 		refused := &apierrors.StatusError{ErrStatus: *status.ErrStatus.DeepCopy()}

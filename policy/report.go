@@ -9,6 +9,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
+	"gatehouse.dev/policy/mutation"
 )
 
 // report tells the chain's observers of what a policy, with a binding and params that may be nil,
@@ -72,6 +73,26 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, t
 				call.Verdict, call.Why = chain.Failed, err
 				return
 			}
+		}
+	})
+}
+
+// reportMutations tells them what a policy did to the object, whose content was before.
+func (p *pass) reportMutations(t *turn, o *outcome, took time.Duration, before map[string]any) {
+	p.report(t.policy.name, t.binding, t.params, func(call *chain.Call) {
+		call.Verdict, call.Duration = chain.Admitted, took
+		switch {
+		case o.skipped != "":
+			call.Verdict, call.Why = chain.Skipped, fmt.Sprintf("match condition %q is false", o.skipped)
+			return
+		case o.failed != nil:
+			call.Verdict, call.Ignored, call.Why = chain.Failed, t.policy.ignores() && !o.refused, o.failed.Error()
+		}
+		if p.object == nil {
+			return
+		}
+		if after, err := p.object.Content(); err == nil {
+			call.Patch, _ = mutation.Diff(before, after)
 		}
 	})
 }

@@ -264,7 +264,8 @@ func TestKindWithoutSchema(t *testing.T) {
 	object := newObject(t, bear, builtin)
 	_, err := object.Apply(configuration(t, "{spec: {color: white}}"))
 	if !apierrors.IsServiceUnavailable(err) || err.Error() != "Resource kind bears.example.com/v1, Kind=Bear "+
-		"not found. There can be a delay between when CustomResourceDefinitions are created and when they are available." {
+		"not found. There can be a delay between when CustomResourceDefinitions are created and when they are "+
+		"available." {
 		t.Errorf("got error %v", err)
 	}
 	// These don't take a schema.
