@@ -218,6 +218,7 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 	if !quota.Ignored(config.GroupResource) && key(config.Transport) == b.main() {
 		client = b.ledger.accountFor(client, config, resourcePrefix)
 	}
+	client = &kubernetes.Client{Client: client.Client, Kubernetes: timely{client.Kubernetes}}
 	store, err := etcd3.New(client, conn.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource, transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner),
 		versioner)

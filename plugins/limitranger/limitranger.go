@@ -48,6 +48,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 const name = "LimitRanger"
@@ -172,7 +173,7 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes) ([]*corev1.Li
 	}
 	found, err := p.ranges.list(ctx, a.GetNamespace())
 	if err != nil {
-		return nil, admission.NewForbidden(a, err)
+		return nil, unanswered.Refusal(err, admission.NewForbidden(a, err))
 	}
 	return found, nil
 }

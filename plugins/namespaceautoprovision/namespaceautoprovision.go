@@ -29,6 +29,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 const name = "NamespaceAutoProvision"
@@ -72,7 +73,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		err = p.create(ctx, a.GetNamespace())
 	}
 	if err != nil {
-		return admission.NewForbidden(a, err)
+		return unanswered.Refusal(err, admission.NewForbidden(a, err))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 // cluster is where requests are compared with what they name. The objects it gives are not to be
@@ -70,7 +71,7 @@ func lookUp[T any](
 	case apierrors.IsNotFound(err):
 		return nil, err
 	case err != nil:
-		return nil, r.forbid("error looking up %q: %w", name, err)
+		return nil, unanswered.Refusal(err, r.forbid("error looking up %q: %w", name, err))
 	}
 	return object, nil
 }

@@ -34,6 +34,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 const name = "PersistentVolumeClaimResize"
@@ -135,7 +136,8 @@ func (p *plugin) allows(ctx context.Context, a admission.Attributes, name string
 		return false, nil
 	case err != nil:
 		// Whatever else went wrong says nothing about the request.
-		return false, apierrors.NewInternalError(fmt.Errorf("failed to get StorageClass %s: %w", name, err))
+		return false, unanswered.Refusal(err,
+			apierrors.NewInternalError(fmt.Errorf("failed to get StorageClass %s: %w", name, err)))
 	default:
 		return expandable(class), nil
 	}

@@ -46,6 +46,7 @@ import (
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 const name = "Priority"
@@ -212,7 +213,8 @@ func (p *plugin) classOf(ctx context.Context, a admission.Attributes, named stri
 			fmt.Errorf("no PriorityClass with name %v was found", named))
 	case err != nil:
 		// Whatever else went wrong says nothing about the request.
-		return nil, apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", named, err))
+		return nil, unanswered.Refusal(err,
+			apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", named, err)))
 	default:
 		return class, nil
 	}
@@ -250,7 +252,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	list, err := p.client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("failed to get default priority class: %w", err))
+		return unanswered.Refusal(err, apierrors.NewInternalError(fmt.Errorf("failed to get default priority class: %w", err)))
 	}
 	all := make([]*schedulingv1.PriorityClass, len(list.Items))
 	for i := range list.Items {

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/unanswered"
 	"gatehouse.dev/quota"
 )
 
@@ -170,8 +171,8 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 	for range attempts {
 		var list *corev1.ResourceQuotaList
 		if list, err = client.List(ctx, metav1.ListOptions{}); err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("reading the quotas of namespace %s: %w", a.GetNamespace(),
-				err))
+			return unanswered.Refusal(err,
+				apierrors.NewInternalError(fmt.Errorf("reading the quotas of namespace %s: %w", a.GetNamespace(), err)))
 		}
 		var open []*corev1.ResourceQuota
 		for i := range list.Items {
@@ -208,7 +209,8 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 			fmt.Errorf("charging the quotas of namespace %s: %w; please try again", a.GetNamespace(), err))
 	}
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err))
+		return unanswered.Refusal(err,
+			apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err)))
 	}
 	return nil
 }

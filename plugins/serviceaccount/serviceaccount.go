@@ -52,6 +52,7 @@ import (
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 const (
@@ -207,8 +208,8 @@ func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev
 		account, err = p.live(ctx, namespace, wanted)
 	}
 	if err != nil {
-		return nil,
-			admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, wanted, err))
+		return nil, unanswered.Refusal(err,
+			admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, wanted, err)))
 	}
 	return account, nil
 }

@@ -17,6 +17,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 var pods = corev1.Resource("pods")
@@ -54,7 +55,7 @@ func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err // which is what the request would end with anyway
 	}
 	if err != nil {
-		return admission.NewForbidden(a, err)
+		return unanswered.Refusal(err, admission.NewForbidden(a, err))
 	}
 	if err := d.holds(&pod.Spec); err != nil {
 		return admission.NewForbidden(a, err)

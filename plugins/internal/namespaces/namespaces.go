@@ -15,6 +15,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 // Namespaces are the namespaces of the cluster.
@@ -72,5 +73,5 @@ func Refusal(err error) error {
 	if apierrors.IsNotFound(err) {
 		return err
 	}
-	return apierrors.NewInternalError(err)
+	return unanswered.Refusal(err, apierrors.NewInternalError(err))
 }

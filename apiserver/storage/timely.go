@@ -1,0 +1,42 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// timely is etcd whose writes, where they are not done in time, are errors that the API answers with
+// 504. As they come from etcd they would be internal errors, except where the request's own time is
+// over at the same moment and is noticed first.
+type timely struct{ kubernetes.Interface }
+
+// OptimisticPut implements kubernetes.Interface.
+func (t timely) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
+	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+	response, err := t.Interface.OptimisticPut(ctx, key, data, expected, opts)
+	return response, late(err)
+}
+
+// OptimisticDelete implements kubernetes.Interface.
+func (t timely) OptimisticDelete(ctx context.Context, key string, expected int64,
+	opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+	response, err := t.Interface.OptimisticDelete(ctx, key, expected, opts)
+	return response, late(err)
+}
+
+// late is the error as the API is to answer it.
+func late(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout),
+		errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail), errors.Is(err, rpctypes.ErrTimeoutDueToConnectionLost):
+		return apierrors.NewTimeoutError("the write did not complete in time, and may have been stored or not: "+
+			err.Error(), 0)
+	}
+	return err
+}
