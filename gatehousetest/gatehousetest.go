@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/internal/testlog"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 )
@@ -72,7 +73,7 @@ func Start(t testing.TB, options ...Option) *Server {
 // it.
 func StartIn(t testing.TB, dir string, options ...Option) *Server {
 	t.Helper()
-	showLog(t)
+	testlog.Show(t)
 	config := server.NewConfig(plugins.List)
 	config.API.DataDir = dir
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -26,7 +26,7 @@ import (
 func TestCustomResourcesEndWithTheirDefinitions(t *testing.T) {
 	c := servertest.Start(t)
 	const kinds = 80
-	before := settled()
+	before := goroutines()
 	var log lines
 	klog.SetOutput(&log)
 	defer klog.SetOutput(io.Discard)
@@ -63,14 +63,14 @@ func TestCustomResourcesEndWithTheirDefinitions(t *testing.T) {
 		}
 		return fmt.Errorf("the dependent is there still: %v", err)
 	})
-	during := settled()
+	during := goroutines()
 	if err := definitions.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// What else goes on is less than one for every eight kinds.
 	after := 0
 	deadline := time.Now().Add(time.Minute)
-	for after = settled(); after > before+kinds/8 && time.Now().Before(deadline); after = settled() {
+	for after = goroutines(); after > before+kinds/8 && time.Now().Before(deadline); after = goroutines() {
 	}
 	t.Logf("%d goroutines before, %d with %d custom resources, %d after", before, during, kinds, after)
 	if after > before+kinds/8 {
@@ -99,17 +99,20 @@ func definition(singular string) *extensionsv1.CustomResourceDefinition {
 	}
 }
 
-// settled is the number of goroutines once it has been the same for a second.
-func settled() int {
-	count, since := runtime.NumGoroutine(), time.Now()
+// settled is a number once it has moved by no more than give for a second.
+func settled(number func() int, give int) int {
+	was, since := number(), time.Now()
 	for time.Since(since) < time.Second {
 		time.Sleep(20 * time.Millisecond)
-		if now := runtime.NumGoroutine(); now > count+5 || now < count-5 {
-			count, since = now, time.Now()
+		if now := number(); now > was+give || now < was-give {
+			was, since = now, time.Now()
 		}
 	}
-	return count
+	return was
 }
+
+// goroutines is their number where nothing starts or ends any more.
+func goroutines() int { return settled(runtime.NumGoroutine, 5) }
 
 func stacks() []byte {
 	all := make([]byte, 1<<22)

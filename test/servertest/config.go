@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/internal/testlog"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 )
@@ -56,6 +57,7 @@ func RuntimeConfig(settings ...string) gatehousetest.Option {
 // StartError is why a server with these options doesn't start; nil where it would.
 func StartError(t testing.TB, options ...gatehousetest.Option) error {
 	t.Helper()
+	testlog.Show(t)
 	config := server.NewConfig(plugins.List)
 	config.API.DataDir = t.TempDir()
 	config.API.SecureServing.BindPort = 0

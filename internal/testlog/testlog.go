@@ -1,4 +1,5 @@
-package gatehousetest
+// Package testlog keeps what servers in a test's process log, and shows it where the test fails.
+package testlog
 
 import (
 	"flag"
@@ -32,8 +33,8 @@ var capture = sync.OnceFunc(func() {
 	klog.SetOutputBySeverity("FATAL", io.MultiWriter(&log, os.Stderr))
 })
 
-// showLog shows what is logged from now on where the test has failed at its end.
-func showLog(t testing.TB) {
+// Show shows what is logged from now on where the test has failed at its end.
+func Show(t testing.TB) {
 	capture()
 	begin := log.next()
 	t.Cleanup(func() {
