@@ -24,6 +24,7 @@ type options struct {
 	starts, rounds, pods int
 	idle, timeout        time.Duration
 	write                string
+	policies             bool
 }
 
 func main() {
@@ -34,6 +35,7 @@ func main() {
 	flag.DurationVar(&o.idle, "idle", 12*time.Second, "how long after it is ready a server's memory is read")
 	flag.DurationVar(&o.timeout, "timeout", 45*time.Minute, "when to give up")
 	flag.StringVar(&o.write, "write", "", "the file whose table to replace; the table is printed in any case")
+	flag.BoolVar(&o.policies, "policies", false, "measure what admission policies cost, and nothing else")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -61,6 +63,11 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	if err := build(ctx, dir); err != nil {
+		return err
+	}
+	if o.policies {
+		report, err := measurePolicies(ctx, o, dir)
+		fmt.Print(report)
 		return err
 	}
 	r := &results{options: o, subjects: make([]figures, len(subjects)), chain: make([]chainFigures, len(chainCases))}

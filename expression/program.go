@@ -166,6 +166,7 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
 	if err != nil {
+		o.value = nil
 		o.cause, o.err = err, fmt.Errorf("expression '%s' resulted in error: %w", p.text, err)
 	}
 	return o

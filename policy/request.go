@@ -152,8 +152,8 @@ type invocation struct {
 }
 
 // concerned calls visit for each of the policy's bindings that the request is meant by, and for
-// each of its params, in order, and fail for what is wrong with the policy, or with a binding. Its
-// error refuses the request.
+// each of its params, in order, with an invocation that is used again afterwards. It calls fail for
+// what is wrong with the policy, or with a binding. Its error refuses the request.
 //
 // Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
 // validating/dispatcher}.go.
@@ -176,6 +176,7 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 		fail(nil, c.paramsErr)
 		return nil
 	}
+	var in invocation
 	for i := range c.bound {
 		b := &c.bound[i]
 		_, mismatch, err := r.Match(ctx, b.match)
@@ -192,7 +193,7 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 			fail(b.binding, err)
 			continue
 		}
-		in := invocation{binding: b.binding}
+		in.binding = b.binding
 		if len(params) > 0 {
 			in.version = r.version(match)
 			if in.err != nil {
