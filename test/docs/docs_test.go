@@ -16,6 +16,7 @@ import (
 	// what is tested is built apart; this way a change to it is one to the test
 	_ "gatehouse.dev/cli"
 	_ "gatehouse.dev/plugins"
+	"gatehouse.dev/test/needs"
 )
 
 // serverStart bounds the start of a server; the README's builds it first.
@@ -24,6 +25,7 @@ const serverStart = 5 * time.Minute
 // TestDocuments runs every document with something to run. One after the other: they use the
 // default port, as their readers do.
 func TestDocuments(t *testing.T) {
+	needs.Programs(t, "bash", "git")
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@
 // says.
 //
 // It needs the programs prometheus and promtool, which on Debian are the package prometheus. Where
-// they are not there the test fails.
+// they are not there the test is skipped; see package needs.
 package prometheustest
 
 import (
@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"gatehouse.dev/test/needs"
 )
 
 // scrapeInterval is how far the samples of a container are apart.
@@ -35,11 +37,7 @@ type Container struct {
 // with the test.
 func Start(t testing.TB, containers ...Container) string {
 	t.Helper()
-	for _, program := range []string{"prometheus", "promtool"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Fatalf("%v: install Prometheus (on Debian, apt-get install --no-install-recommends prometheus)", err)
-		}
-	}
+	needs.Programs(t, "prometheus", "promtool")
 	dir := t.TempDir()
 	data, samples, config := filepath.Join(dir, "data"), filepath.Join(dir, "samples"),
 		filepath.Join(dir, "prometheus.yml")
