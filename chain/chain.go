@@ -86,6 +86,9 @@ func New(selected []Descriptor, config *Config, env *Env, observers ...Observer)
 }
 
 func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
+	if off, err := env.closed(d.Gate); err != nil || off {
+		return err
+	}
 	plugin, err := d.New(config.For(d.Name), env)
 	if err != nil {
 		return err

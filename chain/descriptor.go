@@ -39,6 +39,10 @@ type Descriptor struct {
 	// that it costs no other request anything. Where empty, it is asked about everything.
 	Resources []Resource
 
+	// Gate, where not empty, is the feature gate of the server without which the plugin does
+	// nothing: where it is off the plugin isn't built, and costs nothing.
+	Gate featuregate.Feature
+
 	// Default says that the plugin runs unless it is disabled.
 	Default bool
 

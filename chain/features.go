@@ -1,16 +1,32 @@
 package chain
 
-import "k8s.io/component-base/featuregate"
+import (
+	"fmt"
+
+	"k8s.io/component-base/featuregate"
+)
 
 // Enabled tells whether a feature gate is on. One that the host doesn't have, because it is
 // another program's than kube-apiserver's, is off.
-func (e *Env) Enabled(gate featuregate.Feature) bool {
+func (e *Env) Enabled(gate featuregate.Feature) bool { return e.knows(gate) && e.Features.Enabled(gate) }
+
+// knows tells whether the host has a feature gate. To ask whether another is on would panic.
+func (e *Env) knows(gate featuregate.Feature) bool {
 	if e.Features == nil {
 		return false
 	}
-	// Asking for a gate that a host doesn't have would panic.
-	if _, known := e.Features.DeepCopy().GetAll()[gate]; !known {
-		return false
+	_, known := e.Features.DeepCopy().GetAll()[gate]
+	return known
+}
+
+// closed tells whether a plugin is behind a feature gate that is off. A gate that the host doesn't
+// have is an error: a plugin that is enabled is not left out for want of a switch.
+func (e *Env) closed(gate featuregate.Feature) (bool, error) {
+	if gate == "" {
+		return false, nil
 	}
-	return e.Features.Enabled(gate)
+	if !e.knows(gate) {
+		return false, fmt.Errorf("needs the feature gate %s, on or off", gate)
+	}
+	return !e.Features.Enabled(gate), nil
 }

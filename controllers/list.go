@@ -9,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/scheduling/podgroupprotection"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
 	"k8s.io/kubernetes/pkg/controller/volume/vacprotection"
@@ -50,6 +53,7 @@ var all = []controller{
 	{names.PersistentVolumeProtectionController, volumeProtection},
 	{names.PersistentVolumeClaimProtectionController, claimProtection},
 	{names.PodGarbageCollectorController, podCollection},
+	{names.PodGroupProtectionController, groupProtection},
 	{names.ResourceQuotaController, quotaCounting},
 	{names.RootCACertificatePublisherController, rootCA},
 	{names.ServiceAccountController, serviceAccounts},
@@ -155,6 +159,42 @@ func volumeProtection(ctx context.Context, e *environment) (func(context.Context
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
+// groupProtection takes the finalizer off deleted PodGroups that no pod is in any more. Most servers
+// don't serve that kind, and there is nothing to do then.
+func groupProtection(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig("podgroup-protection-controller"))
+	if err != nil {
+		return nil, err
+	}
+	served, err := serves(client, schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups"))
+	if err != nil || !served {
+		return func(context.Context) {}, err
+	}
+	pods, err := e.pods()
+	if err != nil {
+		return nil, err
+	}
+	c, err := podgroupprotection.NewPodGroupProtectionController(klog.FromContext(ctx),
+		e.informers.Scheduling().V1alpha2().PodGroups(), pods, client)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+}
+
+// serves tells whether the server has a resource.
+func serves(client kubernetes.Interface, resource schema.GroupVersionResource) (bool, error) {
+	found, err := client.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(found.APIResources,
+		func(r metav1.APIResource) bool { return r.Name == resource.Resource }), nil
+}
+
 // volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no
 // volume names any more. A server that is to be like an older version has no such classes.
 func volumeAttributesClassProtection(ctx context.Context, e *environment) (func(context.Context), error) {
@@ -162,11 +202,9 @@ func volumeAttributesClassProtection(ctx context.Context, e *environment) (func(
 	if err != nil {
 		return nil, err
 	}
-	_, err = newMapper(client).ResourceFor(storagev1.SchemeGroupVersion.WithResource("volumeattributesclasses"))
-	if meta.IsNoMatchError(err) {
-		return func(context.Context) {}, nil
-	} else if err != nil {
-		return nil, err
+	served, err := serves(client, storagev1.SchemeGroupVersion.WithResource("volumeattributesclasses"))
+	if err != nil || !served {
+		return func(context.Context) {}, err
 	}
 	core := e.informers.Core().V1()
 	c, err := vacprotection.NewVACProtectionController(klog.FromContext(ctx), client,

@@ -6,16 +6,22 @@ import (
 	"gatehouse.dev/plugins/alwaysadmit"
 	"gatehouse.dev/plugins/alwaysdeny"
 	"gatehouse.dev/plugins/alwayspullimages"
+	"gatehouse.dev/plugins/certificateapproval"
+	"gatehouse.dev/plugins/certificatesigning"
+	"gatehouse.dev/plugins/certificatesubjectrestriction"
+	"gatehouse.dev/plugins/clustertrustbundleattest"
 	"gatehouse.dev/plugins/defaultingressclass"
 	"gatehouse.dev/plugins/defaultstorageclass"
 	"gatehouse.dev/plugins/defaulttolerationseconds"
 	"gatehouse.dev/plugins/denyescalatingexec"
 	"gatehouse.dev/plugins/denyexeconprivileged"
+	"gatehouse.dev/plugins/denyserviceexternalips"
 	"gatehouse.dev/plugins/eventratelimit"
 	"gatehouse.dev/plugins/extendedresourcetoleration"
 	"gatehouse.dev/plugins/imagepolicywebhook"
 	"gatehouse.dev/plugins/initializers"
 	"gatehouse.dev/plugins/initialresources"
+	"gatehouse.dev/plugins/jobvalidation"
 	"gatehouse.dev/plugins/limitpodhardantiaffinitytopology"
 	"gatehouse.dev/plugins/limitranger"
 	"gatehouse.dev/plugins/mutatingadmissionpolicy"
@@ -23,18 +29,24 @@ import (
 	"gatehouse.dev/plugins/namespaceautoprovision"
 	"gatehouse.dev/plugins/namespaceexists"
 	"gatehouse.dev/plugins/namespacelifecycle"
+	"gatehouse.dev/plugins/nodedeclaredfeaturevalidator"
 	"gatehouse.dev/plugins/noderestriction"
 	"gatehouse.dev/plugins/ownerreferencespermissionenforcement"
 	"gatehouse.dev/plugins/persistentvolumeclaimresize"
 	"gatehouse.dev/plugins/persistentvolumelabel"
+	"gatehouse.dev/plugins/podgroupprotection"
+	"gatehouse.dev/plugins/podgroupworkloadexists"
 	"gatehouse.dev/plugins/podnodeselector"
 	"gatehouse.dev/plugins/podpreset"
+	"gatehouse.dev/plugins/podresizevalidator"
 	"gatehouse.dev/plugins/podsecurity"
 	"gatehouse.dev/plugins/podsecuritypolicy"
 	"gatehouse.dev/plugins/podtolerationrestriction"
+	"gatehouse.dev/plugins/podtopologylabels"
 	"gatehouse.dev/plugins/priority"
 	"gatehouse.dev/plugins/resourcedefaults"
 	"gatehouse.dev/plugins/resourcequota"
+	"gatehouse.dev/plugins/runtimeclass"
 	"gatehouse.dev/plugins/securitycontextdeny"
 	"gatehouse.dev/plugins/serviceaccount"
 	"gatehouse.dev/plugins/storageobjectinuseprotection"
@@ -84,9 +96,21 @@ var List = []chain.Descriptor{
 	persistentvolumelabel.Descriptor,
 	defaultstorageclass.Descriptor,
 	storageobjectinuseprotection.Descriptor,
+	podgroupprotection.Descriptor,
 	ownerreferencespermissionenforcement.Descriptor,
 	persistentvolumeclaimresize.Descriptor,
+	runtimeclass.Descriptor,
+	certificateapproval.Descriptor,
+	certificatesigning.Descriptor,
+	clustertrustbundleattest.Descriptor,
+	certificatesubjectrestriction.Descriptor,
 	defaultingressclass.Descriptor,
+	denyserviceexternalips.Descriptor,
+	podtopologylabels.Descriptor,
+	podgroupworkloadexists.Descriptor,
+	nodedeclaredfeaturevalidator.Descriptor,
+	jobvalidation.Descriptor,
+	podresizevalidator.Descriptor,
 	// when the compiled-in plugins have changed the object: policies and webhooks see what they made
 	// of it, and webhooks what policies did
 	mutatingadmissionpolicy.Descriptor,

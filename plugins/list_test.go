@@ -41,9 +41,12 @@ func TestOrder(t *testing.T) {
 		"NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurity PodSecurityPolicy " +
 		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec " +
 		"DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass " +
-		"StorageObjectInUseProtection OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize " +
-		"DefaultIngressClass MutatingAdmissionPolicy MutatingAdmissionWebhook Initializers " +
-		"ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
+		"StorageObjectInUseProtection PodGroupProtection OwnerReferencesPermissionEnforcement " +
+		"PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest " +
+		"CertificateSubjectRestriction DefaultIngressClass DenyServiceExternalIPs PodTopologyLabels " +
+		"PodGroupWorkloadExists NodeDeclaredFeatureValidator JobValidation PodResizeValidator " +
+		"MutatingAdmissionPolicy MutatingAdmissionWebhook Initializers ValidatingAdmissionPolicy " +
+		"ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -55,7 +58,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	client := fake.NewClientset()
 	reading := []string{
 		"LimitRanger", "NamespaceAutoProvision", "NamespaceExists", "NamespaceLifecycle", "PersistentVolumeClaimResize",
-		"Priority", "ServiceAccount",
+		"PodGroupWorkloadExists", "Priority", "RuntimeClass", "ServiceAccount",
 	}
 	for _, d := range List {
 		if !slices.Contains(reading, d.Name) {

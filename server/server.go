@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apiserver"
@@ -74,6 +75,9 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 func (c *Config) require(selected []chain.Descriptor) {
 	c.API.RequiredAPIs = map[schema.GroupVersionResource][]string{}
 	for _, plugin := range selected {
+		if plugin.Gate != "" && !utilfeature.DefaultFeatureGate.Enabled(plugin.Gate) {
+			continue
+		}
 		for _, resource := range plugin.Needs {
 			c.API.RequiredAPIs[resource] = append(c.API.RequiredAPIs[resource], plugin.Name)
 		}

@@ -1,0 +1,59 @@
+// Package certificateapproval is the plugin CertificateApproval: who approves a request for a
+// certificate, or denies it, must be allowed to for the signer that the request names.
+//
+// RBAC alone can't tell signers apart: the right to update certificatesigningrequests/approval is
+// one for all requests. So each update of that subresource needs the verb approve on the signer,
+// too: on the resource signers of certificates.k8s.io, by the signer's name or by its domain and
+// "/*". The signer is the stored request's, whatever the update says.
+package certificateapproval
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/objects"
+	"gatehouse.dev/plugins/internal/signers"
+)
+
+const name = "CertificateApproval"
+
+// Descriptor is CertificateApproval, not yet built. It needs an authorizer.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Lets only those approve certificates who may for the signer",
+	Phases:    chain.Validating,
+	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
+	Default:   true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := signers.Needs(name, config, env); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Update), env.Authorizer}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	authorizer authorizer.Authorizer
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses the approval of a user who may not approve for the signer.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	stored, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetOldObject())
+	if err != nil {
+		return err
+	}
+	if !signers.Allowed(ctx, p.authorizer, a.GetUserInfo(), "approve", stored.Spec.SignerName) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to approve requests with signerName %q",
+			stored.Spec.SignerName))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+// Package certificatesigning is the plugin CertificateSigning: who issues a certificate, or says
+// that it failed, must be allowed to for the signer that the request names.
+//
+// RBAC alone can't tell signers apart: the right to update certificatesigningrequests/status is one
+// for all requests. So each update of that subresource that changes the certificate or the
+// conditions needs the verb sign on the signer, too: on the resource signers of
+// certificates.k8s.io, by the signer's name or by its domain and "/*". The signer is the stored
+// request's, whatever the update says.
+package certificatesigning
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/objects"
+	"gatehouse.dev/plugins/internal/signers"
+)
+
+const name = "CertificateSigning"
+
+// Descriptor is CertificateSigning, not yet built. It needs an authorizer.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Lets only those issue certificates who may sign for the signer",
+	Phases:    chain.Validating,
+	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
+	Default:   true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := signers.Needs(name, config, env); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Update), env.Authorizer}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	authorizer authorizer.Authorizer
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses the certificate, or the conditions, of a user who may not sign for the signer.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	request, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetObject())
+	if err != nil {
+		return err
+	}
+	stored, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetOldObject())
+	if err != nil {
+		return err
+	}
+	// Not bytes.Equal: upstream takes an empty certificate where there was none for a change, too.
+	if reflect.DeepEqual(stored.Status.Certificate, request.Status.Certificate) &&
+		apiequality.Semantic.DeepEqual(stored.Status.Conditions, request.Status.Conditions) {
+		return nil
+	}
+	if !signers.Allowed(ctx, p.authorizer, a.GetUserInfo(), "sign", stored.Spec.SignerName) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q",
+			stored.Spec.SignerName))
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Package certificatesubjectrestriction is the plugin CertificateSubjectRestriction: nobody becomes
+// a member of system:masters by a certificate that he asked the cluster for.
+//
+// The group system:masters may do everything, and nothing can take that away: the authorizer isn't
+// asked. Who approves a request to the signer kubernetes.io/kube-apiserver-client, whose
+// certificates the API server trusts as those of clients, could overlook it. So such a request with
+// the organization system:masters in its subject is refused when it is created. Requests to other
+// signers are theirs to judge.
+package certificatesubjectrestriction
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugins/internal/objects"
+)
+
+const name = "CertificateSubjectRestriction"
+
+// Descriptor is CertificateSubjectRestriction, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Refuses requests for client certificates of the group system:masters",
+	Phases:    chain.Validating,
+	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests")),
+	Default:   true,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses a request to the API server's signer of clients for the group system:masters.
+func (*plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	request, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetObject())
+	if err != nil {
+		return err
+	}
+	const signer = certificatesv1.KubeAPIServerClientSignerName
+	if request.Spec.SignerName != signer {
+		return nil
+	}
+	asked, err := parse(request.Spec.Request)
+	if err != nil {
+		return admission.NewForbidden(a, fmt.Errorf("failed to parse CSR: %w", err))
+	}
+	if slices.Contains(asked.Subject.Organization, user.SystemPrivilegedGroup) {
+		return admission.NewForbidden(a, fmt.Errorf("use of %s signer with %s group is not allowed", signer,
+			user.SystemPrivilegedGroup))
+	}
+	return nil
+}
+
+// parse reads what is asked for, of the first PEM block as whoever signs it does.
+func parse(request []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	return x509.ParseCertificateRequest(block.Bytes)
+}

@@ -1,0 +1,100 @@
+// Package clustertrustbundleattest is the plugin ClusterTrustBundleAttest: who says which
+// authorities a signer's certificates are to be verified by must be allowed to for that signer.
+//
+// A ClusterTrustBundle with spec.signerName speaks for that signer, and pods that mount the
+// signer's bundles believe it. So to create or update one takes the verb attest on the signer: on
+// the resource signers of certificates.k8s.io, by the signer's name or by its domain and "/*". A
+// bundle that names no signer needs no such right, and neither does an update of nothing but owner
+// references and finalizers, as the garbage collector and the migration of stored objects send.
+//
+// It does nothing where the feature gate ClusterTrustBundle is off.
+package clustertrustbundleattest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins/internal/signers"
+)
+
+const name = "ClusterTrustBundleAttest"
+
+// Descriptor is ClusterTrustBundleAttest, not yet built. It needs an authorizer.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Lets only those write a signer's trust bundles who may attest for the signer",
+	Phases:    chain.Validating,
+	Resources: chain.On(certificatesv1.Resource("clustertrustbundles")),
+	Gate:      "ClusterTrustBundle",
+	Default:   true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := signers.Needs(name, config, env); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create, admission.Update), env.Authorizer}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	authorizer authorizer.Authorizer
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses the bundle of a user who may not attest for its signer. A bundle's signer can't
+// be changed, so the new object's is the stored one's.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	signer, err := signerOf(a.GetObject())
+	if err != nil || signer == "" {
+		return err
+	}
+	if a.GetOperation() == admission.Update && sameButForGarbage(a.GetObject(), a.GetOldObject()) {
+		return nil
+	}
+	if !signers.Allowed(ctx, p.authorizer, a.GetUserInfo(), "attest", signer) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to attest for signerName %q", signer))
+	}
+	return nil
+}
+
+// signerOf is the signer that a bundle, of either version, speaks for.
+func signerOf(object runtime.Object) (string, error) {
+	switch bundle := object.(type) {
+	case *certificatesv1beta1.ClusterTrustBundle:
+		return bundle.Spec.SignerName, nil
+	case *certificatesv1alpha1.ClusterTrustBundle:
+		return bundle.Spec.SignerName, nil
+	default:
+		return "", apierrors.NewBadRequest(fmt.Sprintf(
+			"%s: the object of a request for clustertrustbundles is a %T", name, object))
+	}
+}
+
+// sameButForGarbage tells whether nothing differs but what the garbage collector writes, and what
+// the server does. Upstream: IsOnlyMutatingGCFields in k8s.io/kubernetes/pkg/registry/rbac.
+func sameButForGarbage(object, old runtime.Object) bool {
+	copied := object.DeepCopyObject()
+	after, ok := copied.(metav1.Object)
+	before, okBefore := old.(metav1.Object)
+	if !ok || !okBefore {
+		return false
+	}
+	after.SetOwnerReferences(before.GetOwnerReferences())
+	after.SetFinalizers(before.GetFinalizers())
+	after.SetSelfLink(before.GetSelfLink())
+	after.SetManagedFields(before.GetManagedFields())
+	return apiequality.Semantic.DeepEqual(copied, old)
+}

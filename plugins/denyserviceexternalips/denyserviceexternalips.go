@@ -1,0 +1,67 @@
+// Package denyserviceexternalips is the plugin DenyServiceExternalIPs: no Service gets an external
+// IP that it doesn't have already.
+//
+// Whoever may write Services can name any address in spec.externalIPs, and every node then takes
+// traffic for it to the Service: also traffic that is meant for somebody else. Clusters that have
+// no use for the field forbid it with this plugin. What Services have may stay, and be taken away,
+// so that they can be updated; Services of type LoadBalancer get their addresses elsewhere.
+package denyserviceexternalips
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugins/internal/objects"
+)
+
+const name = "DenyServiceExternalIPs"
+
+// In Kubernetes' words.
+var errDenied = errors.New("Use of external IPs is denied by admission control")
+
+// Descriptor is DenyServiceExternalIPs, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Refuses new external IPs of Services",
+	Phases:    chain.Validating,
+	Resources: chain.On(corev1.Resource("services")),
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses a Service with an external IP that it didn't have.
+func (*plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	service, err := objects.As[*corev1.Service](name, a, a.GetObject())
+	if err != nil || len(service.Spec.ExternalIPs) == 0 {
+		return err
+	}
+	had := map[string]bool{}
+	if old := a.GetOldObject(); old != nil {
+		stored, err := objects.As[*corev1.Service](name, a, old)
+		if err != nil {
+			return err
+		}
+		for _, ip := range stored.Spec.ExternalIPs {
+			had[ip] = true
+		}
+	}
+	if slices.ContainsFunc(service.Spec.ExternalIPs, func(ip string) bool { return !had[ip] }) {
+		return admission.NewForbidden(a, errDenied)
+	}
+	return nil
+}

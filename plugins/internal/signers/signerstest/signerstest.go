@@ -1,0 +1,32 @@
+// Package signerstest is for the tests of plugins that ask what a user may do for a signer.
+package signerstest
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+// New builds the plugin in a cluster where everybody may do one thing and nothing else: the verb on
+// the signer, or signers, of that name. Its authorizer fails where nothing at all is granted.
+func New(t chaintest.TB, descriptor chain.Descriptor, verb, signer string,
+	objects ...runtime.Object) *chaintest.Plugin {
+	t.Helper()
+	cluster := chaintest.NewCluster(t, objects...)
+	cluster.Env.Authorizer = authorizer.AuthorizerFunc(
+		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			switch {
+			case verb == "":
+				return authorizer.DecisionNoOpinion, "", errors.New("the authorizer fails")
+			case a.GetResource() == "signers" && a.GetVerb() == verb && a.GetName() == signer:
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		})
+	return cluster.Build(t, descriptor, "")
+}

@@ -1,0 +1,107 @@
+// Package jobvalidation is the plugin JobValidation: a Job whose pods are scheduled all together or
+// not at all keeps its parallelism.
+//
+// The pods of a Job may be in a PodGroup with a gang policy: the scheduler places none of them
+// before it can place as many as the PodGroup says. The PodGroup doesn't follow the Job, so a Job
+// with another parallelism would wait for pods that never come, or have pods outside of the gang.
+// The PodGroup is the one that the stored Job's pod template names, or any that the Job controls.
+//
+// It does nothing where the feature gate GenericWorkload is off.
+package jobvalidation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	batchv1 "k8s.io/api/batch/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	schedulingv1alpha2listers "k8s.io/client-go/listers/scheduling/v1alpha2"
+	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/objects"
+)
+
+const name = "JobValidation"
+
+// Descriptor is JobValidation, not yet built. It needs informers.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Keeps the parallelism of Jobs whose pods are scheduled together",
+	Phases:    chain.Validating,
+	Resources: chain.On(batchv1.Resource("jobs")),
+	Gate:      "GenericWorkload",
+	Default:   true,
+	Needs:     []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		groups := env.Informers.Scheduling().V1alpha2().PodGroups()
+		return &plugin{admission.NewHandler(admission.Update), ready.After(groups.Informer()), groups.Lister()}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	groups schedulingv1alpha2listers.PodGroupLister
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses to change the parallelism of a Job whose PodGroup is a gang.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	job, err := objects.As[*batchv1.Job](name, a, a.GetObject())
+	if err != nil {
+		return err
+	}
+	stored, err := objects.As[*batchv1.Job](name, a, a.GetOldObject())
+	if err != nil || ptr.Equal(job.Spec.Parallelism, stored.Spec.Parallelism) {
+		return err
+	}
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	for _, group := range p.groupsOf(stored) {
+		if group.Spec.SchedulingPolicy.Gang != nil {
+			return admission.NewForbidden(a, fmt.Errorf(
+				"cannot change parallelism for a Job referencing gang-scheduled PodGroup %q", group.Name))
+		}
+	}
+	return nil
+}
+
+// groupsOf are the PodGroups that a Job's pods are in. One that isn't there binds nobody.
+func (p *plugin) groupsOf(job *batchv1.Job) []*schedulingv1alpha2.PodGroup {
+	groups := p.groups.PodGroups(job.Namespace)
+	if named := job.Spec.Template.Spec.SchedulingGroup; named != nil && named.PodGroupName != nil {
+		group, err := groups.Get(*named.PodGroupName)
+		if err != nil {
+			return nil
+		}
+		return []*schedulingv1alpha2.PodGroup{group}
+	}
+	all, err := groups.List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	var controlled []*schedulingv1alpha2.PodGroup
+	for _, group := range all {
+		if metav1.IsControlledBy(group, job) {
+			controlled = append(controlled, group)
+		}
+	}
+	return controlled
+}

@@ -1,0 +1,114 @@
+// Package nodedeclaredfeaturevalidator is the plugin NodeDeclaredFeatureValidator: a pod on a node
+// isn't changed to something that this node's kubelet doesn't know yet.
+//
+// Kubelets may be up to three minor versions older than the API server, or have features switched
+// off. They declare what they have in the node's status.declaredFeatures, and the scheduler keeps
+// new pods away from nodes that lack what they need. Where a pod that has a node already is updated
+// or resized, nobody is asked but this plugin: an update that needs a feature which the node
+// doesn't declare is refused. What needs which feature is known to
+// k8s.io/component-helpers/nodedeclaredfeatures, as to the kubelet and the scheduler.
+//
+// It does nothing where the feature gate NodeDeclaredFeatures is off.
+package nodedeclaredfeaturevalidator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	versionutil "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/admission"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-base/version"
+	features "k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/component-helpers/nodedeclaredfeatures/types"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
+)
+
+const name = "NodeDeclaredFeatureValidator"
+
+// Descriptor is NodeDeclaredFeatureValidator, not yet built. It needs informers.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Refuses to change pods to what their node doesn't know yet",
+	Phases:    chain.Validating,
+	Resources: chain.On(corev1.Resource("pods"), "", "resize"),
+	Gate:      "NodeDeclaredFeatures",
+	Default:   true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		current, err := versionutil.Parse(version.DefaultKubeBinaryVersion)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the version of Kubernetes: %w", name, err)
+		}
+		nodes := env.Informers.Core().V1().Nodes()
+		return &plugin{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister(),
+			features.DefaultFramework, current}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	nodes  corev1listers.NodeLister
+	known  *features.Framework
+	// current is the version of Kubernetes, by which all nodes have some features.
+	current *versionutil.Version
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses an update that needs what the pod's node doesn't declare.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil || pod.Spec.NodeName == "" {
+		return err
+	}
+	old, err := podspec.Pod(name, a.GetOldObject())
+	// The generation counts changes of the spec.
+	if err != nil || old.Generation == pod.Generation {
+		return err
+	}
+	needed, err := p.known.InferForPodUpdate(&types.PodInfo{Spec: &old.Spec, Status: &old.Status},
+		&types.PodInfo{Spec: &pod.Spec, Status: &pod.Status}, p.current)
+	if err != nil {
+		return admission.NewForbidden(a, fmt.Errorf("failed to infer pod capability requirements: %w", err))
+	}
+	if needed.IsEmpty() {
+		return nil
+	}
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	node, err := p.nodes.Get(pod.Spec.NodeName)
+	if apierrors.IsNotFound(err) {
+		return admission.NewForbidden(a, fmt.Errorf("node %q not found", pod.Spec.NodeName))
+	}
+	if err != nil {
+		return admission.NewForbidden(a, fmt.Errorf("failed to get node %q: %w", pod.Spec.NodeName, err))
+	}
+	result, err := p.known.MatchNode(needed, node)
+	if err != nil {
+		return admission.NewForbidden(a,
+			fmt.Errorf("failed to match pod requirements against node %q: %w", node.Name, err))
+	}
+	if !result.IsMatch {
+		return admission.NewForbidden(a,
+			fmt.Errorf("pod update requires features %s which are not available on node %q",
+				strings.Join(result.UnsatisfiedRequirements, ", "), node.Name))
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package nodedeclaredfeaturevalidator
+
+import (
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+const (
+	initResize = "InPlacePodVerticalScalingInitContainers"
+	podResize  = "InPlacePodLevelResourcesVerticalScaling"
+)
+
+func node(name string, features ...string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: corev1.NodeStatus{DeclaredFeatures: features}}
+}
+
+func requesting(cpu string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}
+}
+
+// pod is a pod on a node, of a generation, whose init container requests as much.
+func pod(node string, generation int64, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Generation: generation},
+		Spec: corev1.PodSpec{
+			NodeName:       node,
+			InitContainers: []corev1.Container{{Name: "init", Resources: requesting(cpu)}},
+			Containers:     []corev1.Container{{Name: "c", Resources: requesting("1")}},
+		},
+	}
+}
+
+// Upstream: TestNodeDeclaredFeaturesValidatorAdmission in
+// plugin/pkg/admission/nodedeclaredfeatures/admission_test.go, which makes up features of its own.
+func TestUpdate(t *testing.T) {
+	const (
+		requires    = `pods "p" is forbidden: pod update requires features `
+		unavailable = ` which are not available on node `
+		refused     = requires + initResize + unavailable
+	)
+	plugin := chaintest.New(t, Descriptor, "", node("knows", "GuaranteedQoSPodCPUResize", initResize), node("old"),
+		node("other", "Other"))
+	whole := func(p *corev1.Pod, cpu string) *corev1.Pod {
+		resources := requesting(cpu)
+		p.Spec.Resources = &resources
+		return p
+	}
+	for name, test := range map[string]struct {
+		pod, old *corev1.Pod
+		want     string
+	}{
+		"the node knows it":       {pod("knows", 2, "2"), pod("knows", 1, "1"), ""},
+		"the node doesn't":        {pod("old", 2, "2"), pod("old", 1, "1"), refused + `"old"`},
+		"it knows something else": {pod("other", 2, "2"), pod("other", 1, "1"), refused + `"other"`},
+		"nothing is needed":       {pod("old", 2, "1"), pod("old", 1, "1"), ""},
+		"no node":                 {pod("", 2, "2"), pod("", 1, "1"), ""},
+		"a node that isn't there": {pod("gone", 2, "2"), pod("gone", 1, "1"),
+			`pods "p" is forbidden: node "gone" not found`},
+		"... and nothing is needed": {pod("gone", 2, "1"), pod("gone", 1, "1"), ""},
+		"the spec doesn't change":   {pod("old", 1, "2"), pod("old", 1, "1"), ""},
+		"two features, one is there": {whole(pod("knows", 2, "2"), "4"), whole(pod("knows", 1, "1"), "3"),
+			requires + podResize + unavailable + `"knows"`},
+		"two features, none is": {whole(pod("old", 2, "2"), "4"), whole(pod("old", 1, "1"), "3"),
+			requires + podResize + ", " + initResize + unavailable + `"old"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, request := range []chaintest.Request{chaintest.Update(test.pod, test.old),
+				chaintest.Update(test.pod, test.old).On("pods", "resize")} {
+				result := plugin.Validate(t, request)
+				if test.want == "" {
+					result.Admitted(t)
+				} else {
+					result.Refused(t, 403, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestOtherRequestsAreLeftAlone(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "")
+	given, old := pod("gone", 2, "2"), pod("gone", 1, "1")
+	for name, request := range map[string]chaintest.Request{
+		"create":     chaintest.Create(given),
+		"status":     chaintest.Update(given, old).On("pods", "status"),
+		"ephemerals": chaintest.Update(given, old).On("pods", "ephemeralcontainers"),
+		"delete":     chaintest.Delete(given),
+		"others":     chaintest.Update(given, old).On("others", ""),
+	} {
+		if plugin.Validate(t, request).Admitted(t).Handled {
+			t.Errorf("%s is looked at", name)
+		}
+	}
+	const noPod = "NodeDeclaredFeatureValidator: the object of a request for pods is a *v1.Secret"
+	wrong := chaintest.Update(given, old)
+	wrong.Object = &corev1.Secret{}
+	plugin.Validate(t, wrong).Refused(t, 400, noPod)
+	wrong.Object, wrong.OldObject = given, &corev1.Secret{}
+	plugin.Validate(t, wrong).Refused(t, 400, noPod)
+}
+
+func TestItWaitsForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
+			0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plugin := chaintest.Plugin{Interface: built}
+		plugin.Validate(t, chaintest.Update(pod("n", 2, "1"), pod("n", 1, "1"))).Admitted(t)
+		plugin.Validate(t, chaintest.Update(pod("n", 2, "2"), pod("n", 1, "1"))).Refused(t, 403,
+			`pods "p" is forbidden: not yet ready to handle request`)
+	})
+}

@@ -1,0 +1,60 @@
+// Package podgroupprotection is the plugin PodGroupProtection: a PodGroup stays as long as pods are
+// in it.
+//
+// Every new PodGroup gets the finalizer scheduling.k8s.io/podgroup-protection. A PodGroup that is
+// deleted is then only marked as such, and goes once no pod that names it is left, or all have
+// ended: the controller podgroup-protection-controller takes the finalizer off.
+//
+// It does nothing where the feature gate GenericWorkload is off.
+package podgroupprotection
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugins/internal/objects"
+)
+
+const (
+	name = "PodGroupProtection"
+	// finalizer is known to the controller, too: k8s.io/kubernetes/pkg/apis/scheduling.
+	finalizer = schedulingv1alpha2.GroupName + "/podgroup-protection"
+)
+
+// Descriptor is PodGroupProtection, not yet built. It needs nothing of its host.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Gives PodGroups a finalizer that keeps them as long as pods are in them",
+	Phases:    chain.Mutating,
+	Resources: chain.On(schedulingv1alpha2.Resource("podgroups")),
+	Gate:      "GenericWorkload",
+	Default:   true,
+	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		return &plugin{admission.NewHandler(admission.Create)}, nil
+	},
+}
+
+type plugin struct{ *admission.Handler }
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit gives a new PodGroup its finalizer.
+func (*plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(group.Finalizers, finalizer) {
+		group.Finalizers = append(group.Finalizers, finalizer)
+	}
+	return nil
+}

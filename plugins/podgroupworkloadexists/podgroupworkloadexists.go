@@ -1,0 +1,103 @@
+// Package podgroupworkloadexists is the plugin PodGroupWorkloadExists: a PodGroup that says it was
+// made from a Workload must have one.
+//
+// A Workload describes groups of pods that are scheduled together, by templates; a PodGroup is made
+// from one of these templates and names both in spec.podGroupTemplateRef. When it is created, the
+// Workload must be there, must not be being deleted, and must have that template. Later changes of
+// the Workload don't concern PodGroups that exist.
+//
+// Workloads are looked up in a cache. One that is missing there is read live, as it may have been
+// created just before.
+//
+// It does nothing where the feature gate GenericWorkload is off.
+package podgroupworkloadexists
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	schedulingv1alpha2listers "k8s.io/client-go/listers/scheduling/v1alpha2"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/objects"
+)
+
+const name = "PodGroupWorkloadExists"
+
+// Descriptor is PodGroupWorkloadExists, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Refuses PodGroups whose Workload, or its template, doesn't exist",
+	Phases:    chain.Validating,
+	Resources: chain.On(schedulingv1alpha2.Resource("podgroups")),
+	Gate:      "GenericWorkload",
+	Default:   true,
+	Needs:     []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if err := ready.Needs(name, env); err != nil {
+			return nil, err
+		}
+		workloads := env.Informers.Scheduling().V1alpha2().Workloads()
+		return &plugin{
+			Handler: admission.NewHandler(admission.Create),
+			synced:  ready.After(workloads.Informer()),
+			cache:   workloads.Lister(),
+			client:  env.Client,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	cache  schedulingv1alpha2listers.WorkloadLister
+	client kubernetes.Interface
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses a PodGroup of a Workload, or of a template, that isn't there.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
+	if err != nil || group.Spec.PodGroupTemplateRef == nil || group.Spec.PodGroupTemplateRef.Workload == nil {
+		return err
+	}
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	ref := group.Spec.PodGroupTemplateRef.Workload
+	workload, err := p.cache.Workloads(a.GetNamespace()).Get(ref.WorkloadName)
+	if apierrors.IsNotFound(err) {
+		workload, err = p.client.SchedulingV1alpha2().Workloads(a.GetNamespace()).Get(ctx, ref.WorkloadName,
+			metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return admission.NewForbidden(a, fmt.Errorf("PodGroup rejected: Workload %q not found", ref.WorkloadName))
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	case workload.DeletionTimestamp != nil:
+		return admission.NewForbidden(a,
+			fmt.Errorf("PodGroup rejected: Workload %q is being deleted", ref.WorkloadName))
+	}
+	if !slices.ContainsFunc(workload.Spec.PodGroupTemplates, func(t schedulingv1alpha2.PodGroupTemplate) bool {
+		return t.Name == ref.PodGroupTemplateName
+	}) {
+		return admission.NewForbidden(a, fmt.Errorf("PodGroup rejected: PodGroupTemplate %q not found in Workload %q",
+			ref.PodGroupTemplateName, ref.WorkloadName))
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package podgroupworkloadexists
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+)
+
+func workload(name string, templates ...string) *schedulingv1alpha2.Workload {
+	w := &schedulingv1alpha2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	for _, template := range templates {
+		w.Spec.PodGroupTemplates = append(w.Spec.PodGroupTemplates, schedulingv1alpha2.PodGroupTemplate{Name: template})
+	}
+	return w
+}
+
+func group(workload, template string) *schedulingv1alpha2.PodGroup {
+	return &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha2.PodGroupSpec{PodGroupTemplateRef: &schedulingv1alpha2.PodGroupTemplateReference{
+			Workload: &schedulingv1alpha2.WorkloadPodGroupTemplateReference{WorkloadName: workload,
+				PodGroupTemplateName: template}}}}
+}
+
+const refused = `podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: `
+
+// Upstream: TestValidate in plugin/pkg/admission/podgroup/admission_test.go.
+func TestWorkloads(t *testing.T) {
+	leaving, elsewhere := workload("leaving", "a"), workload("elsewhere", "a")
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/f"}
+	elsewhere.Namespace = "other"
+	none, empty := group("", ""), group("", "")
+	none.Spec.PodGroupTemplateRef, empty.Spec.PodGroupTemplateRef.Workload = nil, nil
+	plugin := chaintest.New(t, Descriptor, "", workload("w", "a", "b"), leaving, elsewhere)
+	for name, test := range map[string]struct {
+		group *schedulingv1alpha2.PodGroup
+		want  string
+	}{
+		"no reference":         {none, ""},
+		"an empty one":         {empty, ""},
+		"both are there":       {group("w", "b"), ""},
+		"no such template":     {group("w", "c"), `PodGroupTemplate "c" not found in Workload "w"`},
+		"no such Workload":     {group("gone", "a"), `Workload "gone" not found`},
+		"it is being deleted":  {group("leaving", "a"), `Workload "leaving" is being deleted`},
+		"of another namespace": {group("elsewhere", "a"), `Workload "elsewhere" not found`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := plugin.Validate(t, chaintest.Create(test.group))
+			if test.want == "" {
+				result.Admitted(t)
+			} else {
+				result.Refused(t, 403, refused+test.want)
+			}
+		})
+	}
+}
+
+func TestAWorkloadIsReadLiveWhereTheCacheHasNone(t *testing.T) {
+	for name, test := range map[string]struct {
+		live *schedulingv1alpha2.Workload
+		err  error
+		code int
+		want string
+	}{
+		"it has just come": {workload("w", "a"), nil, 0, ""},
+		"... without the template": {workload("w"), nil, 403,
+			refused + `PodGroupTemplate "a" not found in Workload "w"`},
+		"the read fails": {nil, errors.New("etcd is down"), 500, "Internal error occurred: etcd is down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := chaintest.New(t, Descriptor, "")
+			plugin.Client.PrependReactor("get", "workloads", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, test.live, test.err
+			})
+			result := plugin.Validate(t, chaintest.Create(group("w", "a")))
+			if test.want == "" {
+				result.Admitted(t)
+			} else {
+				result.Refused(t, test.code, test.want)
+			}
+			if got := plugin.Calls(); !slices.Equal(got, []string{"get workloads ns/w"}) {
+				t.Errorf("calls %q", got)
+			}
+		})
+	}
+}
+
+func TestOtherRequestsAreLeftAlone(t *testing.T) {
+	plugin := chaintest.New(t, Descriptor, "")
+	given := group("gone", "a")
+	for name, request := range map[string]chaintest.Request{
+		"update": chaintest.Update(given, given),
+		"status": chaintest.Create(given).On("podgroups", "status"),
+		"delete": chaintest.Delete(given),
+		"others": chaintest.Create(given).On("others", ""),
+	} {
+		if plugin.Validate(t, request).Admitted(t).Handled {
+			t.Errorf("%s is looked at", name)
+		}
+	}
+	wrong := chaintest.Create(given)
+	wrong.Object = &corev1.Pod{}
+	plugin.Validate(t, wrong).Refused(t, 400,
+		"PodGroupWorkloadExists: the object of a request for podgroups is a *v1.Pod")
+}
+
+func TestItWaitsForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		built, err := Descriptor.New(nil,
+			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plugin := chaintest.Plugin{Interface: built}
+		plugin.Validate(t, chaintest.Create(group("w", "a"))).Refused(t, 403,
+			`podgroups.scheduling.k8s.io "g" is forbidden: not yet ready to handle request`)
+	})
+}

@@ -1,0 +1,123 @@
+// Package podresizevalidator is the plugin PodResizeValidator: a running pod isn't resized to what
+// its node can't give.
+//
+// An update of pods/resize changes the resources of a pod that a node runs already. No scheduler
+// looks at it again, and the kubelet could only put it off for ever. So what the pod then requests
+// as a whole must be within what the node has for pods (status.allocatable), cpu and memory each;
+// whether other pods use it is the kubelet's to judge. Kubelets on other systems than Linux can't
+// resize at all: their nodes say what they are by the label kubernetes.io/os.
+//
+// A pod without a node is the scheduler's to place, and left alone, as is an update that changes
+// nothing in the spec.
+package podresizevalidator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
+)
+
+const name = "PodResizeValidator"
+
+// The causes that a refusal's details name.
+const (
+	nodeCapacity        metav1.CauseType = "NodeCapacity"
+	unsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
+)
+
+// Descriptor is PodResizeValidator, not yet built. It needs informers.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Refuses to resize pods to what their node can't give",
+	Phases:    chain.Validating,
+	Resources: chain.On(corev1.Resource("pods"), "resize"),
+	Gate:      "InPlacePodVerticalScaling",
+	Default:   true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		nodes := env.Informers.Core().V1().Nodes()
+		return &plugin{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister()}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	nodes  corev1listers.NodeLister
+}
+
+var _ admission.ValidationInterface = &plugin{}
+
+// Validate refuses a resize that the pod's node can't do.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil || pod.Spec.NodeName == "" {
+		return err
+	}
+	old, err := podspec.Pod(name, a.GetOldObject())
+	// The generation counts changes of the spec.
+	if err != nil || old.Generation == pod.Generation {
+		return err
+	}
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	node, err := p.nodes.Get(pod.Spec.NodeName)
+	if apierrors.IsNotFound(err) {
+		return admission.NewForbidden(a, fmt.Errorf("node %q not found", pod.Spec.NodeName))
+	}
+	if err != nil {
+		return admission.NewForbidden(a, fmt.Errorf("failed to get node %q: %w", pod.Spec.NodeName, err))
+	}
+	if os, ok := node.Labels[corev1.LabelOSStable]; ok && os != string(corev1.Linux) {
+		return refused(a, unsupportedPlatform,
+			fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os))
+	}
+	if lacking := lacks(node.Status.Allocatable, pod); len(lacking) > 0 {
+		return refused(a, nodeCapacity,
+			fmt.Errorf("node didn't have enough allocatable resources: %s", strings.Join(lacking, "; ")))
+	}
+	return nil
+}
+
+// lacks says of what a pod requests more than there is.
+func lacks(allocatable corev1.ResourceList, pod *corev1.Pod) []string {
+	var lacking []string
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	if cpu, has := requests.Cpu(), allocatable.Cpu(); cpu.Cmp(*has) > 0 {
+		lacking = append(lacking, fmt.Sprintf("cpu, requested: %d, allocatable: %d", cpu.MilliValue(),
+			has.MilliValue()))
+	}
+	if memory, has := requests.Memory(), allocatable.Memory(); memory.Cmp(*has) > 0 {
+		lacking = append(lacking, fmt.Sprintf("memory, requested: %d, allocatable: %d", memory.Value(), has.Value()))
+	}
+	return lacking
+}
+
+// refused is the refusal with the cause among its details, by which clients tell what to do.
+func refused(a admission.Attributes, cause metav1.CauseType, reason error) error {
+	err := admission.NewForbidden(a, reason)
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Type: cause})
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+// Package podtopologylabels is the plugin PodTopologyLabels: a pod that gets a node gets its zone
+// and region, too.
+//
+// Programs in a pod can read the pod's own labels, through the downward API, but not its node's. So
+// the labels topology.kubernetes.io/zone and topology.kubernetes.io/region of the node are copied
+// when a pod is bound, that is when a Binding is created for it, from which the API server takes
+// them, and when a pod is created that names its node already. What the pod says itself of these
+// labels is overwritten; where the node doesn't have one, it stays. A node that isn't there, or not
+// known yet, has no labels: the pod is left as it is.
+//
+// It does nothing where the feature gate PodTopologyLabelsAdmission is off.
+package podtopologylabels
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugins/internal/objects"
+)
+
+const (
+	name    = "PodTopologyLabels"
+	binding = "binding"
+)
+
+// copied are the labels that a pod gets of its node's.
+var copied = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
+
+// Descriptor is PodTopologyLabels, not yet built. It needs informers.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Gives pods the labels of zone and region of their node",
+	Phases:    chain.Mutating,
+	Resources: chain.On(corev1.Resource("pods"), "", binding),
+	Gate:      "PodTopologyLabelsAdmission",
+	Default:   true,
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if env.Informers == nil {
+			return nil, errors.New(name + " needs informers")
+		}
+		nodes := env.Informers.Core().V1().Nodes()
+		return &plugin{admission.NewHandler(admission.Create), ready.After(nodes.Informer()), nodes.Lister()}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	synced ready.Gate
+	nodes  corev1listers.NodeLister
+}
+
+var _ admission.MutationInterface = &plugin{}
+
+// Admit copies the labels of the node that a pod, or a Binding of one, names.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() == binding {
+		b, err := objects.As[*corev1.Binding](name, a, a.GetObject())
+		if err != nil || b.Target.Kind != "Node" {
+			return err
+		}
+		return p.label(ctx, a, &b.ObjectMeta, b.Target.Name)
+	}
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil || pod.Spec.NodeName == "" {
+		return err
+	}
+	return p.label(ctx, a, &pod.ObjectMeta, pod.Spec.NodeName)
+}
+
+func (p *plugin) label(ctx context.Context, a admission.Attributes, object *metav1.ObjectMeta, nodeName string) error {
+	if err := p.synced.Wait(ctx, a); err != nil {
+		return err
+	}
+	node, err := p.nodes.Get(nodeName)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, key := range copied {
+		value, ok := node.Labels[key]
+		if !ok {
+			continue
+		}
+		if object.Labels == nil {
+			object.Labels = map[string]string{}
+		}
+		object.Labels[key] = value
+	}
+	return nil
+}

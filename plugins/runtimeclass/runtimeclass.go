@@ -1,0 +1,159 @@
+// Package runtimeclass is the plugin RuntimeClass: a pod that names a RuntimeClass gets what the
+// class says of scheduling and of overhead.
+//
+// A RuntimeClass stands for a way to run containers, in small virtual machines say, that not all
+// nodes have and that costs something beside the containers. So a new pod with
+// spec.runtimeClassName
+//
+//   - must name a class that exists;
+//   - gets spec.overhead from the class, which the scheduler and quotas count. A pod that brings
+//     along an overhead of its own must have the same one; and one of no class, or of a class
+//     without overhead, must have none. Nobody can claim more, or less, than his pod will cost;
+//   - gets the class's node selector and tolerations besides its own, by which it comes to nodes
+//     that can run it. A selector that contradicts the class's is refused.
+//
+// Only new pods are looked at: neither field can be changed later.
+//
+// Classes are looked up in a cache. One that is missing there is read live, so that a class can be
+// used at once.
+package runtimeclass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes"
+	nodev1listers "k8s.io/client-go/listers/node/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/chain/ready"
+)
+
+const name = "RuntimeClass"
+
+// In Kubernetes' words.
+var (
+	errOther  = errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+	errNobody = errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+)
+
+// Descriptor is RuntimeClass, not yet built. It needs a client and informers.
+var Descriptor = chain.Descriptor{
+	Name:      name,
+	Summary:   "Gives pods the overhead and the scheduling of their RuntimeClass",
+	Phases:    chain.Mutating | chain.Validating,
+	Resources: chain.On(corev1.Resource("pods")),
+	Default:   true,
+	Needs:     []schema.GroupVersionResource{nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		if err := pluginconfig.None(name, config); err != nil {
+			return nil, err
+		}
+		if err := ready.Needs(name, env); err != nil {
+			return nil, err
+		}
+		return &plugin{
+			Handler: admission.NewHandler(admission.Create),
+			cache:   env.Informers.Node().V1().RuntimeClasses().Lister(),
+			client:  env.Client,
+		}, nil
+	},
+}
+
+type plugin struct {
+	*admission.Handler
+	cache  nodev1listers.RuntimeClassLister
+	client kubernetes.Interface
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit gives the pod what its class says.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, class, err := p.find(ctx, a)
+	if err != nil || class == nil {
+		return err
+	}
+	if class.Overhead != nil {
+		overhead := class.Overhead.PodFixed
+		if len(pod.Spec.Overhead) > 0 && !apiequality.Semantic.DeepEqual(overhead, pod.Spec.Overhead) {
+			return admission.NewForbidden(a, errOther)
+		}
+		pod.Spec.Overhead = overhead.DeepCopy()
+	}
+	if class.Scheduling != nil {
+		return schedule(a, &pod.Spec, class.Scheduling)
+	}
+	return nil
+}
+
+// schedule adds the class's node selector and tolerations.
+func schedule(a admission.Attributes, spec *corev1.PodSpec, class *nodev1.Scheduling) error {
+	for _, key := range slices.Sorted(maps.Keys(class.NodeSelector)) {
+		wanted := class.NodeSelector[key]
+		if own, ok := spec.NodeSelector[key]; ok && own != wanted {
+			return admission.NewForbidden(a,
+				fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s",
+					key, wanted, key, own))
+		}
+		if spec.NodeSelector == nil {
+			spec.NodeSelector = map[string]string{}
+		}
+		spec.NodeSelector[key] = wanted
+	}
+	spec.Tolerations = merge(spec.Tolerations, class.Tolerations)
+	return nil
+}
+
+// Validate refuses a pod whose overhead isn't that of its class.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, class, err := p.find(ctx, a)
+	if err != nil {
+		return err
+	}
+	switch {
+	case class == nil || class.Overhead == nil:
+		if pod.Spec.Overhead != nil {
+			return admission.NewForbidden(a, errNobody)
+		}
+	case !apiequality.Semantic.DeepEqual(class.Overhead.PodFixed, pod.Spec.Overhead):
+		return admission.NewForbidden(a, errOther)
+	}
+	return nil
+}
+
+// find is the pod of a request and its class, nil where it names none.
+func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
+	pod, err := podspec.Pod(name, a.GetObject())
+	if err != nil || pod.Spec.RuntimeClassName == nil {
+		return pod, nil, err
+	}
+	wanted := *pod.Spec.RuntimeClassName
+	class, err := p.cache.Get(wanted)
+	if apierrors.IsNotFound(err) {
+		class, err = p.client.NodeV1().RuntimeClasses().Get(ctx, wanted, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			err = admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", wanted))
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return pod, class, nil
+}

@@ -1,0 +1,106 @@
+package plugins_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/test/servertest"
+)
+
+const (
+	workload = `{apiVersion: scheduling.k8s.io/v1alpha2, kind: Workload, metadata: {name: w},
+spec: {podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}}`
+
+	group = `{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: g},
+spec: {podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: a}}, schedulingPolicy: {basic: {}}}}`
+
+	gang = `{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: gang},
+spec: {schedulingPolicy: {gang: {minCount: 2}}}}`
+
+	job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 2, template: {spec: {
+schedulingGroup: {podGroupName: gang}, containers: [{name: c, image: i}], restartPolicy: Never}}}}`
+)
+
+// The plugins that are behind feature gates which are off by default: with the gates on they act,
+// and without them the same requests pass, or their kinds aren't there.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	binary := servertest.Build(t)
+	p := servertest.NewProcess(t, binary, "--feature-gates=GenericWorkload=true,ClusterTrustBundle=true",
+		"--runtime-config=scheduling.k8s.io/v1alpha2=true,certificates.k8s.io/v1beta1=true")
+	p.Start(t)
+	c := p.Connect(t)
+	u := admin(t, c)
+
+	_, err := u.create(group)
+	u.want(err, `podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: Workload "w" not found`)
+	u.must(workload)
+	created := u.must(group)
+	if f := created.GetFinalizers(); len(f) != 1 || f[0] != "scheduling.k8s.io/podgroup-protection" {
+		t.Errorf("finalizers %q", f)
+	}
+	_, err = u.create(strings.Replace(strings.Replace(group, "name: g", "name: h", 1), "Name: a", "Name: b", 1))
+	u.want(err, `PodGroup rejected: PodGroupTemplate "b" not found in Workload "w"`)
+
+	u.must(gang)
+	j := u.must(job)
+	u.eventually(`cannot change parallelism for a Job referencing gang-scheduled PodGroup "gang"`, func() error {
+		_, err := u.patch(j, "spec: {parallelism: 3}")
+		return err
+	})
+	_, err = u.patch(j, "spec: {suspend: true}")
+	u.want(err, "")
+
+	// A deleted group stays until its pod has gone.
+	member := u.must(pod("schedulingGroup: {podGroupName: g}"))
+	if err := u.of(created).Delete(t.Context(), "g", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := u.of(created).Get(t.Context(), "g", metav1.GetOptions{}); err != nil ||
+		left.GetDeletionTimestamp() == nil {
+		t.Errorf("after its deletion the group is %v, %v", left, err)
+	}
+	if err := u.of(member).Delete(t.Context(), member.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	u.eventually("not found", func() error {
+		_, err := u.of(created).Get(t.Context(), "g", metav1.GetOptions{})
+		return err
+	})
+
+	jane := u.as(c, "jane")
+	ca := strings.ReplaceAll("\n"+string(c.Config.CAData), "\n", "\n    ")
+	bundle := "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\n" +
+		"metadata: {name: 'example.com:s:b'}\nspec:\n  signerName: example.com/s\n  trustBundle: |" + ca
+	u.grant("writers", "create, patch", "certificates.k8s.io", "clustertrustbundles", "")
+	u.eventually(`user not permitted to attest for signerName "example.com/s"`, func() error {
+		_, err := jane.create(bundle)
+		return err
+	})
+	stored := u.must(bundle)
+	_, err = jane.patch(stored, `metadata: {labels: {l: "1"}}`)
+	u.want(err, "user not permitted to attest")
+	_, err = jane.patch(stored, `metadata: {finalizers: [example.com/f]}`)
+	u.want(err, "")
+	u.grant("attesters", "attest", "certificates.k8s.io", "signers", "example.com/*")
+	u.eventually("", func() error { _, err := jane.patch(stored, `metadata: {labels: {l: "1"}}`); return err })
+}
+
+// What is on by default is off with its gate.
+func TestGatesOff(t *testing.T) {
+	t.Parallel()
+	p := servertest.NewProcess(t, servertest.Build(t),
+		"--feature-gates=PodTopologyLabelsAdmission=false")
+	p.Start(t)
+	u := admin(t, p.Connect(t))
+	u.must(node)
+	created := u.must(onNode)
+	if labels := created.GetLabels(); len(labels) != 1 {
+		t.Errorf("labels %v", labels)
+	}
+	job := u.must(strings.Replace(job, "schedulingGroup: {podGroupName: gang},", "", 1))
+	_, err := u.patch(job, "spec: {parallelism: 3}")
+	u.want(err, "")
+}
