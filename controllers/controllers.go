@@ -158,9 +158,9 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// keep runs a controller until ctx ends, and informers until informing does. A controller that can't
-// be built, as where its service account has lost a right that it needs, is built again later:
-// everything else goes on without it.
+// keep runs a controller until ctx ends, and informers until informing does. A controller that
+// can't be built, as where its service account has lost a right that it needs, is built again
+// later: everything else goes on without it.
 func (e *environment) keep(ctx, informing context.Context, c controller) {
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		run, err := c.build(ctx, e)

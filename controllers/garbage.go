@@ -69,8 +69,8 @@ func undiscovered(err error) error {
 	case err == nil:
 		err = errors.New("it serves none")
 	case apierrors.IsForbidden(err): // the client hasn't read by whom, nor what
-		err = errors.New("forbidden: the controller's user must be allowed to get /api, /apis and what is below them, " +
-			"which is what the ClusterRole system:discovery allows")
+		err = errors.New("forbidden: the controller's user must be allowed to get /api, /apis and what is below " +
+			"them, which is what the ClusterRole system:discovery allows")
 	}
 	return fmt.Errorf("discovering the kinds that the server has: %w", err)
 }

@@ -9,8 +9,8 @@
 //
 // The server stores in a real etcd in a temporary directory, listens with TLS on a free port of
 // 127.0.0.1, and ends with the test. There may be several at once. Unlike envtest it needs no
-// binaries and no process. What it logs, which is what klog logs in this process, is shown where the
-// test fails.
+// binaries and no process. What it logs, which is what klog logs in this process, is shown where
+// the test fails.
 package gatehousetest
 
 import (

@@ -1,10 +1,11 @@
 // Package datadir keeps a server's directory to its owner and to one process at a time.
 //
-// Whoever can write the directory decides whom the server trusts: an authority's key put there signs
-// certificates of administrators. So it, and everything in it that the server relies on, must belong
-// to the user who runs the server, or to root, and nobody else may write it, not even a group. A
-// symbolic link counts as what it leads to, and whose it is counts, too. What others may do above the
-// directory is not looked at. On systems without such owners and modes nothing is checked.
+// Whoever can write the directory decides whom the server trusts: an authority's key put there
+// signs certificates of administrators. So it, and everything in it that the server relies on, must
+// belong to the user who runs the server, or to root, and nobody else may write it, not even a
+// group. A symbolic link counts as what it leads to, and whose it is counts, too. What others may
+// do above the directory is not looked at. On systems without such owners and modes nothing is
+// checked.
 package datadir
 
 import (
@@ -104,8 +105,8 @@ func Check(path string) error {
 	return checkAll(path, os.Geteuid(), map[string]bool{})
 }
 
-// checkAll is Check for a server that runs as user. What seen has is checked already: links may lead
-// in circles.
+// checkAll is Check for a server that runs as user. What seen has is checked already: links may
+// lead in circles.
 func checkAll(path string, user int, seen map[string]bool) error {
 	if err := checkOne(path, user); err != nil {
 		return err
@@ -145,8 +146,8 @@ func checkOne(path string, user int) error {
 			return nil
 		}
 		if owner != user && owner != 0 {
-			return fmt.Errorf("%s belongs to user %d, who could put there whom the server trusts: it must belong to user "+
-				"%d, who runs the server", path, owner, user)
+			return fmt.Errorf("%s belongs to user %d, who could put there whom the server trusts: it must belong to "+
+				"user %d, who runs the server", path, owner, user)
 		}
 		// A link's own mode says nothing, and a socket is made anew.
 		if info.Mode()&(fs.ModeSymlink|fs.ModeSocket) == 0 && info.Mode().Perm()&0o022 != 0 {

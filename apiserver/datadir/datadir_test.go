@@ -80,7 +80,8 @@ func TestAcquire(t *testing.T) {
 	if got := read(t, dir, "lock"); got != fmt.Sprintln(os.Getpid()) {
 		t.Errorf("the lock says %q", got)
 	}
-	want := fmt.Sprintf("data directory %s is in use by process %d: stop it, or choose another --data-dir", dir, os.Getpid())
+	want := fmt.Sprintf("data directory %s is in use by process %d: stop it, or choose another --data-dir", dir,
+		os.Getpid())
 	if _, err := Acquire(dir); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -138,7 +138,8 @@ func (b *Backend) add(t storagebackend.TransportConfig, client *kubernetes.Clien
 
 func key(t storagebackend.TransportConfig) string { return strings.Join(t.ServerList, ",") }
 
-// dial waits until the cluster answers, at most until ctx ends, which has no say in the client then.
+// dial waits until the cluster answers, at most until ctx ends, which has no say in the client
+// then.
 func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 	living, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, end)()

@@ -15,8 +15,8 @@ import (
 
 // AddChecks adds the health checks of all clusters, by kube-apiserver's names: "etcd" and
 // "etcd-override-0" and so on for all of /healthz, /livez and /readyz, "etcd-readiness" and
-// "etcd-override-readiness-0" for /readyz alone. others are the clusters that --etcd-servers-overrides
-// names, each once; they must answer.
+// "etcd-override-readiness-0" for /readyz alone. others are the clusters that
+// --etcd-servers-overrides names, each once; they must answer.
 func (b *Backend) AddChecks(to interface {
 	AddHealthChecks(...healthz.HealthChecker)
 	AddReadyzChecks(...healthz.HealthChecker)
@@ -55,8 +55,8 @@ func (b *Backend) AddChecks(to interface {
 	return nil
 }
 
-// Monitors tell /metrics how large the clusters' databases are. The library's would dial an embedded
-// server's socket at each scrape.
+// Monitors tell /metrics how large the clusters' databases are. The library's would dial an
+// embedded server's socket at each scrape.
 func (b *Backend) Monitors() ([]metrics.Monitor, error) {
 	if b.starting.Err() != nil {
 		return nil, nil // a server that has ended has none
