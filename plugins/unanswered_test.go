@@ -59,7 +59,7 @@ func TestNoAnswerInTime(t *testing.T) {
 					})
 				gates := featuregate.NewFeatureGate()
 				for _, gate := range []featuregate.Feature{"AllowInsecureKubeletCertificateSigningRequests",
-					"ServiceAccountNodeAudienceRestriction", "PodCertificateRequest"} {
+					"ServiceAccountNodeAudienceRestriction", "PodCertificateRequest", "RecoverVolumeExpansionFailure"} {
 					_ = gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{gate: {PreRelease: featuregate.Alpha}})
 				}
 				cluster.Env.Features = gates

@@ -30,12 +30,14 @@ func merge(objects []any) merged {
 	return all
 }
 
-// list is the list of an object of a resource: the names, separated by commas, each once; empty
-// where there is none.
-func (m merged) list(resource schema.GroupVersionResource) string {
+// list is the list of an object of a resource, which can also be written at the equivalent ones: the
+// names, separated by commas, each once; empty where there is none.
+func (m merged) list(resource schema.GroupVersionResource, equivalent []schema.GroupVersionResource) string {
 	var names []string
 	for _, initializer := range m {
-		if matches(initializer.Rules, resource) && !slices.Contains(names, initializer.Name) {
+		matched := matches(initializer.Rules, resource) || slices.ContainsFunc(equivalent,
+			func(resource schema.GroupVersionResource) bool { return matches(initializer.Rules, resource) })
+		if matched && !slices.Contains(names, initializer.Name) {
 			names = append(names, initializer.Name)
 		}
 	}

@@ -127,7 +127,7 @@ var (
 // the list it has.
 //
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go of Kubernetes 1.13.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || !stored(a.GetResource().GroupResource()) {
 		return nil
 	}
@@ -143,7 +143,10 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
 	}
-	list := p.configured.Get().list(a.GetResource())
+	// A rule for one version of a kind holds for all ways to write the same objects, as with
+	// webhooks: an initializer would be passed by otherwise.
+	list := p.configured.Get().list(a.GetResource(),
+		o.GetEquivalentResourceMapper().EquivalentResourcesFor(a.GetResource(), ""))
 	given, isGiven := present[initializers.PendingAnnotation]
 	if isGiven {
 		return p.admitGiven(ctx, a, given, list)
