@@ -57,6 +57,7 @@ var all = []controller{
 	{names.ResourceQuotaController, quotaCounting},
 	{names.RootCACertificatePublisherController, rootCA},
 	{names.ServiceAccountController, serviceAccounts},
+	{names.ValidatingAdmissionPolicyStatusController, policyStatuses},
 	{names.VolumeAttributesClassProtectionController, volumeAttributesClassProtection},
 }
 
