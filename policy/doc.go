@@ -1,7 +1,8 @@
-// Package policy is admission by policies in CEL: it evaluates the ValidatingAdmissionPolicies that
-// the API, or files, have on requests. The plugin ValidatingAdmissionPolicy is a thin shell around
-// Validating. Which requests a policy is about is for package matching to say, what its expressions
-// come to for package expression.
+// Package policy is admission by policies in CEL: it evaluates the ValidatingAdmissionPolicies and
+// MutatingAdmissionPolicies that the API, or files, have on requests. The plugins of these names are
+// thin shells around Validating and Mutating. Which requests a policy is about is for package
+// matching to say, what its expressions come to for package expression, and what a mutation does to
+// an object for package mutation.
 //
 // # From policy to decision
 //
@@ -41,9 +42,17 @@
 // its bindings and params; any expression that doesn't, once for all policies that have the same
 // one. Budgets are charged all the same.
 //
+// # Mutations
+//
+// Which mutating policies a request concerns is found out before the first is evaluated. Then each
+// sees the object as those before it have left it, in its own version: what expressions have read of
+// it is read again where it has changed. The object goes from one to the next in the form in which
+// they need it, and is converted back at the end. Where they have changed it, all mutating plugins
+// run once more, and then the policies are evaluated again that ask for it.
+//
 // # Parity
 //
 // Behaviour, messages, metrics and audit annotations are those of
-// k8s.io/apiserver/pkg/admission/plugin/policy/{generic,validating}; where they differ the plugins'
-// manual pages say so.
+// k8s.io/apiserver/pkg/admission/plugin/policy/{generic,validating,mutating}; where they differ the
+// plugins' manual pages say so.
 package policy

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/expression"
 )
 
@@ -91,6 +92,19 @@ func TestMutatingOutOfTime(t *testing.T) {
 	cancel()
 	if err := plugin.Admit(ctx, create(), interfaces); !apierrors.IsTimeout(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What somebody connects with is an object, too.
+func TestMutatingConnect(t *testing.T) {
+	p := mutatingOf(t, "p", `mutations: [{patchType: JSONPatch, jsonPatch: {expression: `+
+		`'[JSONPatch{op: "replace", path: "/command/0", value: "true"}]'}}]`)
+	p.Spec.MatchConstraints = resources("pods/exec")
+	plugin := startMutating(t, p, mutatingBinding(t, "p", ""))
+	result := plugin.Admit(t, chaintest.Connect(pod("web", "a:1"), "exec",
+		&corev1.PodExecOptions{Command: []string{"sh"}})).Admitted(t)
+	if got := result.Object.(*corev1.PodExecOptions).Command[0]; got != "true" {
+		t.Errorf("the command is %q", got)
 	}
 }
 

@@ -27,7 +27,7 @@
 //
 // Most configurations set labels and annotations and nothing else. How these are merged is known
 // without a schema, what comes of it is valid, and nothing has to be defaulted for it. That takes
-// 2 µs in place of the 150 that the way through the library takes for a pod.
+// a sixtieth of what the way through the library takes for a pod.
 //
 // # JSONPatch
 //
