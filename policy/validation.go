@@ -24,6 +24,8 @@ type validations struct {
 
 	validations []validation
 	annotations []annotation
+	// hasMessages says that there are messageExpressions.
+	hasMessages bool
 	// readsParams tells whether any expression of the policy does.
 	readsParams func() bool
 }
@@ -56,6 +58,7 @@ func compileValidations(composition *expression.Composition, of *definition[*val
 		if s.MessageExpression != "" {
 			v.validations[i].message = composition.Expression(s.MessageExpression, expression.Message)
 			all = append(all, v.validations[i].message)
+			v.hasMessages = true
 		}
 	}
 	for i := range spec.AuditAnnotations {
@@ -130,7 +133,11 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 			return &judgement{decisions: []decision{v.failed(err, 0)}}
 		}
 	}
-	messages, err := v.messages(ctx, run.Next(shown))
+	var messages []string
+	var err error
+	if v.hasMessages {
+		messages, err = v.messages(ctx, run.Next(shown))
+	}
 	j := &judgement{decisions: make([]decision, len(results))}
 	for i, result := range results {
 		switch {
@@ -139,13 +146,19 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 		case err != nil:
 			j.decisions[i] = v.failed(fmt.Errorf("failed messageExpression: %w", err), result.Elapsed)
 		case result.Value != types.True:
-			j.decisions[i] = v.validations[i].deny(messages[i], result.Elapsed)
+			message := ""
+			if messages != nil {
+				message = messages[i]
+			}
+			j.decisions[i] = v.validations[i].deny(message, result.Elapsed)
 		default:
 			j.decisions[i] = decision{elapsed: result.Elapsed}
 		}
 	}
-	if j.annotations, err = v.annotate(ctx, in.variables.Run(shown)); err != nil {
-		return &judgement{decisions: []decision{v.failed(err, 0)}}
+	if len(v.annotations) > 0 {
+		if j.annotations, err = v.annotate(ctx, in.variables.Run(shown)); err != nil {
+			return &judgement{decisions: []decision{v.failed(err, 0)}}
+		}
 	}
 	j.nothing = len(j.annotations) == 0
 	for i := range j.decisions {
