@@ -145,5 +145,5 @@ func (d *decoding) unbound() (errs []error) {
 
 func (d *decoding) unsupported(apiVersion, kind string) error {
 	return fmt.Errorf("unsupported resource type %s in %s: the manifests of %s are %s, lists of them, or a v1 List, "+
-		"in %s", kind, apiVersion, d.plugin.name, d.plugin, admissionregistrationv1.SchemeGroupVersion)
+		"in %s", kind, apiVersion, d.plugin.name(), d.plugin, admissionregistrationv1.SchemeGroupVersion)
 }

@@ -15,21 +15,21 @@ type Object interface {
 	metav1.Object
 }
 
-// A Plugin is an admission plugin that has manifests, and what they hold.
-type Plugin struct {
-	name  string
-	kinds []string
-}
+// A Plugin is an admission plugin that has manifests, by what they hold.
+type Plugin struct{ kinds []string }
 
 // The plugins.
 var (
-	MutatingWebhooks   = &Plugin{"MutatingAdmissionWebhook", []string{"MutatingWebhookConfiguration"}}
-	ValidatingWebhooks = &Plugin{"ValidatingAdmissionWebhook", []string{"ValidatingWebhookConfiguration"}}
-	MutatingPolicies   = &Plugin{"MutatingAdmissionPolicy",
-		[]string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}}
-	ValidatingPolicies = &Plugin{"ValidatingAdmissionPolicy",
-		[]string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}}
+	MutatingWebhooks   = &Plugin{[]string{"MutatingWebhookConfiguration"}}
+	ValidatingWebhooks = &Plugin{[]string{"ValidatingWebhookConfiguration"}}
+	MutatingPolicies   = &Plugin{[]string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}}
+	ValidatingPolicies = &Plugin{[]string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}}
 )
+
+// name is the plugin's name: that of its policies, or as its configurations' kind has it.
+func (p *Plugin) name() string {
+	return strings.Replace(p.kinds[0], "WebhookConfiguration", "AdmissionWebhook", 1)
+}
 
 // has tells whether the plugin's manifests hold objects of the kind.
 func (p *Plugin) has(kind string) bool { return slices.Contains(p.kinds, kind) }
