@@ -194,7 +194,8 @@ func (s *Server) buildServers(c *config) error {
 	if err != nil {
 		return err
 	}
-	// The last server of a process is the one whose databases /metrics shows, as of all its metrics.
+	// The last server of a process is the one whose databases /metrics shows, as of all its
+	// metrics.
 	metrics.SetStorageMonitorGetter(s.backend.Monitors)
 	s.run = prepared.Run
 	s.handler = aggregator.GenericAPIServer.UnprotectedHandler()

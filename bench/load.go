@@ -169,7 +169,9 @@ func newPod(name string) *corev1.Pod {
 			Ports: []corev1.ContainerPort{{Name: name, ContainerPort: port}},
 			Env: []corev1.EnvVar{{Name: "LEVEL", Value: "info"},
 				{Name: "POD",
-					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+					ValueFrom: &corev1.EnvVarSource{
+						FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"},
+					}}},
 			Resources: corev1.ResourceRequirements{Requests: resources("250m", "256Mi"),
 				Limits: resources("1", "512Mi")},
 			ReadinessProbe: &corev1.Probe{
@@ -194,7 +196,11 @@ func newPod(name string) *corev1.Pod {
 			Containers:      []corev1.Container{container("web", 8080), container("proxy", 8081)},
 			Volumes: []corev1.Volume{
 				{Name: "config",
-					VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}},
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: "web"},
+						},
+					}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 			NodeSelector: map[string]string{"kubernetes.io/os": "linux"},

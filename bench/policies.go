@@ -37,12 +37,14 @@ var policyCases = []policyCase{
 		if err := validating(ctx, client, 0, "pods", unlike(0), nil, ""); err != nil {
 			return err
 		}
-		return parallel(ctx, 1023, func(i int) error { return bind(ctx, client, fmt.Sprint("more-", i), "policy-0", nil) })
+		return parallel(ctx, 1023,
+			func(i int) error { return bind(ctx, client, fmt.Sprint("more-", i), "policy-0", nil) })
 	}},
 	{"1,024 params of one policy", func(ctx context.Context, client kubernetes.Interface) error {
 		if err := parallel(ctx, 1024, func(i int) error {
 			_, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-				Name: fmt.Sprint("param-", i), Labels: map[string]string{"param": "true"}}, Data: map[string]string{"max": "3"}},
+				Name: fmt.Sprint("param-", i), Labels: map[string]string{"param": "true"}},
+				Data: map[string]string{"max": "3"}},
 				metav1.CreateOptions{})
 			return err
 		}); err != nil {
@@ -139,20 +141,23 @@ func mutating(ctx context.Context, client kubernetes.Interface, i int) error {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			MatchConstraints: on("pods"), ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-			Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
+			Mutations: []admissionregistrationv1.Mutation{{
+				PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
 				ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{
-					Expression: fmt.Sprintf("Object{metadata: Object.metadata{labels: {'label-%d': 'x'}}}", i)}}},
+					Expression: fmt.Sprintf("Object{metadata: Object.metadata{labels: {'label-%d': 'x'}}}", i)},
+			}},
 		}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	_, err := api.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}, metav1.CreateOptions{})
+		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}},
+		metav1.CreateOptions{})
 	return err
 }
 
-// inForce makes one more policy, that refuses one pod, and waits until it does: those that were made
-// before it are in force, too.
+// inForce makes one more policy, that refuses one pod, and waits until it does: those that were
+// made before it are in force, too.
 func inForce(ctx context.Context, client kubernetes.Interface) error {
 	if err := validating(ctx, client, 9999, "pods", "object.metadata.name != 'probe'", nil, ""); err != nil {
 		return err

@@ -25,7 +25,8 @@ func Adopt(d Descriptor, register func(*admission.Plugins)) Descriptor {
 		register(plugins)
 		version := env.Version
 		if version == nil {
-			version = compatibility.DefaultBuildEffectiveVersion() // it is read by those who are given none
+			// it is read by those who are given none
+			version = compatibility.DefaultBuildEffectiveVersion()
 		}
 		plugin, err := plugins.InitPlugin(d.Name, config, initializer.New(
 			env.Client, env.Dynamic, env.Informers, env.Authorizer, env.Features, version, env.Done,

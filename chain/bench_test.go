@@ -82,7 +82,11 @@ func benchPod() *internalPod {
 			Containers:         []corev1.Container{container("web"), container("proxy")},
 			Volumes: []corev1.Volume{
 				{Name: "config",
-					VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}},
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: "web"},
+						},
+					}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 			NodeSelector: map[string]string{"kubernetes.io/os": "linux"},

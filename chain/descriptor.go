@@ -61,8 +61,8 @@ type Descriptor struct {
 	// off: the plugin would wait for them forever, and with it all that it decides about.
 	Needs []schema.GroupVersionResource
 
-	// Enforces are stored objects that have an effect by this plugin alone. Who writes one where the
-	// plugin doesn't run is warned.
+	// Enforces are stored objects that have an effect by this plugin alone. Who writes one where
+	// the plugin doesn't run is warned.
 	Enforces []Enforced
 
 	// Hides says that the plugin makes objects wait for initializers (see package
@@ -145,8 +145,8 @@ type Env struct {
 	// Features are the server's feature gates.
 	Features featuregate.FeatureGate
 
-	// Version is the release of Kubernetes that the server is, and the one whose behaviour it shows:
-	// another where it was started with --emulated-version.
+	// Version is the release of Kubernetes that the server is, and the one whose behaviour it
+	// shows: another where it was started with --emulated-version.
 	Version compatibility.EffectiveVersion
 
 	// APIServerID tells this server from the others of a cluster, in metrics. It may be empty.

@@ -8,7 +8,9 @@ import (
 
 // Enabled tells whether a feature gate is on. One that the host doesn't have, because it is
 // another program's than kube-apiserver's, is off.
-func (e *Env) Enabled(gate featuregate.Feature) bool { return e.knows(gate) && e.Features.Enabled(gate) }
+func (e *Env) Enabled(gate featuregate.Feature) bool {
+	return e.knows(gate) && e.Features.Enabled(gate)
+}
 
 // knows tells whether the host has a feature gate. To ask whether another is on would panic.
 func (e *Env) knows(gate featuregate.Feature) bool {

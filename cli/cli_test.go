@@ -22,13 +22,16 @@ func runCommand(t *testing.T, args ...string) (stdout, stderr string, code int) 
 func TestWhatIsMisspelt(t *testing.T) {
 	const see = " (see 'gatehouse --help')\n"
 	for args, want := range map[string]string{
-		"serv":                  `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
-		"Plugins":               `unknown command "Plugins" for "gatehouse", did you mean "plugins"?` + see,
-		"frobnicate":            `unknown command "frobnicate" for "gatehouse"` + see,
-		"help serv":             `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
-		"completion bahs":       `unknown command "bahs" for "gatehouse completion" (see 'gatehouse completion --help')` + "\n",
-		"completion zs":         `unknown command "zs" for "gatehouse completion" (see 'gatehouse completion --help')` + "\n",
-		"version 1":             `gatehouse version takes no arguments, got ["1"] (see 'gatehouse version --help')` + "\n",
+		"serv":       `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
+		"Plugins":    `unknown command "Plugins" for "gatehouse", did you mean "plugins"?` + see,
+		"frobnicate": `unknown command "frobnicate" for "gatehouse"` + see,
+		"help serv":  `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
+		"completion bahs": `unknown command "bahs" for "gatehouse completion" (see 'gatehouse completion ` +
+			`--help')` + "\n",
+		"completion zs": `unknown command "zs" for "gatehouse completion" (see 'gatehouse completion --help')` +
+			"\n",
+		"version 1": `gatehouse version takes no arguments, got ["1"] (see 'gatehouse version --help')` +
+			"\n",
 		"plugins --outptu=json": "unknown flag: --outptu (see 'gatehouse plugins --help')\n",
 		"plugins --enable-admission-plugins=LimitRangr": `enable-admission-plugins plugin "LimitRangr" is unknown, ` +
 			`did you mean "LimitRanger"?` + "\n",

@@ -63,7 +63,8 @@ func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 				stops := map[string]bool{"earlier": true, "first": true}
 				client.PrependReactor("update", "persistentvolumeclaims",
 					func(action clienttesting.Action) (bool, runtime.Object, error) {
-						if name := action.(clienttesting.UpdateAction).GetObject().(metav1.Object).GetName(); stops[name] {
+						name := action.(clienttesting.UpdateAction).GetObject().(metav1.Object).GetName()
+						if stops[name] {
 							come <- name
 							<-goOn
 						}

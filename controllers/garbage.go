@@ -88,7 +88,8 @@ func (f kindInformers) ForResource(resource schema.GroupVersionResource) (inform
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	return kindInformer{generic, runInformer{generic.Informer()}}, generic.Informer().SetWatchErrorHandlerWithContext(
 		func(ctx context.Context, r *cache.Reflector, err error) {
-			// Between a kind's end and the next look at what kinds there are, there is nothing to say.
+			// Between a kind's end and the next look at what kinds there are, there is nothing to
+			// say.
 			if apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("A kind is gone", "resource", resource)
 				return

@@ -160,8 +160,8 @@ func volumeProtection(ctx context.Context, e *environment) (func(context.Context
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
-// groupProtection takes the finalizer off deleted PodGroups that no pod is in any more. Most servers
-// don't serve that kind, and there is nothing to do then.
+// groupProtection takes the finalizer off deleted PodGroups that no pod is in any more. Most
+// servers don't serve that kind, and there is nothing to do then.
 func groupProtection(ctx context.Context, e *environment) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig("podgroup-protection-controller"))
 	if err != nil {

@@ -37,7 +37,8 @@ func TestAuthorizer(t *testing.T) {
 				Resource: "deployments", Verb: "create"},
 		},
 		{
-			"authorizer.group('').resource('pods').subresource('status').namespace('n').name('p').check('update').allowed()",
+			"authorizer.group('').resource('pods').subresource('status').namespace('n').name('p')" +
+				".check('update').allowed()",
 			authorizer.AttributesRecord{
 				User: alice, ResourceRequest: true, APIVersion: "*", Resource: "pods", Subresource: "status",
 				Namespace: "n", Name: "p", Verb: "update",
@@ -89,16 +90,18 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 		return authorizer.DecisionNoOpinion, "", errors.New("authorizer is down")
 	})
 	for expression, want := range map[string]bool{
-		"authorizer.group('').resource('pods').fieldSelector('spec.nodeName=n').check('list').allowed()":                                         true,
-		"authorizer.group('').resource('pods').labelSelector('app=x').check('list').allowed()":                                                   true,
-		"authorizer.group('').resource('pods').labelSelector('a b c').check('list').allowed()":                                                   false,
-		"authorizer.group('').resource('pods').labelSelector('a b c').check('list').reason() == 'selector'":                                      true,
-		"authorizer.serviceAccount('ns', 'robot').group('').resource('pods').check('get').allowed()":                                             true,
-		"authorizer.serviceAccount('ns', 'robot').group('').resource('pods').check('get').reason() == 'for system:serviceaccounts'":              true,
-		"authorizer.group('').resource('pods').check('get').allowed()":                                                                           false,
-		"authorizer.group('').resource('pods').check('get').errored()":                                                                           true,
-		"authorizer.group('').resource('pods').check('get').error() == 'authorizer is down'":                                                     true,
-		"authorizer.requestResource.check('get').errored() && !authorizer.serviceAccount('ns', 'robot').path('/healthz').check('get').errored()": true,
+		"authorizer.group('').resource('pods').fieldSelector('spec.nodeName=n').check('list').allowed()":    true,
+		"authorizer.group('').resource('pods').labelSelector('app=x').check('list').allowed()":              true,
+		"authorizer.group('').resource('pods').labelSelector('a b c').check('list').allowed()":              false,
+		"authorizer.group('').resource('pods').labelSelector('a b c').check('list').reason() == 'selector'": true,
+		"authorizer.serviceAccount('ns', 'robot').group('').resource('pods').check('get').allowed()":        true,
+		"authorizer.serviceAccount('ns', " +
+			"'robot').group('').resource('pods').check('get').reason() == 'for system:serviceaccounts'": true,
+		"authorizer.group('').resource('pods').check('get').allowed()":                       false,
+		"authorizer.group('').resource('pods').check('get').errored()":                       true,
+		"authorizer.group('').resource('pods').check('get').error() == 'authorizer is down'": true,
+		"authorizer.requestResource.check('get').errored() && !authorizer.serviceAccount('ns', " +
+			"'robot').path('/healthz').check('get').errored()": true,
 	} {
 		verdict := conditions(expression).Match(t.Context(), NewVariables(pod(), nil, request, alice, check))
 		if verdict.Matches != want || verdict.Err != nil {

@@ -23,8 +23,8 @@ type programKey struct {
 	text     string
 	kind     *Kind
 	declared declared
-	// scope tells which variables there are, and scopeParams whether they may read params; for those
-	// that mention them.
+	// scope tells which variables there are, and scopeParams whether they may read params; for
+	// those that mention them.
 	scope       string
 	scopeParams bool
 }

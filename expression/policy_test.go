@@ -69,7 +69,8 @@ func TestPolicyExpressions(t *testing.T) {
 			expression: "authorizer.path('/x').check('get').allowed()", want: "true"},
 		{name: "no authorizer in messages", kind: Message, in: Inputs{Authorizer: true},
 			expression: "string(authorizer.path('/x').check('get').allowed())",
-			err:        "compilation error: compilation failed: ERROR: <input>:1:8: undeclared reference to 'authorizer'"},
+			err: "compilation error: compilation failed: ERROR: <input>:1:8: undeclared reference to " +
+				"'authorizer'"},
 		{name: "audit annotations compile with one, and have none", kind: AuditAnnotation,
 			expression: "string(authorizer.path('/x').check('get').allowed())",
 			err: "expression 'string(authorizer.path('/x').check('get').allowed())' resulted in error: no such " +
@@ -308,14 +309,16 @@ func TestPlanIsThatOfTheWholeEnvironment(t *testing.T) {
 		"[1, 2, 3].slice(0, 2) == [1, 2] && [[1], [2]].flatten() == [1, 2] && lists.range(3).size() == 3",
 		"[3, 1].sort() == [1, 3] && [1, 1].distinct() == [1] && [1, 2].reverse()[0] == 2",
 		"quantity('1Gi').isGreaterThan(quantity('1Mi')) && isQuantity('1')", "'a,b'.split(',').join('-') == 'a-b'",
-		"ip('1.1.1.1').family() == 4 && cidr('10.0.0.0/8').containsIP('10.1.1.1')", "url('https://x/y').getHost() == 'x'",
+		"ip('1.1.1.1').family() == 4 && cidr('10.0.0.0/8').containsIP('10.1.1.1')",
+		"url('https://x/y').getHost() == 'x'",
 		"semver('1.2.3').isLessThan(semver('2.0.0'))", "!format.dns1123Label().validate('x').hasValue()",
 		"has(object.metadata.nope) || !has(object.metadata.name)", "object.metadata.name in ['web', 'x']",
 		"timestamp('2023-01-01T00:00:00Z') < timestamp('2024-01-01T00:00:00Z') && duration('1h') > duration('1m')",
 		"{'a': 1}.all(k, v, k == 'a' && v == 1) && {'a': 1}.transformMap(k, v, v + 1) == {'a': 2}",
 		"[1, 2].exists_one(x, x == 1) && [1, 2].filter(x, x > 1).map(x, x * 2) == [4]",
 		"dyn(1) == 1.0 && 1 < 1.5 && -1 < 0 && !(5 % 2 == 0) && 'a' + 'b' != 'c'", "1 / 0 == 1", costly(5),
-		"object.nope.nope == 1", "int(object.metadata.name) == 1", "string(1) == '1' && bytes('x') == b'x' && double('1') == 1.0",
+		"object.nope.nope == 1", "int(object.metadata.name) == 1",
+		"string(1) == '1' && bytes('x') == b'x' && double('1') == 1.0",
 		"authorizer.path('/x').check('get').allowed()", "cel.bind(x, 1, x == 1)", "object.optMap(x, x).hasValue()",
 		"object.?metadata.optMap(m, m.name).orValue('') == 'web'", "[1, 2].isSorted() && [1, 2].sum() == 3",
 		"[1, 2].indexOf(1) == 0 && [1].first().value() == 1", "'x'.charAt(0) == 'x' && '%s'.format(['y']) == 'y'",
@@ -334,7 +337,8 @@ func TestPlanIsThatOfTheWholeEnvironment(t *testing.T) {
 			}
 			value, details, err := whole.ContextEval(t.Context(), &frame{program: p,
 				run: NewVariables(pod(), nil, request, alice, allowing).Run(Inputs{Authorizer: true})})
-			o := NewVariables(pod(), nil, request, alice, allowing).Run(Inputs{Authorizer: true}).outcome(t.Context(), p)
+			o := NewVariables(pod(), nil, request, alice, allowing).Run(Inputs{Authorizer: true}).outcome(t.Context(),
+				p)
 			if o.cost != *details.ActualCost() || (err == nil) != (o.cause == nil) ||
 				err != nil && err.Error() != o.cause.Error() || err == nil && o.value.Equal(value) != types.True {
 				t.Errorf("%s\ngot  %v %d %v\nwant %v %d %v", text, o.value, o.cost, o.cause, value,

@@ -13,12 +13,14 @@ import (
 func FuzzPolicy(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"object.metadata.name", "variables.a + '!'", "variables.b == params.metadata.name"},
-		{"variables", "variables.a", "variables.b == variables"}, {"dyn(variables).b", "dyn(variables)['a']", "variables.b == 1"},
+		{"variables", "variables.a", "variables.b == variables"},
+		{"dyn(variables).b", "dyn(variables)['a']", "variables.b == 1"},
 		{"params", "variables.a.data", "has(variables.b.max) && int(variables.b.max) > 2"},
 		{costly(5), "variables.a || " + costly(5), "[1, 2, 3].all(x, variables.b)"},
 		{"[1].map(params, params)", "namespaceObject.metadata.labels", "variables.a == [1] && 'team' in variables.b"},
 		{"authorizer.path('/x')", "variables.a.check('get')", "variables.b.allowed()"}, {"", "(", "variables.a.b.c"},
-		{"Object{}", "JSONPatch{}", "Object{spec: variables.a}"}, {"'a'.matches(object.metadata.name)", "1 / 0", "variables.b > 0"},
+		{"Object{}", "JSONPatch{}", "Object{spec: variables.a}"},
+		{"'a'.matches(object.metadata.name)", "1 / 0", "variables.b > 0"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], "web")
 	}
@@ -32,7 +34,8 @@ func FuzzPolicy(f *testing.F) {
 			e := composition.Expression(text, kind)
 			var spent []uint64
 			for range 2 {
-				run := v.run(Inputs{Params: configMap("one"), Namespace: shop, Authorizer: true}, celconfig.RuntimeCELCostBudget)
+				run := v.run(Inputs{Params: configMap("one"), Namespace: shop, Authorizer: true},
+					celconfig.RuntimeCELCostBudget)
 				result, err := run.Evaluate(t.Context(), e)
 				switch {
 				case err != nil && !errors.Is(err, apiservercel.ErrOutOfBudget):

@@ -15,8 +15,8 @@
 // are asked: those from files first, each by name. One that changes is made anew and no other. A
 // Source calls an engine's build function whenever one of its informers, or whoever calls Notify,
 // has something new, and swaps a pointer to the snapshot that build returns. A request reads the
-// pointer once and works with that snapshot to its end. Until the first snapshot with everything the
-// API had at the start is there (Source.Synced) requests wait, see package ready.
+// pointer once and works with that snapshot to its end. Until the first snapshot with everything
+// the API had at the start is there (Source.Synced) requests wait, see package ready.
 //
 // # What can't match costs nothing
 //

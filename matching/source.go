@@ -84,8 +84,8 @@ func NewSource[S any](build func() *S) *Source[S] {
 // Current is the snapshot in force.
 func (s *Source[S]) Current() *S { return s.current.Load() }
 
-// Synced is closed once the snapshot has everything that the API had at the start; requests wait for
-// that with a ready.Gate.
+// Synced is closed once the snapshot has everything that the API had at the start; requests wait
+// for that with a ready.Gate.
 func (s *Source[S]) Synced() <-chan struct{} { return s.synced }
 
 // Notify has a new snapshot made. Changes that come while one is being made are in the next,

@@ -111,8 +111,8 @@ var List = []chain.Descriptor{
 	nodedeclaredfeaturevalidator.Descriptor,
 	jobvalidation.Descriptor,
 	podresizevalidator.Descriptor,
-	// when the compiled-in plugins have changed the object: policies and webhooks see what they made
-	// of it, and webhooks what policies did
+	// when the compiled-in plugins have changed the object: policies and webhooks see what they
+	// made of it, and webhooks what policies did
 	mutatingadmissionpolicy.Descriptor,
 	mutatingadmissionwebhook.Descriptor,
 	// last to change objects: who waits for it to become visible waits for what was admitted so far

@@ -33,7 +33,8 @@ var interfaces = admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
 
 // unlike is the i-th of validations that hold for the pod, no two of which read alike.
 func unlike(i int) string {
-	return fmt.Sprintf(`validations: [{expression: "object.metadata.name != 'nope-%d' && !object.spec.containers.exists(c, `+
+	return fmt.Sprintf(`validations: [{expression: "object.metadata.name != 'nope-%d' && `+
+		`!object.spec.containers.exists(c, `+
 		`c.image == 'bad-%d')", message: "no"}]`, i, i)
 }
 
@@ -125,8 +126,9 @@ func compiled(b *testing.B, n int, spec func(int) string) (time func()) {
 				b.Fatal(err)
 			}
 			kept = append(kept, d)
-			all = append(all, inForce[*validations]{definition: d, bindings: []*binding{newBinding(p.Name, p.Name, false, nil,
-				nil, nil)}})
+			all = append(all,
+				inForce[*validations]{definition: d, bindings: []*binding{newBinding(p.Name, p.Name, false, nil,
+					nil, nil)}})
 		}
 		snapshots = newSnapshot(all)
 		snapshots.index.Candidates(matching.TargetOf(create()), nil)
@@ -138,7 +140,8 @@ func compiled(b *testing.B, n int, spec func(int) string) (time func()) {
 func BenchmarkMemory(b *testing.B) {
 	for name, spec := range map[string]func(int) string{"alike": alike, "unlike": unlike} {
 		b.Run(name, func(b *testing.B) {
-			compiled(b, 1, func(int) string { return `validations: [{expression: "true"}]` })() // the environment
+			// the environment
+			compiled(b, 1, func(int) string { return `validations: [{expression: "true"}]` })()
 			const n = 1000
 			perPolicy := 0.0
 			for b.Loop() {

@@ -10,7 +10,8 @@ import (
 
 // manifestsDir reads a plugin's configuration, as YAML or JSON, of apiserver.config.k8s.io/v1, and
 // returns its staticManifestsDir: the path of a directory with policies and bindings that are in
-// force besides those in the API. Empty: none are. Nil is an empty configuration. Reading is strict.
+// force besides those in the API. Empty: none are. Nil is an empty configuration. Reading is
+// strict.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/policy/config.
 func manifestsDir(from io.Reader, kind string) (string, error) {

@@ -37,8 +37,8 @@ type stated struct {
 	matchConditions  []admissionregistrationv1.MatchCondition
 }
 
-// define makes a policy ready; does is called with all but what it returns. Like all that is made of configurations it doesn't fail: what is
-// wrong is an error of the requests that it is for.
+// define makes a policy ready; does is called with all but what it returns. Like all that is made
+// of configurations it doesn't fail: what is wrong is an error of the requests that it is for.
 func define[E any](compiler *expression.Compiler, s stated, static bool,
 	does func(*expression.Composition, *definition[E]) E) *definition[E] {
 	composition := compiler.Compose(s.variables, s.paramKind != nil)

@@ -17,8 +17,8 @@
 // request waits for a compilation that it doesn't need.
 //
 // What any kind of policy has in common is engine, params and invocations; E is what a kind of
-// policy does besides. candidate.concerned calls back for each binding and params of one policy that a
-// request concerns, in order:
+// policy does besides. candidate.concerned calls back for each binding and params of one policy
+// that a request concerns, in order:
 //
 //	candidates, err := engine.candidates(ctx, a, interfaces)
 //	r := engine.request(a, interfaces)

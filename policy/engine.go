@@ -94,7 +94,8 @@ func (e *engine[E]) ReadyChecks() []healthz.HealthChecker { return e.checks }
 
 // candidates are the policies with a rule for the request, in the order in which they are
 // evaluated.
-func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate[E],
+func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
+	o admission.ObjectInterfaces) ([]candidate[E],
 	error) {
 	target := matching.TargetOf(a)
 	// Policies can be written before they have been read, and what asks for rights before anything

@@ -50,12 +50,14 @@ spec: {policyName: all.static.k8s.io` + bound + `}
 // Policies of files are in force besides those of the API, and before them. They alone are asked
 // about policies and bindings, and nobody about reviews.
 //
-// Source: TestDispatch cases in k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin_test.go.
+// Source: TestDispatch cases in
+// k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin_test.go.
 func TestPoliciesOfFiles(t *testing.T) {
 	config, _ := fromFiles(t, "ValidatingAdmissionPolicyConfiguration", manifestOf("ValidatingAdmissionPolicy",
 		`validations: [{expression: "!object.metadata.name.startsWith('bad')", message: "files say no"}]`,
 		`, validationActions: [Deny]`))
-	ofAPI := policyOf(t, "api", `{validations: [{expression: "object.metadata.name != 'bad'", message: the API says no}]}`)
+	ofAPI := policyOf(t, "api",
+		`{validations: [{expression: "object.metadata.name != 'bad'", message: the API says no}]}`)
 	ofAPI.Spec.MatchConstraints = resources("*")
 	plugin := cluster(t, ofAPI, bind(t, "api", `{}`)).Build(t, descriptor, config)
 
@@ -117,7 +119,8 @@ func TestMutatingPoliciesOfFiles(t *testing.T) {
 // What changes in the directory is in force soon.
 func TestPoliciesOfFilesAreFollowed(t *testing.T) {
 	manifest := func(name string) string {
-		return manifestOf("ValidatingAdmissionPolicy", `validations: [{expression: "object.metadata.name != '`+name+`'"}]`,
+		return manifestOf("ValidatingAdmissionPolicy",
+			`validations: [{expression: "object.metadata.name != '`+name+`'"}]`,
 			`, validationActions: [Deny]`)
 	}
 	config, dir := fromFiles(t, "ValidatingAdmissionPolicyConfiguration", manifest("a"))

@@ -78,8 +78,9 @@ func resources(names ...string) *admissionregistrationv1.MatchResources {
 		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 				Operations: []admissionregistrationv1.OperationType{"*"},
-				Rule: admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: names,
-					Scope: ptr.To(admissionregistrationv1.AllScopes)},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"},
+					Resources: names,
+					Scope:     ptr.To(admissionregistrationv1.AllScopes)},
 			},
 		}},
 	}
@@ -123,7 +124,8 @@ var (
 )
 
 // allowAlice lets alice, and nobody else, do everything.
-var allowAlice = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
+var allowAlice = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
+	string,
 	error) {
 	if a.GetUser().GetName() == "alice" {
 		return authorizer.DecisionAllow, "", nil
@@ -149,7 +151,8 @@ func cluster(t testing.TB, objects ...runtime.Object) *chaintest.Cluster {
 		}
 	}
 	c := chaintest.NewCluster(t, typed...)
-	c.Serve(runtime.NewScheme(), map[schema.GroupVersionResource]string{configMaps: "ConfigMapList", limits: "LimitList"},
+	c.Serve(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{configMaps: "ConfigMapList", limits: "LimitList"},
 		params...)
 	c.Env.Authorizer = allowAlice
 	mapper := meta.NewDefaultRESTMapper(nil)

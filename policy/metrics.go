@@ -13,8 +13,9 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// validatingMetrics are upstream's (k8s.io/apiserver/pkg/admission/plugin/policy/validating/metrics).
-// They are counted here because no observer of the chain sees each validation.
+// validatingMetrics are upstream's
+// (k8s.io/apiserver/pkg/admission/plugin/policy/validating/metrics). They are counted here because
+// no observer of the chain sees each validation.
 var validatingMetrics = sync.OnceValue(func() policyMetrics {
 	return newPolicyMetrics("validating_admission_policy",
 		"Validation admission policy check total, labeled by policy and further identified by binding and enforcement "+
@@ -88,7 +89,8 @@ func observeMutation(ctx context.Context, policy, binding string, took time.Dura
 // errorType is the label error_type, by the error's text. That of a violation is the same as that
 // of an error, as it is upstream.
 //
-// Source: ErrorType in k8s.io/apiserver/pkg/admission/plugin/policy/{validating,mutating}/errors.go.
+// Source: ErrorType in
+// k8s.io/apiserver/pkg/admission/plugin/policy/{validating,mutating}/errors.go.
 func errorType(message string) string {
 	switch {
 	case strings.HasPrefix(message, "compilation"):

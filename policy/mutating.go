@@ -143,7 +143,8 @@ type pass struct {
 	// version is that in which the object is, nil while nobody has looked at it.
 	version *version
 	object  *mutation.Object
-	// replaced says that it is another object by now, changed that it differs by more than defaults.
+	// replaced says that it is another object by now, changed that it differs by more than
+	// defaults.
 	replaced, changed bool
 }
 
@@ -169,8 +170,8 @@ func (p *pass) fail(of *mutatingPolicy, b *binding, err error, reason metav1.Sta
 	}
 }
 
-// take has one policy evaluated, and reports it. Its error refuses the request, whatever the failure
-// policy says.
+// take has one policy evaluated, and reports it. Its error refuses the request, whatever the
+// failure policy says.
 func (p *pass) take(ctx context.Context, t *turn) error {
 	if err := p.show(t.version); err != nil {
 		return apierrors.NewInternalError(err)

@@ -164,7 +164,8 @@ var noParams = []*expression.Params{nil}
 // paramsOf are the params that the binding names for a request in the namespace, in order of their
 // names. Nil among them is no params; none says that the policy is not to be evaluated.
 //
-// Source: CollectParams in k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+// Source: CollectParams in
+// k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
 func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, error) {
 	ref := b.paramRef
 	if p.paramKind == nil || ref == nil {

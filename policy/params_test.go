@@ -30,7 +30,8 @@ const (
 func TestParams(t *testing.T) {
 	good, bad := map[string]any{"ok": "true"}, map[string]any{"ok": "false"}
 	objects := []runtime.Object{
-		configMap("shop", "good", map[string]string{"use": "a"}, good), configMap("shop", "bad", map[string]string{"use": "b"}, bad),
+		configMap("shop", "good", map[string]string{"use": "a"}, good),
+		configMap("shop", "bad", map[string]string{"use": "b"}, bad),
 		configMap("shop", "another", map[string]string{"use": "b"}, bad),
 		configMap("other", "good", map[string]string{"use": "a"}, bad), limit("one", 1), limit("three", 3),
 	}
@@ -43,14 +44,16 @@ func TestParams(t *testing.T) {
 		{name: "by name", policy: byConfigMap, ref: `{name: good, parameterNotFoundAction: Deny}`},
 		{name: "by name, in violation", policy: byConfigMap, ref: `{name: bad, parameterNotFoundAction: Deny}`,
 			want: []string{"by bad"}},
-		{name: "in a namespace", policy: byConfigMap, ref: `{name: good, namespace: other, parameterNotFoundAction: Deny}`,
+		{name: "in a namespace", policy: byConfigMap,
+			ref:  `{name: good, namespace: other, parameterNotFoundAction: Deny}`,
 			want: []string{"by good"}},
 		{name: "not found, denied", policy: byConfigMap, ref: `{name: nope, parameterNotFoundAction: Deny}`,
 			want: []string{"failed to configure binding: no params found for policy binding with `Deny` " +
 				"parameterNotFoundAction"}},
 		{name: "not found, allowed", policy: byConfigMap, ref: `{name: nope, parameterNotFoundAction: Allow}`},
 		{name: "by selector", policy: byConfigMap,
-			ref: `{selector: {matchLabels: {use: b}}, parameterNotFoundAction: Deny}`, want: []string{"by another", "by bad"}},
+			ref:  `{selector: {matchLabels: {use: b}}, parameterNotFoundAction: Deny}`,
+			want: []string{"by another", "by bad"}},
 		{name: "by selector of everything", policy: byConfigMap, ref: `{selector: {}, parameterNotFoundAction: Deny}`,
 			want: []string{"by another", "by bad"}},
 		{name: "by selector of nothing, denied", policy: byConfigMap,
@@ -67,18 +70,22 @@ func TestParams(t *testing.T) {
 			want: []string{"by one"}},
 		{name: "of the cluster, in a namespace", policy: byLimit,
 			ref: `{name: one, namespace: shop, parameterNotFoundAction: Deny}`,
-			want: []string{"failed to configure binding: paramRef.namespace must not be provided for a cluster-scoped " +
+			want: []string{"failed to configure binding: paramRef.namespace must not be provided for a " +
+				"cluster-scoped " +
 				"`paramKind`"}},
-		{name: "of the cluster, for an object of it", policy: byLimit, ref: `{name: one, parameterNotFoundAction: Deny}`,
+		{name: "of the cluster, for an object of it", policy: byLimit,
+			ref: `{name: one, parameterNotFoundAction: Deny}`,
 			object: &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 				ObjectMeta: metav1.ObjectMeta{Name: "web"}},
-			want: []string{"expression 'params == null || size(object.spec.containers) <= params.spec.max' resulted in " +
+			want: []string{"expression 'params == null || size(object.spec.containers) <= params.spec.max' resulted " +
+				"in " +
 				"error: no such key: spec"}},
 		{name: "of a namespace, for an object of the cluster", policy: byConfigMap,
 			ref: `{name: good, parameterNotFoundAction: Deny}`,
 			object: &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 				ObjectMeta: metav1.ObjectMeta{Name: "web"}},
-			want: []string{"failed to configure binding: cannot use namespaced paramRef in policy binding that matches " +
+			want: []string{"failed to configure binding: cannot use namespaced paramRef in policy binding that " +
+				"matches " +
 				"cluster-scoped resources"}},
 		{name: "neither name nor selector", policy: byConfigMap, ref: `{parameterNotFoundAction: Deny}`,
 			want: []string{"failed to configure binding: one of name or selector must be provided"}},
@@ -92,8 +99,9 @@ func TestParams(t *testing.T) {
 				`"string(params.metadata.name)"}]}`,
 			ref: `{selector: {}, parameterNotFoundAction: Deny}`, want: []string{"another", "bad"}},
 		{name: "a kind that isn't there", policy: strings.ReplaceAll(byConfigMap, "ConfigMap", "Nope"),
-			ref:  `{name: good, parameterNotFoundAction: Deny}`,
-			want: []string{"failed to configure policy: failed to find resource referenced by paramKind: '/v1, Kind=Nope'"}},
+			ref: `{name: good, parameterNotFoundAction: Deny}`,
+			want: []string{"failed to configure policy: failed to find resource referenced by paramKind: '/v1, " +
+				"Kind=Nope'"}},
 		{name: "a kind that isn't there, ignored",
 			policy: "{failurePolicy: Ignore, " + strings.ReplaceAll(byConfigMap, "ConfigMap", "Nope")[1:],
 			ref:    `{name: good, parameterNotFoundAction: Deny}`},
@@ -152,7 +160,8 @@ func TestChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	policy, binding := policyOf(t, "p", byLimit), bind(t, "p", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`)
+	policy, binding := policyOf(t, "p", byLimit),
+		bind(t, "p", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`)
 	must(bindings.Create(ctx, binding, metav1.CreateOptions{}))
 	must(policies.Create(ctx, policy, metav1.CreateOptions{}))
 	until(t, p, request, "no params found for policy binding")
@@ -205,8 +214,9 @@ func TestKindsComeAndGo(t *testing.T) {
 	c.Env.RESTMapper = mapper
 	p := c.Build(t, descriptor, "")
 	request := chaintest.Create(pod("web", "a", "b"))
-	p.Validate(t, request).Refused(t, 422, `pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed `+
-		`to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`)
+	p.Validate(t, request).Refused(t, 422,
+		`pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed `+
+			`to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`)
 	mapper.set(there)
 	until(t, p, request, "by one")
 	kind := p.Interface.(*Validating).engine.snapshot().policies[0].params

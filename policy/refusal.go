@@ -109,7 +109,8 @@ func causes(lines []string) []metav1.StatusCause {
 
 // code is the HTTP status of a reason that a validation may have.
 //
-// Source: reasonToCode in k8s.io/apiserver/pkg/admission/plugin/policy/validating/policy_decision.go.
+// Source: reasonToCode in
+// k8s.io/apiserver/pkg/admission/plugin/policy/validating/policy_decision.go.
 func code(reason metav1.StatusReason) int32 {
 	switch reason {
 	case metav1.StatusReasonForbidden:

@@ -12,7 +12,8 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// What observers are told: of each policy with a rule for the request, with each binding and params.
+// What observers are told: of each policy with a rule for the request, with each binding and
+// params.
 func TestObserversAreTold(t *testing.T) {
 	limited := policyOf(t, "limited", byLimit)
 	elsewhere := policyOf(t, "elsewhere", `validations: [{expression: "false"}]`)
@@ -22,15 +23,19 @@ func TestObserversAreTold(t *testing.T) {
 	inOther := bind(t, "plain", "")
 	inOther.Name, inOther.Spec.MatchResources = "other", resources("pods")
 	read(t, `{namespaceSelector: {matchLabels: {closed: "true"}}}`, inOther.Spec.MatchResources)
-	c := cluster(t, limit("one", 1), limit("two", 2), elsewhere, bind(t, "elsewhere", ""), services, bind(t, "services", ""),
+	c := cluster(t, limit("one", 1), limit("two", 2), elsewhere, bind(t, "elsewhere", ""), services,
+		bind(t, "services", ""),
 		limited, bind(t, "limited", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`),
-		policyOf(t, "conditional", `{matchConditions: [{name: never, expression: "false"}], validations: [{expression: "false"}]}`),
+		policyOf(t, "conditional",
+			`{matchConditions: [{name: never, expression: "false"}], validations: [{expression: "false"}]}`),
 		bind(t, "conditional", ""),
-		policyOf(t, "erring", `{failurePolicy: Ignore, validations: [{expression: "object.nope == 1"}]}`), bind(t, "erring", ""),
+		policyOf(t, "erring", `{failurePolicy: Ignore, validations: [{expression: "object.nope == 1"}]}`),
+		bind(t, "erring", ""),
 		policyOf(t, "unsure", `{failurePolicy: Ignore, matchConditions: [{name: x, expression: "object.nope == 1"}], `+
 			`validations: [{expression: "true"}]}`), bind(t, "unsure", ""),
 		policyOf(t, "nowhere", `{paramKind: {apiVersion: v1, kind: Nope}, validations: [{expression: "true"}]}`),
-		bind(t, "nowhere", ""), policyOf(t, "plain", `validations: [{expression: "true"}]`), bind(t, "plain", ""), inOther)
+		bind(t, "nowhere", ""), policyOf(t, "plain", `validations: [{expression: "true"}]`), bind(t, "plain", ""),
+		inOther)
 	d := descriptor
 
 	plugin := c.Build(t, descriptor, "").Interface
@@ -58,8 +63,9 @@ func TestObserversAreTold(t *testing.T) {
 			Why: "expression 'object.nope == 1' resulted in error: no such key: nope"},
 		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Refused, Why: "by one"},
 		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: chain.Admitted},
-		{Name: "nowhere", Verdict: chain.Failed, Why: "failed to configure policy: failed to find resource referenced by " +
-			"paramKind: '/v1, Kind=Nope'"},
+		{Name: "nowhere", Verdict: chain.Failed,
+			Why: "failed to configure policy: failed to find resource referenced by " +
+				"paramKind: '/v1, Kind=Nope'"},
 		{Name: "plain", Binding: "other", Verdict: chain.Skipped,
 			Why: "namespaceSelector doesn't select the namespace"},
 		{Name: "plain", Binding: "plain-binding", Verdict: chain.Admitted},

@@ -88,7 +88,8 @@ func (r *request) form(object runtime.Object, match matching.Match) (runtime.Obj
 // describe is the request as expressions see it, without uid and objects.
 //
 // Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
-func (r *request) describe(kind schema.GroupVersionKind, resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
+func (r *request) describe(kind schema.GroupVersionKind,
+	resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
 	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),
 		metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
 	described := &admissionv1.AdmissionRequest{

@@ -25,8 +25,8 @@ type Validating struct{ *engine[*validations] }
 
 var _ admission.ValidationInterface = &Validating{}
 
-// NewValidating builds a Validating. config is a ValidatingAdmissionPolicyConfiguration, or nil. env
-// must have a client, a dynamic one, informers, an authorizer, a REST mapper and Done.
+// NewValidating builds a Validating. config is a ValidatingAdmissionPolicyConfiguration, or nil.
+// env must have a client, a dynamic one, informers, an authorizer, a REST mapper and Done.
 func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 	if err := check(env); err != nil {
 		return nil, err
@@ -60,7 +60,8 @@ func defineValidating(compiler *expression.Compiler, p *admissionregistrationv1.
 }
 
 func bindValidating(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, static bool) *binding {
-	return newBinding(b.Name, b.Spec.PolicyName, static, b.Spec.MatchResources, b.Spec.ParamRef, b.Spec.ValidationActions)
+	return newBinding(b.Name, b.Spec.PolicyName, static, b.Spec.MatchResources, b.Spec.ParamRef,
+		b.Spec.ValidationActions)
 }
 
 // Validate evaluates the policies that the request concerns, all of them: its refusal names every
@@ -96,7 +97,8 @@ func (d *dispatch) policy(r *request, c *candidate[*validations]) error {
 	var once *judgement
 	fail := func(b *binding, err error) {
 		if !c.ignores() {
-			d.violations = append(d.violations, violation{policy: c.name, binding: b, message: configured(b, err).Error()})
+			d.violations = append(d.violations,
+				violation{policy: c.name, binding: b, message: configured(b, err).Error()})
 		}
 	}
 	err := c.concerned(d.ctx, r, fail, func(in *invocation) {

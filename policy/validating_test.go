@@ -23,8 +23,8 @@ func denied(message string) string {
 
 // Source: TestValidate in
 // k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator_test.go, and
-// Test_ValidateNamespace_NoParams, Test_ValidateAnnotationsAndWarnings, TestBindingRemoval and others
-// of test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes.
+// Test_ValidateNamespace_NoParams, Test_ValidateAnnotationsAndWarnings, TestBindingRemoval and
+// others of test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes.
 func TestValidation(t *testing.T) {
 	web := chaintest.Create(pod("web", "a:1")).By("alice")
 	for _, test := range []struct {
@@ -45,7 +45,8 @@ func TestValidation(t *testing.T) {
 		{name: "message", policy: `validations: [{expression: "false", message: " not today "}]`, code: 422,
 			message: denied("not today")},
 		{name: "messageExpression", code: 422, message: denied("no web"),
-			policy: `validations: [{expression: "false", message: m, messageExpression: "'no ' + object.metadata.name"}]`},
+			policy: `validations: [{expression: "false", message: m, messageExpression: "'no ' + ` +
+				`object.metadata.name"}]`},
 		{name: "messageExpression that fails", code: 422, message: denied("m"),
 			policy: `validations: [{expression: "false", message: m, messageExpression: "string(object.nope)"}]`},
 		{name: "messageExpression that doesn't compile", code: 422, message: denied("m"),
@@ -55,22 +56,26 @@ func TestValidation(t *testing.T) {
 		{name: "messageExpression of one line", code: 422, message: denied("a"),
 			policy: `validations: [{expression: "false", message: m, messageExpression: "'a\\n'"}]`},
 		{name: "messageExpression that is too long", code: 422, message: denied("failed expression: false"),
-			policy: `validations: [{expression: "false", messageExpression: "'` + strings.Repeat("x", 5*1024+1) + `'"}]`},
+			policy: `validations: [{expression: "false", messageExpression: "'` + strings.Repeat("x", 5*1024+1) +
+				`'"}]`},
 		{name: "messageExpression that isn't", code: 422, message: denied(strings.Repeat("x", 5*1024)),
 			policy: `validations: [{expression: "false", messageExpression: "'` + strings.Repeat("x", 5*1024) + `'"}]`},
 		{name: "messageExpression that is empty", code: 422, message: denied("m"),
 			policy: `validations: [{expression: "false", message: m, messageExpression: "' '"}]`},
 		{name: "no authorizer in messages", code: 422, message: denied("m"),
-			policy: `validations: [{expression: "false", message: m, messageExpression: "string(authorizer.path('/x').` +
+			policy: `validations: [{expression: "false", message: m, messageExpression: ` +
+				`"string(authorizer.path('/x').` +
 				`check('get').allowed())"}]`},
 		{name: "reason Forbidden", policy: `validations: [{expression: "false", reason: Forbidden}]`, code: 403,
 			message: denied("failed expression: false")},
 		{name: "reason Unauthorized", policy: `validations: [{expression: "false", reason: Unauthorized}]`, code: 401,
 			message: denied("failed expression: false")},
-		{name: "reason RequestEntityTooLarge", policy: `validations: [{expression: "false", reason: RequestEntityTooLarge}]`,
-			code: 413, message: denied("failed expression: false")},
+		{name: "reason RequestEntityTooLarge",
+			policy: `validations: [{expression: "false", reason: RequestEntityTooLarge}]`,
+			code:   413, message: denied("failed expression: false")},
 		{name: "every violation is told, and the first decides", code: 403,
-			policy: `validations: [{expression: "true", message: a}, {expression: "false", message: b, reason: Forbidden}, ` +
+			policy: `validations: [{expression: "true", message: a}, {expression: "false", message: b, reason: ` +
+				`Forbidden}, ` +
 				`{expression: "false", message: c}, {expression: "object.nope"}]`,
 			message: denied("b\nValidatingAdmissionPolicy 'p' with binding 'p-binding' denied request: c\n" +
 				"ValidatingAdmissionPolicy 'p' with binding 'p-binding' denied request: compilation error: must " +
@@ -78,33 +83,45 @@ func TestValidation(t *testing.T) {
 		{name: "error", policy: `validations: [{expression: "object.nope == 1"}]`, code: 422,
 			message: denied("expression 'object.nope == 1' resulted in error: no such key: nope")},
 		{name: "error ignored", policy: `{failurePolicy: Ignore, validations: [{expression: "object.nope == 1"}]}`},
-		{name: "violation isn't ignored", policy: `{failurePolicy: Ignore, validations: [{expression: "false"}]}`, code: 422,
+		{name: "violation isn't ignored", policy: `{failurePolicy: Ignore, validations: [{expression: "false"}]}`,
+			code:    422,
 			message: denied("failed expression: false")},
-		{name: "variables", policy: `{variables: [{name: images, expression: "object.spec.containers.map(c, c.image)"}, ` +
-			`{name: count, expression: "size(variables.images)"}], validations: [{expression: "variables.count > 1", ` +
-			`messageExpression: "'only ' + string(variables.count)"}]}`, code: 422, message: denied("only 1")},
-		{name: "request", policy: `validations: [{expression: "request.userInfo.username == 'alice' && request.operation == ` +
-			`'CREATE' && request.resource.resource == 'pods' && request.kind.kind == 'Pod' && request.namespace == 'shop' ` +
-			`&& !request.dryRun && request.options.kind == 'CreateOptions'"}]`,
+		{name: "variables",
+			policy: `{variables: [{name: images, expression: "object.spec.containers.map(c, c.image)"}, ` +
+				`{name: count, expression: "size(variables.images)"}], validations: [{expression: "variables.count ` +
+				`> 1", ` +
+				`messageExpression: "'only ' + string(variables.count)"}]}`, code: 422, message: denied("only 1")},
+		{name: "request",
+			policy: `validations: [{expression: "request.userInfo.username == 'alice' && request.operation == ` +
+				`'CREATE' && request.resource.resource == 'pods' && request.kind.kind == 'Pod' && request.namespace ` +
+				`== ` +
+				`'shop' ` +
+				`&& !request.dryRun && request.options.kind == 'CreateOptions'"}]`,
 			request: func() chaintest.Request {
 				r := web
-				r.Options = &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{Kind: "CreateOptions", APIVersion: "meta.k8s.io/v1"}}
+				r.Options = &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{Kind: "CreateOptions",
+					APIVersion: "meta.k8s.io/v1"}}
 				return r
 			}()},
 		{name: "authorizer", policy: `validations: [{expression: "authorizer.requestResource.check('x').allowed()"}]`},
-		{name: "authorizer says no", policy: `validations: [{expression: "authorizer.requestResource.check('x').allowed()"}]`,
+		{name: "authorizer says no",
+			policy:  `validations: [{expression: "authorizer.requestResource.check('x').allowed()"}]`,
 			request: web.By("bob"), code: 422,
 			message: denied("failed expression: authorizer.requestResource.check('x').allowed()")},
-		{name: "namespaceObject", policy: `validations: [{expression: "namespaceObject.metadata.labels.open == 'true' && ` +
-			`namespaceObject.metadata.name == 'shop'"}]`},
+		{name: "namespaceObject",
+			policy: `validations: [{expression: "namespaceObject.metadata.labels.open == 'true' && ` +
+				`namespaceObject.metadata.name == 'shop'"}]`},
 		{name: "no namespaceObject in conditions",
-			policy: `{matchConditions: [{name: x, expression: "namespaceObject != null"}], validations: [{expression: "false"}]}`},
+			policy: `{matchConditions: [{name: x, expression: "namespaceObject != null"}], validations: ` +
+				`[{expression: "false"}]}`},
 		{name: "no namespaceObject of a Namespace",
-			policy: `{matchConstraints: {namespaceSelector: {}, objectSelector: {}, resourceRules: [{operations: ["*"], ` +
+			policy: `{matchConstraints: {namespaceSelector: {}, objectSelector: {}, resourceRules: [{operations: ` +
+				`["*"], ` +
 				`apiGroups: [""], apiVersions: ["*"], resources: [namespaces], scope: "*"}]}, ` +
 				`validations: [{expression: "namespaceObject == null"}]}`,
 			request: chaintest.Create(namespace("new"))},
-		{name: "old object", policy: `validations: [{expression: "object == null && oldObject.metadata.name == 'web'"}]`,
+		{name: "old object",
+			policy:  `validations: [{expression: "object == null && oldObject.metadata.name == 'web'"}]`,
 			request: chaintest.Delete(pod("web"))},
 		{name: "update", policy: `validations: [{expression: "object.spec.nodeName == oldObject.spec.nodeName"}]`,
 			request: chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
@@ -118,45 +135,60 @@ func TestValidation(t *testing.T) {
 			message: denied("failed expression: object.command != ['sh']")},
 
 		{name: "condition holds",
-			policy: `{matchConditions: [{name: x, expression: "object.metadata.name == 'web'"}], validations: [{expression: ` +
+			policy: `{matchConditions: [{name: x, expression: "object.metadata.name == 'web'"}], validations: ` +
+				`[{expression: ` +
 				`"false"}]}`, code: 422, message: denied("failed expression: false")},
 		{name: "condition doesn't",
-			policy: `{matchConditions: [{name: x, expression: "object.metadata.name != 'web'"}], validations: [{expression: ` +
+			policy: `{matchConditions: [{name: x, expression: "object.metadata.name != 'web'"}], validations: ` +
+				`[{expression: ` +
 				`"false"}]}`},
 		{name: "condition of variables",
-			policy: `{variables: [{name: its, expression: "object.metadata.name"}], matchConditions: [{name: x, expression: ` +
+			policy: `{variables: [{name: its, expression: "object.metadata.name"}], matchConditions: [{name: x, ` +
+				`expression: ` +
 				`"variables.its != 'web'"}], validations: [{expression: "false"}]}`},
 		{name: "condition in error",
-			policy: `{matchConditions: [{name: x, expression: "object.nope == 1"}, {name: "y", expression: "1 / 0 == 1"}], ` +
-				`validations: [{expression: "true"}]}`, code: 422, message: denied("[expression 'object.nope == 1' resulted " +
+			policy: `{matchConditions: [{name: x, expression: "object.nope == 1"}, {name: "y", expression: "1 / 0 ` +
+				`== 1"}], ` +
+				`validations: [{expression: "true"}]}`, code: 422,
+			message: denied("[expression 'object.nope == 1' resulted " +
 				"in error: no such key: nope, expression '1 / 0 == 1' resulted in error: division by zero]")},
 		{name: "condition in error is ignored",
-			policy: `{failurePolicy: Ignore, matchConditions: [{name: x, expression: "object.nope == 1"}], validations: ` +
+			policy: `{failurePolicy: Ignore, matchConditions: [{name: x, expression: "object.nope == 1"}], ` +
+				`validations: ` +
 				`[{expression: "false"}]}`},
 
 		{name: "warn", policy: `validations: [{expression: "false", message: a}, {expression: "false", message: b}]`,
 			binding: `validationActions: [Warn]`,
 			warnings: []string{"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p-binding': a",
 				"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p-binding': b"}},
-		{name: "audit", policy: `validations: [{expression: "true"}, {expression: "false", message: a}, {expression: "false"}]`,
+		{name: "audit",
+			policy:  `validations: [{expression: "true"}, {expression: "false", message: a}, {expression: "false"}]`,
 			binding: `validationActions: [Audit]`, annotations: map[string]string{
-				"validation.policy.admission.k8s.io/validation_failure": `[{"message":"a","policy":"p","binding":"p-binding",` +
-					`"expressionIndex":1,"validationActions":["Audit"]},{"message":"failed expression: false","policy":"p",` +
+				"validation.policy.admission.k8s.io/validation_failure": `[{"message":"a","policy":"p",` +
+					`"binding":"p-binding",` +
+					`"expressionIndex":1,"validationActions":["Audit"]},{"message":"failed expression: ` +
+					`false","policy":"p",` +
 					`"binding":"p-binding","expressionIndex":2,"validationActions":["Audit"]}]`}},
 		{name: "all actions", policy: `validations: [{expression: "false", message: a}]`,
-			binding: `validationActions: [Deny, Audit]`, code: 422, message: denied("a"), annotations: map[string]string{
-				"validation.policy.admission.k8s.io/validation_failure": `[{"message":"a","policy":"p","binding":"p-binding",` +
+			binding: `validationActions: [Deny, Audit]`, code: 422, message: denied("a"),
+			annotations: map[string]string{
+				"validation.policy.admission.k8s.io/validation_failure": `[{"message":"a","policy":"p",` +
+					`"binding":"p-binding",` +
 					`"expressionIndex":0,"validationActions":["Deny","Audit"]}]`}},
 		{name: "an error is warned of", policy: `validations: [{expression: "object.nope == 1"}]`,
 			binding: `validationActions: [Warn]`,
-			warnings: []string{"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p-binding': expression " +
+			warnings: []string{"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p-binding': " +
+				"expression " +
 				"'object.nope == 1' resulted in error: no such key: nope"}},
 
-		{name: "audit annotations", policy: `auditAnnotations: [{key: name, valueExpression: "' ' + object.metadata.name"}, ` +
-			`{key: none, valueExpression: "null"}, {key: empty, valueExpression: "' '"}, {key: long, valueExpression: ` +
-			`"[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].map(x, '` + strings.Repeat("y", 1024) + `').join()"}]`,
+		{name: "audit annotations",
+			policy: `auditAnnotations: [{key: name, valueExpression: "' ' + object.metadata.name"}, ` +
+				`{key: none, valueExpression: "null"}, {key: empty, valueExpression: "' '"}, {key: long, ` +
+				`valueExpression: ` +
+				`"[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].map(x, '` + strings.Repeat("y", 1024) + `').join()"}]`,
 			annotations: map[string]string{"p/name": "web", "p/long": strings.Repeat("y", 10*1024)}},
-		{name: "audit annotation in error", policy: `auditAnnotations: [{key: k, valueExpression: "string(object.nope)"}]`,
+		{name: "audit annotation in error",
+			policy:  `auditAnnotations: [{key: k, valueExpression: "string(object.nope)"}]`,
 			binding: `validationActions: [Warn]`, code: 422,
 			message: denied("expression 'string(object.nope)' resulted in error: no such key: nope")},
 		{name: "audit annotation in error is ignored",
@@ -166,15 +198,18 @@ func TestValidation(t *testing.T) {
 			annotations: map[string]string{"p/k": "v"}},
 
 		{name: "budget", policy: `validations: [` + strings.Repeat(`{expression: "`+dear+`"}, `, 40) + `]`, code: 422,
-			message: denied("validation failed due to running out of cost budget, no further validation rules will be run")},
+			message: denied("validation failed due to running out of cost budget, no further validation rules will " +
+				"be run")},
 		{name: "budget of messages", code: 422,
-			policy:  `validations: [` + strings.Repeat(`{expression: "true", messageExpression: "string(`+dear+`)"}, `, 40) + `]`,
+			policy: `validations: [` +
+				strings.Repeat(`{expression: "true", messageExpression: "string(`+dear+`)"}, `, 40) + `]`,
 			message: denied(strings.Join([]string{failedMessage, failedMessage, failedMessage}, "…")),
 		},
 		{name: "budget ignored",
 			policy: `{failurePolicy: Ignore, validations: [` + strings.Repeat(`{expression: "`+dear+`"}, `, 40) + `]}`},
 		{name: "limit of one", policy: `validations: [{expression: "` + tooDear + `"}]`, code: 422,
-			message: denied("expression '" + tooDear + "' resulted in error: operation cancelled: actual cost limit exceeded")},
+			message: denied("expression '" + tooDear +
+				"' resulted in error: operation cancelled: actual cost limit exceeded")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.request.Operation == "" {
@@ -205,16 +240,19 @@ func TestValidation(t *testing.T) {
 // dear costs some 300,000 of the 10,000,000 that a policy may cost; tooDear more than an expression
 // may.
 const (
-	list          = "[0,1,2,3,4,5,6,7,8,9]"
-	dear          = list + ".all(a, " + list + ".all(b, " + list + ".all(c, " + list + ".all(d, " + list + ".all(e, true)))))"
+	list = "[0,1,2,3,4,5,6,7,8,9]"
+	dear = list + ".all(a, " + list + ".all(b, " + list + ".all(c, " + list + ".all(d, " + list +
+		".all(e, true)))))"
 	tooDear       = list + ".all(z, " + dear + ")"
-	failedMessage = "failed messageExpression: validation failed due to running out of cost budget, no further validation " +
+	failedMessage = "failed messageExpression: validation failed due to running out of cost budget, no further " +
+		"validation " +
 		"rules will be run"
 )
 
 // What the status of a refusal says besides its message.
 func TestCauses(t *testing.T) {
-	p := start(t, policyOf(t, "p", `validations: [{expression: "false", message: a}, {expression: "false", message: b}]`),
+	p := start(t,
+		policyOf(t, "p", `validations: [{expression: "false", message: a}, {expression: "false", message: b}]`),
 		bind(t, "p", ""), policyOf(t, "q", `validations: [{expression: "false", message: c}]`), bind(t, "q", ""))
 	err := p.Validate(t, chaintest.Create(pod("web"))).Err
 	status, ok := err.(apierrors.APIStatus)
@@ -251,8 +289,8 @@ func TestViolationsAreBounded(t *testing.T) {
 
 // Which requests a policy and its bindings are about.
 //
-// Source: Test_PolicyExemption, Test_ValidatingAdmissionPolicy_MatchedByObjectSelector and others of
-// test/integration/apiserver/cel, and TestMatcher in
+// Source: Test_PolicyExemption, Test_ValidatingAdmissionPolicy_MatchedByObjectSelector and others
+// of test/integration/apiserver/cel, and TestMatcher in
 // k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching_test.go.
 func TestMatching(t *testing.T) {
 	labelled := pod("web")
@@ -270,24 +308,34 @@ func TestMatching(t *testing.T) {
 	}{
 		{name: "both", object: labelled, refused: true},
 		{name: "another resource", object: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"}}},
-		{name: "objectSelector", policy: `{objectSelector: {matchLabels: {tier: front}}}`, object: labelled, refused: true},
+		{name: "objectSelector", policy: `{objectSelector: {matchLabels: {tier: front}}}`, object: labelled,
+			refused: true},
 		{name: "objectSelector of another", policy: `{objectSelector: {matchLabels: {tier: back}}}`, object: labelled},
-		{name: "namespaceSelector", policy: `{namespaceSelector: {matchLabels: {open: "true"}}}`, object: labelled, refused: true},
-		{name: "namespaceSelector of another", policy: `{namespaceSelector: {matchLabels: {open: "true"}}}`, object: elsewhere},
+		{name: "namespaceSelector", policy: `{namespaceSelector: {matchLabels: {open: "true"}}}`, object: labelled,
+			refused: true},
+		{name: "namespaceSelector of another", policy: `{namespaceSelector: {matchLabels: {open: "true"}}}`,
+			object: elsewhere},
 		{name: "binding's objectSelector", binding: `{objectSelector: {matchLabels: {tier: back}}}`, object: labelled},
-		{name: "binding's namespaceSelector", binding: `{namespaceSelector: {matchLabels: {open: "true"}}}`, object: elsewhere},
+		{name: "binding's namespaceSelector", binding: `{namespaceSelector: {matchLabels: {open: "true"}}}`,
+			object: elsewhere},
 		{name: "binding's rules", object: labelled,
-			binding: `{resourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [services]}]}`},
+			binding: `{resourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: ` +
+				`[services]}]}`},
 		{name: "binding's exclusion", object: labelled,
-			binding: `{excludeResourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}]}`},
+			binding: `{excludeResourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: ` +
+				`[pods]}]}`},
 		{name: "exclusion of a name", object: labelled,
-			policy: `{excludeResourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods], ` +
+			policy: `{excludeResourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: ` +
+				`[pods], ` +
 				`resourceNames: [web]}]}`},
 		{name: "exclusion of another name", object: labelled, refused: true,
-			policy: `{excludeResourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods], ` +
+			policy: `{excludeResourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: ` +
+				`[pods], ` +
 				`resourceNames: [db]}]}`},
-		{name: "a namespace that isn't there", object: nowhere, policy: `{namespaceSelector: {matchLabels: {open: "true"}}}`,
-			refused: true, message: `pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed to ` +
+		{name: "a namespace that isn't there", object: nowhere,
+			policy:  `{namespaceSelector: {matchLabels: {open: "true"}}}`,
+			refused: true,
+			message: `pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed to ` +
 				`configure policy: namespaces "nope" not found`},
 		{name: "policies are exempt", object: policyOf(t, "new", "{}"),
 			policy: `{resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}`},

@@ -53,7 +53,8 @@ func compileValidations(composition *expression.Composition, of *definition[*val
 	var all []*expression.Expression
 	for i := range spec.Validations {
 		s := &spec.Validations[i]
-		v.validations[i] = validation{Validation: s, condition: composition.Expression(s.Expression, expression.Condition)}
+		v.validations[i] = validation{Validation: s,
+			condition: composition.Expression(s.Expression, expression.Condition)}
 		all = append(all, v.validations[i].condition)
 		if s.MessageExpression != "" {
 			v.validations[i].message = composition.Expression(s.MessageExpression, expression.Message)
@@ -93,8 +94,8 @@ type judgement struct {
 // decision is what a validation came to.
 type decision struct {
 	denied bool
-	// erred says that the validation could not be evaluated; denied is what the failure policy makes
-	// of that.
+	// erred says that the validation could not be evaluated; denied is what the failure policy
+	// makes of that.
 	erred   bool
 	message string
 	reason  metav1.StatusReason

@@ -41,7 +41,11 @@ func BenchmarkCostOf(b *testing.B) {
 	})
 	b.Run("resourceclaim", func(b *testing.B) {
 		b.ReportAllocs()
-		claim := &resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{exactly("gpu", 2)}}}}
+		claim := &resourcev1.ResourceClaim{
+			Spec: resourcev1.ResourceClaimSpec{
+				Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{exactly("gpu", 2)}},
+			},
+		}
 		for b.Loop() {
 			_, _ = CostOf(resourceClaims, claim)
 		}

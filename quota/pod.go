@@ -131,7 +131,8 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 		return false, time.Time{}
 	}
 	if *pod.DeletionGracePeriodSeconds > seconds.Most {
-		// The API has computed the time of the deletion from it, with an overflow: that says nothing.
+		// The API has computed the time of the deletion from it, with an overflow: that says
+		// nothing.
 		return false, time.Time{}
 	}
 	now := time.Now

@@ -248,7 +248,8 @@ func TestExpires(t *testing.T) {
 	}
 }
 
-// overflowing is n seconds as BeforeDelete in k8s.io/apiserver/pkg/registry/rest/delete.go has them.
+// overflowing is n seconds as BeforeDelete in k8s.io/apiserver/pkg/registry/rest/delete.go has
+// them.
 func overflowing(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // Source: TestPodConstraintsFunc in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go.

@@ -49,7 +49,8 @@ func (passing) Validate(context.Context, admission.Attributes, admission.ObjectI
 // A server whose plugins would wait forever for what --runtime-config has switched off doesn't
 // start. Without the plugins it does.
 func TestPluginsWithoutTheirResources(t *testing.T) {
-	const needed = "admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs them: "
+	const needed = "admissionregistration.k8s.io/v1 are switched off, but an admission plugin that is enabled needs " +
+		"them: "
 	for name, test := range map[string]struct {
 		off, want string
 		plugins   []string

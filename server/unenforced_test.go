@@ -43,7 +43,8 @@ func (w *warnings) take() string {
 const (
 	limits = `{apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: default}, spec: {limits: []}}`
 	quotas = `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: default}, spec: {hard: {pods: "3"}}}`
-	secure = `{apiVersion: v1, kind: Namespace, metadata: {name: s, labels: {pod-security.kubernetes.io/audit: baseline}}}`
+	secure = `{apiVersion: v1, kind: Namespace, metadata: {name: s, labels: {pod-security.kubernetes.io/audit: ` +
+		`baseline}}}`
 	plain  = `{apiVersion: v1, kind: Namespace, metadata: {name: p, labels: {a: b}}}`
 	change = `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: m}}`
 	judge  = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v}}`

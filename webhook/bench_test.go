@@ -211,7 +211,9 @@ func BenchmarkThousandWebhooks(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			changed := all.DeepCopy()
-			changed.Webhooks[500].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"changed": fmt.Sprint(i)}}
+			changed.Webhooks[500].ObjectSelector = &metav1.LabelSelector{
+				MatchLabels: map[string]string{"changed": fmt.Sprint(i)},
+			}
 			s.refresh(changed)
 		}
 	})

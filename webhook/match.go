@@ -12,8 +12,8 @@ import (
 	"gatehouse.dev/matching"
 )
 
-// match returns the request as a webhook with a rule for it wants it; nil where the webhook isn't to
-// be called. An error refuses the request.
+// match returns the request as a webhook with a rule for it wants it; nil where the webhook isn't
+// to be called. An error refuses the request.
 //
 // Source: ShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go.
 func (r *request) match(ctx context.Context, c *candidate) (*version, error) {

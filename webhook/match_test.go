@@ -143,7 +143,9 @@ func TestMatch(t *testing.T) {
 			newAttributes(create, newPod(), nil), true, ""},
 		"options, in a condition": {[]change{when(`request.options.kind == "CreateOptions"`)},
 			newAttributes(create, newPod(), nil), true, ""},
-		"the authorizer": {[]change{when(`authorizer.group("").resource("pods").namespace("ns").check("create").allowed()`)}, newAttributes(create, newPod(), nil), true, ""},
+		"the authorizer": {[]change{
+			when(`authorizer.group("").resource("pods").namespace("ns").check("create").allowed()`),
+		}, newAttributes(create, newPod(), nil), true, ""},
 		"an erroneous condition": {[]change{when(`object.spec.nothing == "a"`)},
 			newAttributes(create, newPod(), nil), false,
 			`pods "p" is forbidden: webhook "w.example.com": match condition "c": expression 'object.spec.nothing ` +

@@ -103,7 +103,8 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	return nil
 }
 
-// call calls one webhook and applies its patch, which it returns, nil where the object is as it was.
+// call calls one webhook and applies its patch, which it returns, nil where the object is as it
+// was.
 func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (applied []byte, err error) {
 	r := v.of
 	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, applied != nil) }()

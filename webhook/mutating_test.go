@@ -191,7 +191,10 @@ func TestAnswers(t *testing.T) {
 				pod := newPod()
 				a := newAttributes(create, pod, nil)
 				err := p.admit(t, a)
-				want := map[string]string{"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"c","webhook":"w.example.com","mutated":false}`}
+				want := map[string]string{
+					"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"c",` +
+						`"webhook":"w.example.com","mutated":false}`,
+				}
 				switch {
 				case ignore && test.ignored:
 					wantError(t, err, "")
@@ -338,13 +341,16 @@ func TestPatchOfNothing(t *testing.T) {
 // A webhook that can't be called at all is a failure to call it, for its failure policy.
 func TestUncallable(t *testing.T) {
 	nowhere := admissionregistrationv1.WebhookClientConfig{}
-	service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "svc"}}
+	service := admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "svc"},
+	}
 	noVersion := func(w *admissionregistrationv1.MutatingWebhook) { w.AdmissionReviewVersions = []string{"v2"} }
 	for want, w := range map[string]admissionregistrationv1.MutatingWebhook{
-		"could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)": aWebhook("w", nobody(), noVersion),
-		"could not get REST client: webhook configuration must have either service or URL":                         aWebhook("w", nowhere),
-		`failed to call webhook: …service "svc" not found`:                                                         aWebhook("w", service),
-		`failed to call webhook: …connect: connection refused`:                                                     aWebhook("w", nobody()),
+		"could not create admission objects: webhook does not accept known " +
+			"AdmissionReview versions (v1, v1beta1)": aWebhook("w", nobody(), noVersion),
+		"could not get REST client: webhook configuration must have either service or URL": aWebhook("w", nowhere),
+		`failed to call webhook: …service "svc" not found`:                                 aWebhook("w", service),
+		`failed to call webhook: …connect: connection refused`:                             aWebhook("w", nobody()),
 	} {
 		p := newPlugins(t, nil, mutatingConfiguration("c", w), validatingConfiguration("c", w))
 		wantRefusal(t, p.admit(t, newAttributes(create, newPod(), nil)), 500,

@@ -80,7 +80,9 @@ func examples() []runtime.Object {
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:               corev1.ResourceList{"storage": resource.MustParse("1500Mi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/p"}},
-			NodeAffinity:           &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}},
+			},
 		}}
 	return []runtime.Object{
 		pod,

@@ -82,11 +82,13 @@ func TestFailedMatchIsReported(t *testing.T) {
 	if err := c.Admit(t.Context(), newAttributes(create, newPod(), nil), interfaces); err == nil {
 		t.Error("admitted")
 	}
-	if err := c.Validate(t.Context(), newAttributes(create, &corev1.Pod{}, nil, in("nowhere")), interfaces); err == nil {
+	if err := c.Validate(t.Context(), newAttributes(create, &corev1.Pod{}, nil, in("nowhere")),
+		interfaces); err == nil {
 		t.Error("admitted")
 	}
 	want := []string{
-		`M Webhook c/1 Refused: pods "p" is forbidden: webhook "1": match condition "c": expression 'object.nothing == 1' resulted ` +
+		`M Webhook c/1 Refused: pods "p" is forbidden: webhook "1": match condition "c": expression 'object.nothing ` +
+			`== 1' resulted ` +
 			`in error: no such key: nothing`,
 		`V Webhook c/1 Refused: namespaces "nowhere" not found`,
 	}

@@ -54,7 +54,8 @@ func TestCheck(t *testing.T) {
 			want := strings.ReplaceAll(test.want, "DIR", dir)
 			user := me
 			if strings.Contains(want, "belongs to") {
-				// Where the tests' user can't give files away, it is the server that is somebody else's.
+				// Where the tests' user can't give files away, it is the server that is somebody
+				// else's.
 				user = os.Geteuid()
 				if os.Geteuid() != 0 {
 					user = 4242

@@ -21,8 +21,12 @@ func initializerConfigurationStore() *genericregistry.Store {
 	resource := admissionregistrationv1alpha1.InitializerConfigurations.GroupResource()
 	s := initializerConfigurationStrategy{newStrategy()}
 	return &genericregistry.Store{
-		NewFunc:                  func() runtime.Object { return &admissionregistrationv1alpha1.InitializerConfiguration{} },
-		NewListFunc:              func() runtime.Object { return &admissionregistrationv1alpha1.InitializerConfigurationList{} },
+		NewFunc: func() runtime.Object {
+			return &admissionregistrationv1alpha1.InitializerConfiguration{}
+		},
+		NewListFunc: func() runtime.Object {
+			return &admissionregistrationv1alpha1.InitializerConfigurationList{}
+		},
 		DefaultQualifiedResource: resource,
 		SingularQualifiedResource: admissionregistrationv1alpha1.SchemeGroupVersion.WithResource(
 			"initializerconfiguration").GroupResource(),

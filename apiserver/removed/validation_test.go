@@ -177,7 +177,10 @@ func TestValidatePodPreset(t *testing.T) {
 			check(t, podPresetStrategy{}.ValidateUpdate(t.Context(), preset, preset), test.want)
 		})
 	}
-	for length, want := range map[int][]string{53: nil, 54: {"metadata.name: Too long: may not be more than 53 bytes"}} {
+	for length, want := range map[int][]string{
+		53: nil,
+		54: {"metadata.name: Too long: may not be more than 53 bytes"},
+	} {
 		t.Run(fmt.Sprintf("a name of %d characters", length), func(t *testing.T) {
 			preset := decodePreset(t,
 				"metadata: {name: "+strings.Repeat("n", length)+", namespace: ns}\nspec: {env: [{name: A}]}")

@@ -165,7 +165,8 @@ func TestLongGracePeriod(t *testing.T) {
 // remove deletes an object that was last changed at revision.
 func (s *server) remove(r schema.GroupResource, name string, revision int64) {
 	s.shop.t.Helper()
-	response, err := s.store(r).OptimisticDelete(s.shop.t.Context(), keyOf(r, name), revision, kubernetes.DeleteOptions{})
+	response,
+		err := s.store(r).OptimisticDelete(s.shop.t.Context(), keyOf(r, name), revision, kubernetes.DeleteOptions{})
 	if err != nil || !response.Succeeded {
 		s.shop.t.Fatal(response, err)
 	}

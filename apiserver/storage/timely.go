@@ -9,7 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// timely is etcd whose writes, where they are not done in time, are errors that the API answers with
+// timely is etcd whose writes, where they are not done in time, are errors that the API answers
+// with
 // 504. As they come from etcd they would be internal errors, except where the request's own time is
 // over at the same moment and is noticed first.
 type timely struct{ kubernetes.Interface }

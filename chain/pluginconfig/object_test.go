@@ -95,7 +95,8 @@ func TestVersions(t *testing.T) {
 	versions := []string{"example.com/v1", "example.com/v1beta1"}
 	for _, version := range versions {
 		var got example
-		given, err := Versions("Plugin", strings.NewReader("apiVersion: "+version+"\nkind: Example\nname: some"), versions,
+		given, err := Versions("Plugin", strings.NewReader("apiVersion: "+version+"\nkind: Example\nname: some"),
+			versions,
 			"Example", &got)
 		if err != nil || !given || got.Name != "some" {
 			t.Errorf("%s: got %v, %t, %v", version, got, given, err)

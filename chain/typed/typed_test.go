@@ -27,7 +27,9 @@ func preset(name, label string) *settingsv1alpha1.PodPreset {
 	return &settingsv1alpha1.PodPreset{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "settings.k8s.io/v1alpha1", Kind: "PodPreset"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec:       settingsv1alpha1.PodPresetSpec{Selector: metav1.LabelSelector{MatchLabels: map[string]string{"l": label}}},
+		Spec: settingsv1alpha1.PodPresetSpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"l": label}},
+		},
 	}
 }
 
@@ -123,7 +125,8 @@ func TestNotServed(t *testing.T) {
 		cancel()
 		c.Env.Informers.Shutdown()
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-		if want := "the cluster doesn't serve podpresets of settings.k8s.io/v1alpha1, which Example needs: "; !strings.Contains(log, want) {
+		want := "the cluster doesn't serve podpresets of settings.k8s.io/v1alpha1, which Example needs: "
+		if !strings.Contains(log, want) {
 			t.Errorf("the log is\n%s\nwithout %s", log, want)
 		}
 	})

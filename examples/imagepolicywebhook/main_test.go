@@ -25,7 +25,8 @@ func TestReadme(t *testing.T) {
 		t.Fatalf("building kubectl: %v", err)
 	}
 	dir := t.TempDir()
-	for _, file := range []string{"admission.yaml", "imagepolicyconfig.yaml", "good.yaml", "bad.yaml", "exception.yaml"} {
+	files := []string{"admission.yaml", "imagepolicyconfig.yaml", "good.yaml", "bad.yaml", "exception.yaml"}
+	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

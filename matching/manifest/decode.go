@@ -136,8 +136,9 @@ func (d *decoding) unbound() (errs []error) {
 			continue
 		}
 		if _, found := d.fileOf[objectKey{d.plugin.kinds[0], policy}]; !found {
-			errs = append(errs, fmt.Errorf("binding %q references policy %q which does not exist in the manifest directory",
-				object.GetName(), policy))
+			errs = append(errs,
+				fmt.Errorf("binding %q references policy %q which does not exist in the manifest directory",
+					object.GetName(), policy))
 		}
 	}
 	return errs

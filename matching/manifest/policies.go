@@ -245,7 +245,8 @@ func validateAuditAnnotations(policy string, annotations []admissionregistration
 		case text == "":
 			errs = append(errs, field.Required(value, "valueExpression is not specified"))
 		case len(text) > maxValueExpression:
-			errs = append(errs, field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxValueExpression)))
+			errs = append(errs,
+				field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxValueExpression)))
 		default:
 			e := in(text, expression.AuditAnnotation)
 			errs = append(errs, validateExpression(e, a.ValueExpression, value)...)
@@ -276,7 +277,8 @@ func validateMutatingPolicy(spec *admissionregistrationv1.MutatingAdmissionPolic
 	if spec.ReinvocationPolicy == "" {
 		return append(errs, field.Required(path.Child("reinvocationPolicy"), ""))
 	}
-	return append(errs, validateOneOf(path.Child("reinvocationPolicy"), &spec.ReinvocationPolicy, reinvocationPolicies)...)
+	return append(errs,
+		validateOneOf(path.Child("reinvocationPolicy"), &spec.ReinvocationPolicy, reinvocationPolicies)...)
 }
 
 func validateMutatingOperations(m *admissionregistrationv1.MatchResources, path *field.Path) field.ErrorList {
@@ -286,7 +288,8 @@ func validateMutatingOperations(m *admissionregistrationv1.MatchResources, path 
 	var errs field.ErrorList
 	for _, rule := range m.ResourceRules {
 		for _, operation := range rule.Operations {
-			errs = append(errs, validateOneOf(path.Child("resourceRules", "operations"), &operation, mutatingOperations)...)
+			errs = append(errs,
+				validateOneOf(path.Child("resourceRules", "operations"), &operation, mutatingOperations)...)
 		}
 	}
 	return errs
@@ -315,7 +318,8 @@ func validateMutation(m *admissionregistrationv1.Mutation, in compile,
 		if m.ApplyConfiguration == nil {
 			errs = append(errs, field.Required(apply, "must be specified when patchType is ApplyConfiguration"))
 		} else {
-			errs = append(errs, validatePatch(m.ApplyConfiguration.Expression, expression.ApplyConfiguration, in, apply)...)
+			errs = append(errs,
+				validatePatch(m.ApplyConfiguration.Expression, expression.ApplyConfiguration, in, apply)...)
 		}
 		if m.JSONPatch != nil {
 			errs = append(errs, field.Invalid(patch, "{jsonPatch}",

@@ -30,8 +30,10 @@ var (
 		admissionregistrationv1.Exact}
 	sideEffects = []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone,
 		admissionregistrationv1.SideEffectClassNoneOnDryRun}
-	reinvocationPolicies = []admissionregistrationv1.ReinvocationPolicyType{admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy}
-	scopes               = []admissionregistrationv1.ScopeType{admissionregistrationv1.AllScopes,
+	reinvocationPolicies = []admissionregistrationv1.ReinvocationPolicyType{
+		admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy,
+	}
+	scopes = []admissionregistrationv1.ScopeType{admissionregistrationv1.AllScopes,
 		admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope}
 	operations = []admissionregistrationv1.OperationType{
 		admissionregistrationv1.OperationAll, admissionregistrationv1.Connect, admissionregistrationv1.Create,
@@ -93,7 +95,8 @@ func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expres
 	errs = append(errs, validateSelector(path.Child("objectSelector"), w.ObjectSelector)...)
 	errs = append(errs, validateOneOf(path.Child("reinvocationPolicy"), w.ReinvocationPolicy, reinvocationPolicies)...)
 	errs = append(errs, validateClientConfig(w.ClientConfig, path.Child("clientConfig"))...)
-	errs = append(errs, validateMatchConditions(w.MatchConditions, alone(compiler, false), path.Child("matchConditions"))...)
+	errs = append(errs,
+		validateMatchConditions(w.MatchConditions, alone(compiler, false), path.Child("matchConditions"))...)
 	return append(errs, validateReviewVersions(w.AdmissionReviewVersions, path.Child("admissionReviewVersions"))...)
 }
 

@@ -71,16 +71,29 @@ func TestValidate(t *testing.T) {
 			`character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for ` +
 			`validation is '[a-z]([-a-z0-9]*[a-z0-9])?')`,
 
-		`namespaceSelector: {matchExpressions: [{key: a, operator: Maybe}]}`: `webhooks[0].namespaceSelector.matchExpressions[0].operator: Invalid value: "Maybe": not a valid selector operator`,
-		`objectSelector: {matchLabels: {"a b": c}}`:                          `webhooks[0].objectSelector.matchLabels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+		`namespaceSelector: {matchExpressions: [{key: a, ` +
+			`operator: Maybe}]}`: `webhooks[0].namespaceSelector.matchExpressions[0].operator: Invalid value: ` +
+			`"Maybe": not a valid selector operator`,
+		`objectSelector: {matchLabels: {"a b": c}}`: `webhooks[0].objectSelector.matchLabels: Invalid value: "a b": ` +
+			`name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an ` +
+			`alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is ` +
+			`'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 
-		`clientConfig: {url: "http://example.com"}`:                                       `webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`,
-		`clientConfig: {url: "https:///path"}`:                                            `webhooks[0].clientConfig.url: Invalid value: "": host must be specified; desired format: https://host[/path]`,
-		`clientConfig: {url: "https://me@example.com"}`:                                   `webhooks[0].clientConfig.url: Invalid value: "me": user information is not permitted in the URL`,
-		`clientConfig: {url: "https://example.com#x"}`:                                    `webhooks[0].clientConfig.url: Invalid value: "x": fragments are not permitted in the URL`,
-		`clientConfig: {url: "https://example.com?x=y"}`:                                  `webhooks[0].clientConfig.url: Invalid value: "x=y": query parameters are not permitted in the URL`,
-		`clientConfig: {url: "https://[::1"}`:                                             `webhooks[0].clientConfig.url: Required value: url must be a valid URL: parse "https://[::1": missing ']' in host; desired format: https://host[/path]`,
-		`clientConfig: {url: "https://example.com", service: {name: svc, namespace: ns}}`: `webhooks[0].clientConfig.service: Forbidden: clientConfig.service is not supported for static manifests; use clientConfig.url instead`,
+		`clientConfig: {url: "http://example.com"}`: `webhooks[0].clientConfig.url: Invalid value: "http": 'https' ` +
+			`is the only allowed URL scheme; desired format: https://host[/path]`,
+		`clientConfig: {url: "https:///path"}`: `webhooks[0].clientConfig.url: Invalid value: "": host must be ` +
+			`specified; desired format: https://host[/path]`,
+		`clientConfig: {url: "https://me@example.com"}`: `webhooks[0].clientConfig.url: Invalid value: "me": user ` +
+			`information is not permitted in the URL`,
+		`clientConfig: {url: "https://example.com#x"}`: `webhooks[0].clientConfig.url: Invalid value: "x": ` +
+			`fragments are not permitted in the URL`,
+		`clientConfig: {url: "https://example.com?x=y"}`: `webhooks[0].clientConfig.url: Invalid value: "x=y": ` +
+			`query parameters are not permitted in the URL`,
+		`clientConfig: {url: "https://[::1"}`: `webhooks[0].clientConfig.url: Required value: url must be a valid ` +
+			`URL: parse "https://[::1": missing ']' in host; desired format: https://host[/path]`,
+		`clientConfig: {url: "https://example.com", service: {name: ` +
+			`svc, namespace: ns}}`: `webhooks[0].clientConfig.service: Forbidden: clientConfig.service is not ` +
+			`supported for static manifests; use clientConfig.url instead`,
 		// Upstream's API takes any bytes, and fails when it calls.
 		`clientConfig: {url: "https://example.com", caBundle: YWJj}`: `webhooks[0].clientConfig.caBundle: Invalid ` +
 			`value: "YWJj": unable to load root certificates: unable to parse bytes as PEM block`,
@@ -122,22 +135,32 @@ func TestValidate(t *testing.T) {
 
 		conditions(64): ``,
 		conditions(65): `webhooks[0].matchConditions: Too many: 65: must have at most 64 items`,
-		`matchConditions: [{name: a, expression: " "}]`:                                   `webhooks[0].matchConditions[0].expression: Required value`,
-		`matchConditions: [{name: "", expression: "true"}]`:                               `webhooks[0].matchConditions[0].name: Required value`,
-		`matchConditions: [{name: a b, expression: "true"}]`:                              `webhooks[0].matchConditions[0].name: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
-		`matchConditions: [{name: a, expression: "true"}, {name: a, expression: "true"}]`: `webhooks[0].matchConditions[1].name: Duplicate value: "a"`,
-		`matchConditions: [{name: a, expression: "1"}]`:                                   `webhooks[0].matchConditions[0].expression: Invalid value: "1": must evaluate to bool but got int`,
+		`matchConditions: [{name: a, expression: " "}]`: `webhooks[0].matchConditions[0].expression: Required value`,
+
+		`matchConditions: [{name: "", expression: "true"}]`: `webhooks[0].matchConditions[0].name: Required value`,
+
+		`matchConditions: [{name: a b, expression: "true"}]`: `webhooks[0].matchConditions[0].name: Invalid value: ` +
+			`"a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with ` +
+			`an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is ` +
+			`'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+		`matchConditions: [{name: a, expression: "true"}, {name: a, ` +
+			`expression: "true"}]`: `webhooks[0].matchConditions[1].name: Duplicate value: "a"`,
+		`matchConditions: [{name: a, expression: "1"}]`: `webhooks[0].matchConditions[0].expression: Invalid value: ` +
+			`"1": must evaluate to bool but got int`,
 		`matchConditions: [{name: a, expression: "nobody"}]`: `webhooks[0].matchConditions[0].expression: Invalid value: "nobody": compilation failed: ERROR: <input>:1:1: undeclared reference to 'nobody' (in container '')
  | nobody
  | ^`,
-		`matchConditions: [{name: a, expression: "authorizer.group('').resource('pods').check('get').allowed() && object.metadata.name == oldObject.metadata.name && request.operation == 'CREATE'"}]`: ``,
+		`matchConditions: [{name: a, expression: "authorizer.group('').resource('pods').check('get').allowed() && ` +
+			`object.metadata.name == oldObject.metadata.name && request.operation == 'CREATE'"}]`: ``,
 	} {
 		t.Run(fields, func(t *testing.T) {
 			var w admissionregistrationv1.MutatingWebhook
 			if err := yaml.UnmarshalStrict([]byte(merged(t, minimal, fields)), &w); err != nil {
 				t.Fatal(err)
 			}
-			c := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{w}}
+			c := &admissionregistrationv1.MutatingWebhookConfiguration{
+				Webhooks: []admissionregistrationv1.MutatingWebhook{w},
+			}
 			c.Name = "a.static.k8s.io"
 			setDefaults(c)
 			got := ""

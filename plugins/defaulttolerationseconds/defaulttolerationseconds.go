@@ -78,7 +78,8 @@ func flags(fs *pflag.FlagSet) func() string {
 	fs.Int64Var(&c.Unreachable, "default-unreachable-toleration-seconds", defaults.Unreachable,
 		fmt.Sprintf(help, "unreachable", "unreachable"))
 	return func() string {
-		return fmt.Sprintf("apiVersion: %s\nkind: %s\nnotReadyTolerationSeconds: %d\nunreachableTolerationSeconds: %d\n",
+		return fmt.Sprintf("apiVersion: %s\nkind: %s\nnotReadyTolerationSeconds: %d\nunreachableTolerationSeconds: "+
+			"%d\n",
 			apiVersion, kind, c.NotReady, c.Unreachable)
 	}
 }

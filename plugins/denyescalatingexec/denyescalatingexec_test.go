@@ -19,7 +19,9 @@ func TestPods(t *testing.T) {
 	for want, spec := range map[string]corev1.PodSpec{
 		"a container using host pid": {HostPID: true},
 		"a container using host ipc": {HostIPC: true},
-		"a privileged container":     {Containers: []corev1.Container{{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}}},
+		"a privileged container": {Containers: []corev1.Container{
+			{SecurityContext: &corev1.SecurityContext{Privileged: &yes}},
+		}},
 	} {
 		pod := &corev1.Pod{ObjectMeta: meta, Spec: spec}
 		chaintest.New(t, Descriptor, "", pod).Validate(t, chaintest.Connect(pod, "exec", &corev1.PodExecOptions{})).

@@ -17,7 +17,9 @@ func TestPods(t *testing.T) {
 	yes := true
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "p"}
 	privileged := &corev1.Pod{ObjectMeta: meta,
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}}}}
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}},
+		}}
 	chaintest.New(t, Descriptor, "", privileged).Validate(t,
 		chaintest.Connect(privileged, "exec", &corev1.PodExecOptions{})).
 		Refused(t, 403, `pods "p" is forbidden: cannot exec into or attach to a privileged container`)

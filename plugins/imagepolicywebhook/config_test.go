@@ -106,7 +106,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	}
 	for name, config := range map[string]string{"none": "", "blank": " \n"} {
 		_, err := Descriptor.New(strings.NewReader(config), nil)
-		if want := "ImagePolicyWebhook needs a configuration: imagePolicy.kubeConfigFile says where its backend is"; err == nil || err.Error() != want {
+		want := "ImagePolicyWebhook needs a configuration: imagePolicy.kubeConfigFile says where its backend is"
+		if err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}

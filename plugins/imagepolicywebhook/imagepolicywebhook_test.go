@@ -95,7 +95,8 @@ func TestQuestion(t *testing.T) {
 		},
 		"init containers come last": {chaintest.Create(with(pod("a", "b"), withInit("c"))),
 			`{"containers":[{"image":"a"},{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
-		"of a volume, after them": {chaintest.Create(with(pod("a"), withVolume("model:1"), withVolume(""), withInit("c"))),
+		"of a volume, after them": {chaintest.Create(with(pod("a"), withVolume("model:1"), withVolume(""),
+			withInit("c"))),
 			`{"containers":[{"image":"a"},{"image":"c"},{"image":"model:1"}],"namespace":"ns"}`},
 		"no containers": {chaintest.Create(pod()), `{"namespace":"ns"}`},
 		"no image":      {chaintest.Create(pod("")), `{"containers":[{}],"namespace":"ns"}`},
@@ -292,8 +293,8 @@ func TestBackendIsDown(t *testing.T) {
 	want := fmt.Sprintf(`pods "p" is forbidden: error contacting webhook backend: Post "%s/policy?timeout=30s": `+
 		`dial tcp %s: connect: connection refused`, backend.URL, backend.Listener.Addr())
 	result.Refused(t, 403, want)
-	if annotations := open.Validate(t,
-		chaintest.Create(pod("a"))).Admitted(t).Annotations; annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"] != "true" {
+	annotations := open.Validate(t, chaintest.Create(pod("a"))).Admitted(t).Annotations
+	if annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"] != "true" {
 		t.Errorf("audit annotations %v", annotations)
 	}
 }

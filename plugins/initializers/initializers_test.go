@@ -68,7 +68,9 @@ func newPlugin(t testing.TB, configurations ...runtime.Object) *chaintest.Plugin
 	}
 	c := chaintest.NewCluster(t)
 	c.Serve(scheme,
-		map[schema.GroupVersionResource]string{admissionregistrationv1alpha1.InitializerConfigurations: "InitializerConfigurationList"}, configurations...)
+		map[schema.GroupVersionResource]string{
+			admissionregistrationv1alpha1.InitializerConfigurations: "InitializerConfigurationList",
+		}, configurations...)
 	c.Env.Authorizer = authorize
 	return c.Build(t, Descriptor, "")
 }

@@ -59,7 +59,8 @@ func TestQueries(t *testing.T) {
 	s := always("1", "1")
 	p := built(t, s, nowhere+"percentile: 95\nminimumSamples: 7")
 	p.Admit(t, chaintest.Create(with(pod("registry.example:5000/web"), saying(0, "memory=1", "")))).Admitted(t)
-	const cpu = `sum without (cpu) (rate(container_cpu_usage_seconds_total{image=~"registry\\.example:5000/web:latest",namespace="ns"}[300s]))`
+	const cpu = `sum without (cpu) (rate(container_cpu_usage_seconds_total{` +
+		`image=~"registry\\.example:5000/web:latest",namespace="ns"}[300s]))`
 	want := "quantile_over_time(0.95, quantile(0.95, " + cpu + ")[604800s:300s]) and sum_over_time(count(" + cpu +
 		")[604800s:300s]) >= 7"
 	if !slices.Equal(s.queries, []string{want}) {

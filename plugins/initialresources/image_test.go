@@ -58,7 +58,8 @@ func TestImages(t *testing.T) {
 // anchored is how Prometheus matches labels.
 func anchored(pattern string) *regexp.Regexp { return regexp.MustCompile("^(?s:" + pattern + ")$") }
 
-// An image is whatever a user writes. What of it gets into a query stays within the quotes of one string, and as a pattern matches that image alone.
+// An image is whatever a user writes. What of it gets into a query stays within the quotes of one
+// string, and as a pattern matches that image alone.
 func FuzzImage(f *testing.F) {
 	for _, written := range []string{"nginx", "r.example:5000/a/b:1@sha256:" + digest, `x"} or vector(1) #`, "a.b/c..d",
 		"\\", "\x00", "[::1]:5000/a", "a__b/c--d:_.-", "localhost"} {

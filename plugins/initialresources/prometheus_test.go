@@ -117,7 +117,8 @@ func TestPrometheus(t *testing.T) {
 			}
 		})
 	}
-	// What is quoted is compared, and no more, whatever is in it: a query that Prometheus can't parse would be an error.
+	// What is quoted is compared, and no more, whatever is in it: a query that Prometheus can't
+	// parse would be an error.
 	for _, hostile := range []string{`"} or vector(1) #`, "\\", "`", "'", "\x00\x7f", "\u2028\U0010ffff", "{{.}}", "$1",
 		`\Q\E.*`} {
 		e := chaintest.New(t, Descriptor, head+"address: "+address).Interface.(*plugin).estimator

@@ -28,7 +28,10 @@ func pod(affinity *corev1.Affinity) *corev1.Pod {
 }
 
 func required(topologyKeys ...string) *corev1.Pod {
-	return pod(&corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(topologyKeys...)}})
+	return pod(&corev1.Affinity{
+		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(
+			topologyKeys...)},
+	})
 }
 
 const (

@@ -162,7 +162,8 @@ func TestPods(t *testing.T) {
 			podLevel("nothing is said", "", "", "minimum R usage per Pod is 160, but request is 150",
 				"maximum R usage per Pod is 400, but limit is 600")
 		default:
-			podLevel("doesn't count for others, nor for huge pages", "R=200", "R=400", "minimum R usage per Pod is 160, but request is 150",
+			podLevel("doesn't count for others, nor for huge pages", "R=200", "R=400",
+				"minimum R usage per Pod is 160, but request is 150",
 				"maximum R usage per Pod is 400, but limit is 600")
 		}
 	}

@@ -7,8 +7,8 @@
 //     what each container, init containers included, must stay within (min, max,
 //     maxLimitRequestRatio).
 //   - Pod: what the whole pod must stay within: containers and sidecars together, or the init
-//     container that needs most if that is more; what the pod itself says of cpu and memory where it
-//     does, unless the feature gate PodLevelResources is off.
+//     container that needs most if that is more; what the pod itself says of cpu and memory where
+//     it does, unless the feature gate PodLevelResources is off.
 //   - PersistentVolumeClaim: what a claim may request.
 //
 // The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase
@@ -65,8 +65,9 @@ const podLevelResources featuregate.Feature = "PodLevelResources"
 
 // Descriptor is LimitRanger, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their namespace",
+	Name: name,
+	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their " +
+		"namespace",
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
 	Default:   true,

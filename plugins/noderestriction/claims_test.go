@@ -33,11 +33,15 @@ func TestClaims(t *testing.T) {
 		"nothing":  {func(*corev1.PersistentVolumeClaim) {}, true, true},
 		"capacity": {func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = storage }, true, true},
 		"conditions": {func(c *corev1.PersistentVolumeClaim) {
-			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending}}
+			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+				{Type: corev1.PersistentVolumeClaimFileSystemResizePending},
+			}
 		}, true, true},
 		"allocated": {func(c *corev1.PersistentVolumeClaim) { c.Status.AllocatedResources = storage }, true, false},
 		"allocated status": {func(c *corev1.PersistentVolumeClaim) {
-			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizeInProgress}
+			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+				corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizeInProgress,
+			}
 		}, true, false},
 		"unconditional": {func(c *corev1.PersistentVolumeClaim) { c.ResourceVersion = "" }, true, true},
 		"managed fields": {func(c *corev1.PersistentVolumeClaim) {
@@ -47,9 +51,10 @@ func TestClaims(t *testing.T) {
 		"access modes": {func(c *corev1.PersistentVolumeClaim) {
 			c.Status.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 		}, false, false},
-		"labels":     {func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a": "b"} }, false, false},
-		"finalizers": {func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/a"} }, false, false},
-		"spec":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "other" }, false, false},
+		"labels": {func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a": "b"} }, false, false},
+		"finalizers": {func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/a"} }, false,
+			false},
+		"spec": {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "other" }, false, false},
 	} {
 		for _, way := range []struct {
 			setup

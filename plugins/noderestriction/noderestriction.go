@@ -73,8 +73,8 @@ const (
 	audienceRestriction featuregate.Feature = "ServiceAccountNodeAudienceRestriction"
 	// podCertificates lets nodes request certificates for pods.
 	podCertificates featuregate.Feature = "PodCertificateRequest"
-	// expansionRecovery lets nodes report what is allocated to a claim. It is locked by now, but not
-	// in the releases that a server may emulate.
+	// expansionRecovery lets nodes report what is allocated to a claim. It is locked by now, but
+	// not in the releases that a server may emulate.
 	expansionRecovery featuregate.Feature = "RecoverVolumeExpansionFailure"
 )
 

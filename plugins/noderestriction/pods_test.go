@@ -70,14 +70,22 @@ func TestMirrorPods(t *testing.T) {
 		"uses a secret": {mirrorPodOn("mine",
 			volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}})), noRefs + "secrets"},
 		"uses a config map": {mirrorPodOn("mine",
-			volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}})), noRefs + "configmaps"},
+			volume(corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}},
+			})), noRefs + "configmaps"},
 		"uses a claim": {mirrorPodOn("mine",
-			volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})), noRefs + "persistentvolumeclaims"},
+			volume(corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+			})), noRefs + "persistentvolumeclaims"},
 		"uses a resource claim": {mirrorPodOn("mine",
 			func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }), noRefs +
 			"resourceclaims"},
 		"uses a trust bundle": {mirrorPodOn("mine",
-			volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}})), noRefs + "clustertrustbundles"},
+			volume(corev1.VolumeSource{
+				Projected: &corev1.ProjectedVolumeSource{
+					Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}},
+				},
+			})), noRefs + "clustertrustbundles"},
 		"uses who knows what": {mirrorPodOn("mine", volume(corev1.VolumeSource{})),
 			`error checking mirror pod for API references: unknown volume type for volume "v"`},
 	} {

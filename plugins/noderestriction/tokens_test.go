@@ -107,7 +107,9 @@ func driver(name string, audiences ...string) *storagev1.CSIDriver {
 // ServiceAccountNodeAudienceRestriction in them.
 func TestAudiences(t *testing.T) {
 	csi := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}
-	ebs := corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://az/vol-1"}}
+	ebs := corev1.PersistentVolumeSource{
+		AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://az/vol-1"},
+	}
 	nfs := corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}
 	volume := func(source corev1.VolumeSource) corev1.Volume {
 		return corev1.Volume{Name: "data", VolumeSource: source}
@@ -115,7 +117,9 @@ func TestAudiences(t *testing.T) {
 	claimed := volume(
 		corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})
 	ephemeral := volume(
-		corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}})
+		corev1.VolumeSource{
+			Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}},
+		})
 	inline := volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d"}})
 	inlineEBS := volume(
 		corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://az/vol-1"}})

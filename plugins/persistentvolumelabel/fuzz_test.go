@@ -43,7 +43,8 @@ func FuzzNames(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1])
 	}
-	compute := regexp.MustCompile(`^https://compute\.example/projects/p/(?:aggregated/disks\?filter=name\+%3D\+[-a-z0-9]+&returnPartialSuccess=true|(?:zones|regions)/[-a-z0-9]+/disks/[-a-z0-9]+)$`)
+	compute := regexp.MustCompile(`^https://compute\.example/projects/p/(?:aggregated/disks\?filter=name\+%3D\+[-a-z0-9]+&` +
+		`returnPartialSuccess=true|(?:zones|regions)/[-a-z0-9]+/disks/[-a-z0-9]+)$`)
 	f.Fuzz(func(t *testing.T, volume, zoneLabel string) {
 		seen := &sent{}
 		client := &http.Client{Transport: seen}
@@ -105,7 +106,8 @@ func FuzzParseDescribeVolumes(f *testing.F) {
 	for _, seed := range []string{
 		"", "<", "<DescribeVolumesResponse/>",
 		`<DescribeVolumesResponse ` +
-			`xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><volumeSet><item><volumeId>vol-1</volumeId><availabilityZone>us-east-1a</availabilityZone></item></volumeSet><nextToken>t</nextToken></DescribeVolumesResponse>`,
+			`xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><volumeSet><item><volumeId>vol-1</volumeId>` +
+			`<availabilityZone>us-east-1a</availabilityZone></item></volumeSet><nextToken>t</nextToken></DescribeVolumesResponse>`,
 		"<Response><Errors><Error><Code>Throttling</Code><Message>m</Message></Error></Errors></Response>",
 		`<!DOCTYPE x [<!ENTITY a "b">]><Response>&a;</Response>`,
 	} {

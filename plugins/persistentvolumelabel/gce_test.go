@@ -285,7 +285,8 @@ func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 		cloudtest.Hang(w, r)
 	})
 	if _, err := p.find(impatient, onPD("zonal", "")); err == nil ||
-		err.Error() != `error querying GCE PD volume zonal: getting a token for GCE: Post "`+cloud.URL+`/token": context canceled` {
+		err.Error() != `error querying GCE PD volume zonal: getting a token for GCE: Post "`+cloud.URL+
+			`/token": context canceled` {
 		t.Errorf("got %v", err)
 	}
 	waited.Wait()

@@ -48,7 +48,8 @@ func sign(request *http.Request, body []byte, c awsCredentials, region, service 
 		key = hmacSHA256(key, part)
 	}
 	request.Header.Set("Authorization",
-		sigv4Algorithm+" Credential="+c.accessKeyID+"/"+scope+", SignedHeaders="+signed+", Signature="+hex.EncodeToString(key))
+		sigv4Algorithm+" Credential="+c.accessKeyID+"/"+scope+", SignedHeaders="+signed+
+			", Signature="+hex.EncodeToString(key))
 }
 
 func hash(data []byte) string {

@@ -84,7 +84,8 @@ var (
 	_ admission.ValidationInterface = &plugin{}
 )
 
-// Admit merges the namespace's node selector into that of a new pod, and refuses what Validate does.
+// Admit merges the namespace's node selector into that of a new pod, and refuses what Validate
+// does.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.check(ctx, a, true)
 }

@@ -175,7 +175,9 @@ func TestUpdates(t *testing.T) {
 
 	fine := newPod(t, plain)
 	debugged := fine.DeepCopy()
-	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}}
+	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}},
+	}
 	request := chaintest.Update(debugged, fine).On("pods", "ephemeralcontainers").By("alice")
 	c.Validate(t, request).Admitted(t)
 	debugged.Spec.EphemeralContainers[0].SecurityContext = newPod(t,

@@ -87,7 +87,8 @@ func unusable(spec *policyv1beta1.PodSecurityPolicySpec) error {
 	case policyv1beta1.SELinuxStrategyRunAsAny:
 	default:
 		// Kubernetes' words
-		errs = append(errs, fmt.Errorf("Unrecognized SELinuxContext strategy type %s", labels.Rule)) //nolint:staticcheck
+		//nolint:staticcheck // the words are upstream's
+		errs = append(errs, fmt.Errorf("Unrecognized SELinuxContext strategy type %s", labels.Rule))
 	}
 	errs = append(errs, unusableGroups("FSGroup", string(spec.FSGroup.Rule), spec.FSGroup.Ranges))
 	errs = append(errs,

@@ -116,7 +116,8 @@ func TestAccountToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := newPod(t,
 				`{containers: [{name: c}], volumes: [{name: v, projected: {sources: [`+test.sources+`]}}]}`)
-			for volumes, want := range map[string]bool{`[secret]`: test.want, `[configMap]`: false, `[projected]`: true} {
+			wants := map[string]bool{`[secret]`: test.want, `[configMap]`: false, `[projected]`: true}
+			for volumes, want := range wants {
 				p := newPolicy(newPSP(t, "policy", `volumes: `+volumes))
 				if got := p.allowsVolume(policyv1beta1.Projected, &pod.Spec.Volumes[0]); got != want {
 					t.Errorf("with volumes %s allowed: %t", volumes, got)

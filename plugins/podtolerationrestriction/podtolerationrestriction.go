@@ -56,8 +56,8 @@ var (
 )
 
 // Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its
-// configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or of
-// kind PodTolerationRestrictionConfiguration.
+// configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or
+// of kind PodTolerationRestrictionConfiguration.
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",

@@ -194,7 +194,8 @@ func TestConflictsAreMerged(t *testing.T) {
 		"a wider one":     {"a=2", "a", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := strings.NewReplacer(upstreamVersion, ownVersion, `"Configuration"`, `"`+ownKind+`","conflicts":"Merge"`).
+			config := strings.NewReplacer(upstreamVersion, ownVersion, `"Configuration"`,
+				`"`+ownKind+`","conflicts":"Merge"`).
 				Replace(configured(t, test.defaults, ""))
 			plugin := chaintest.New(t, Descriptor, config, annotated(nil))
 			got := plugin.Admit(t, chaintest.Create(pod(test.pod))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations
@@ -229,7 +230,8 @@ func TestUpdate(t *testing.T) {
 			plugin := chaintest.New(t, Descriptor, "", namespace(t, "ok=1", "ok "+pressure))
 			result := plugin.Admit(t, chaintest.Update(test.pod, test.old))
 			if test.refused != "" {
-				for _, result := range []chaintest.Result{result, plugin.Validate(t, chaintest.Update(test.pod, test.old))} {
+				for _, result := range []chaintest.Result{result,
+					plugin.Validate(t, chaintest.Update(test.pod, test.old))} {
 					if result.Code() != 403 || !strings.Contains(result.Message(), test.refused) {
 						t.Errorf("got %d %q, want %q", result.Code(), result.Message(), test.refused)
 					}

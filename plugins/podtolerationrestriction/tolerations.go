@@ -122,9 +122,9 @@ func covered(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return covers(other, t) })
 }
 
-// covers tells whether wide tolerates every taint that narrow does, and at least as long. An operator
-// that is left out is Equal in wide, but is not in narrow, so that a whitelist must have such a
-// toleration in the same words.
+// covers tells whether wide tolerates every taint that narrow does, and at least as long. An
+// operator that is left out is Equal in wide, but is not in narrow, so that a whitelist must have
+// such a toleration in the same words.
 //
 // Source: isSuperset in k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
 func covers(wide, narrow corev1.Toleration) bool {

@@ -353,7 +353,8 @@ func FuzzParse(f *testing.F) {
 
 func TestConfiguration(t *testing.T) {
 	const head = "apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1\nkind: Configuration\n"
-	for name, config := range map[string]string{"none": "", "empty": head, "null": head + "default: null\nwhitelist:\n"} {
+	configs := map[string]string{"none": "", "empty": head, "null": head + "default: null\nwhitelist:\n"}
+	for name, config := range configs {
 		if got, err := load(strings.NewReader(config)); err != nil || len(got.Default)+len(got.Whitelist) != 0 {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
@@ -361,8 +362,10 @@ func TestConfiguration(t *testing.T) {
 	// The valid cases of TestValidateConfiguration in
 	// k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/apis/podtolerationrestriction/validation.
 	own := "apiVersion: " + ownVersion + "\nkind: " + ownKind + "\n"
-	for config, want := range map[string]conflictPolicy{"": rejectConflicts, head: rejectConflicts, own: rejectConflicts,
-		own + "conflicts: Reject": rejectConflicts, own + "default: []\nwhitelist: []\nconflicts: Merge": mergeConflicts} {
+	for config, want := range map[string]conflictPolicy{
+		"": rejectConflicts, head: rejectConflicts, own: rejectConflicts,
+		own + "conflicts: Reject": rejectConflicts, own +
+			"default: []\nwhitelist: []\nconflicts: Merge": mergeConflicts} {
 		if got, err := load(strings.NewReader(config)); err != nil || got.Conflicts != want {
 			t.Errorf("%q: got %v, %v", config, got.Conflicts, err)
 		}

@@ -252,7 +252,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	list, err := p.client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return unanswered.Refusal(err, apierrors.NewInternalError(fmt.Errorf("failed to get default priority class: %w", err)))
+		return unanswered.Refusal(err,
+			apierrors.NewInternalError(fmt.Errorf("failed to get default priority class: %w", err)))
 	}
 	all := make([]*schedulingv1.PriorityClass, len(list.Items))
 	for i := range list.Items {

@@ -43,7 +43,8 @@ func TestRequestsAreJudged(t *testing.T) {
 	whole(cluster)
 	plugin := cluster.Build(t, Descriptor, "")
 	plugin.Validate(t, chaintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).
-		Refused(t, 422, `pods "p" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today`)
+		Refused(t, 422,
+			`pods "p" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today`)
 	plugin.Validate(t,
 		chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).Admitted(t)
 }
@@ -74,7 +75,8 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 	for config, want := range map[string]string{
 		`{"kind":"ValidatingAdmissionPolicyConfiguration"}`: `apiVersion "", kind ` +
-			`"ValidatingAdmissionPolicyConfiguration": must be kind ValidatingAdmissionPolicyConfiguration in apiVersion ` +
+			`"ValidatingAdmissionPolicyConfiguration": must be kind ValidatingAdmissionPolicyConfiguration in ` +
+			`apiVersion ` +
 			`apiserver.config.k8s.io/v1`,
 		`{"kind":"ValidatingAdmissionPolicyConfiguration","apiVersion":"apiserver.config.k8s.io/v1","nope":1}`: "nope",
 		`{"kind":"ValidatingAdmissionPolicyConfiguration","apiVersion":"apiserver.config.k8s.io/v1",` +

@@ -17,8 +17,10 @@ func TestDirectoryOfOthers(t *testing.T) {
 		t.Helper()
 		says(t, refusedBy(t, 1, startFor(t, serveCommand(t, "--data-dir="+dir))), words...)
 	}
-	for _, name := range []string{"", "lock", "admin.kubeconfig", "pki", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "etcd",
-		"etcd/member/snap/db"} {
+	for _, name := range []string{
+		"", "lock", "admin.kubeconfig", "pki", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "etcd",
+		"etcd/member/snap/db",
+	} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
 		if err != nil {

@@ -33,7 +33,8 @@ func TestStorageVersions(t *testing.T) {
 	const feature = "--feature-gates=StorageVersionAPI=true"
 	srv := serve(t, feature, "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true")
 	eventually(t, startTimeout, func(ctx context.Context) error {
-		version, err := srv.client.InternalV1alpha1().StorageVersions().Get(ctx, "apps.deployments", metav1.GetOptions{})
+		version,
+			err := srv.client.InternalV1alpha1().StorageVersions().Get(ctx, "apps.deployments", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

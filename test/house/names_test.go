@@ -17,8 +17,8 @@ import (
 )
 
 // A plugin is a folder and a line in plugins/list.go: what it needs of the server is in its
-// Descriptor, and no code outside names it. Names that are also a kind's, such as ResourceQuota, are
-// in their right elsewhere.
+// Descriptor, and no code outside names it. Names that are also a kind's, such as ResourceQuota,
+// are in their right elsewhere.
 func TestNobodyNamesAPlugin(t *testing.T) {
 	names := map[string]bool{}
 	for _, d := range plugins.List {
@@ -56,7 +56,8 @@ func TestNobodyNamesAPlugin(t *testing.T) {
 			}
 			for _, word := range words.FindAllString(text, -1) {
 				if names[word] {
-					t.Errorf("%s names the plugin %s: say it in the plugin's Descriptor", fset.Position(literal.Pos()), word)
+					t.Errorf("%s names the plugin %s: say it in the plugin's Descriptor", fset.Position(literal.Pos()),
+						word)
 				}
 			}
 			return true

@@ -34,7 +34,8 @@ func TestKubeletBehindAWebhook(t *testing.T) {
 				return answer
 			}))
 		c.mutate(t, name, backend,
-			&metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: mine.name}}, "nodes", "nodes/status")
+			&metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: mine.name}}, "nodes",
+			"nodes/status")
 
 		annotate := func() error {
 			_, err := mine.client.CoreV1().Nodes().Patch(t.Context(), mine.name, types.MergePatchType,

@@ -81,7 +81,8 @@ func TestWebhooksSeeTheAccount(t *testing.T) {
 	}
 }
 
-// mutate makes a mutating webhook of the objects in a namespace, or without one, until the test ends.
+// mutate makes a mutating webhook of the objects in a namespace, or without one, until the test
+// ends.
 func (c *cluster) mutate(t *testing.T, namespace string, backend *webhooktest.Server, objects *metav1.LabelSelector,
 	resources ...string) {
 	t.Helper()
@@ -90,7 +91,8 @@ func (c *cluster) mutate(t *testing.T, namespace string, backend *webhooktest.Se
 	_, err := configurations.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "test.example.com", ClientConfig: backend.ClientConfig("/"), NamespaceSelector: scope, ObjectSelector: objects,
+			Name: "test.example.com", ClientConfig: backend.ClientConfig("/"), NamespaceSelector: scope,
+			ObjectSelector:          objects,
 			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 			AdmissionReviewVersions: []string{"v1"},
 			Rules: []admissionregistrationv1.RuleWithOperations{{

@@ -206,9 +206,11 @@ func TestKubeletTokens(t *testing.T) {
 		mine, other := c.twoNodes(t, namespace)
 		vault := func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{Name: "vault",
-				VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}},
-				}}}}}
+				VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+					Sources: []corev1.VolumeProjection{
+						{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}},
+					},
+				}}}}
 		}
 		own, foreign := c.newPod(t, namespace, "own", mine.name, vault), c.newPod(t, namespace, "foreign", other.name)
 		ask := func(pod *corev1.Pod, audiences ...string) error {
@@ -291,7 +293,9 @@ func TestKubeletClaims(t *testing.T) {
 			}, metav1.CreateOptions{}))
 		c.newPod(t, namespace, "p", mine.name, func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{Name: "data",
-				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+				VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+				}}}
 		})
 		claims := mine.client.CoreV1().PersistentVolumeClaims(namespace)
 		status := func(change func(*corev1.PersistentVolumeClaim)) error {

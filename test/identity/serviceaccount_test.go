@@ -146,8 +146,9 @@ func TestTokenOfAPod(t *testing.T) {
 	})
 	_, err = c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
 		&authenticationv1.TokenRequest{
-			Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1",
-				Kind: "Pod", Name: "p", UID: pod.UID}},
+			Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{
+				APIVersion: "v1", Kind: "Pod", Name: "p", UID: pod.UID,
+			}},
 		}, metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("a token for a pod that is gone: %v", err)
@@ -188,11 +189,15 @@ func TestAccountOfAPod(t *testing.T) {
 		t.Errorf("pull secrets %v, volumes %v", got.ImagePullSecrets, got.Volumes)
 	}
 
-	made.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-		Name: "debug", Image: "registry.example/debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-		ImagePullPolicy: corev1.PullAlways,
-		EnvFrom:         []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
-	}}}
+	made.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: "debug", Image: "registry.example/debug:1", ImagePullPolicy: corev1.PullAlways,
+			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+			EnvFrom: []corev1.EnvFromSource{
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}},
+			},
+		},
+	}}
 	_, err = pods.UpdateEphemeralContainers(t.Context(), "p", made, metav1.UpdateOptions{})
 	want = `pods "p" is forbidden: ephemeral container debug with envFrom referencing secret.secretName="x" is not ` +
 		`allowed because service account robot does not reference that secret`

@@ -30,7 +30,8 @@ func TestPrograms(t *testing.T) {
 	}{
 		{"", []string{"go"}, ""},
 		{"1", []string{"go"}, ""},
-		{"", []string{"go", "no-such-1", "no-such-2"}, "skipped: needs programs that are not installed: no-such-1, no-such-2"},
+		{"", []string{"go", "no-such-1", "no-such-2"},
+			"skipped: needs programs that are not installed: no-such-1, no-such-2"},
 		{"1", []string{"no-such-1", "go"}, "failed: needs programs that are not installed: no-such-1"},
 	} {
 		t.Setenv(All, test.all)

@@ -1,5 +1,6 @@
-// Package plugins_test holds the list of plugins against Kubernetes' own, and runs the plugins about
-// runtime classes, nodes' resources and features, certificates and groups of pods in real servers.
+// Package plugins_test holds the list of plugins against Kubernetes' own, and runs the plugins
+// about runtime classes, nodes' resources and features, certificates and groups of pods in real
+// servers.
 package plugins_test
 
 import (

@@ -48,8 +48,9 @@ func TestAlwaysPullImagesLeavesOldPodsAlone(t *testing.T) {
 	k := restart(t, without, "AlwaysPullImages").Kubectl(t, "default")
 	k.OK("", "label", "pod", "old", "a=b")
 	k.OK("", "debug", "old", "--image=tools:1", "--image-pull-policy=Never")
-	if got := k.OK("", "get", "pod", "old",
-		"--output=jsonpath={.spec.containers[*].imagePullPolicy} {.spec.ephemeralContainers[*].imagePullPolicy}"); got != "Never Always" {
+	got := k.OK("", "get", "pod", "old",
+		"--output=jsonpath={.spec.containers[*].imagePullPolicy} {.spec.ephemeralContainers[*].imagePullPolicy}")
+	if got != "Never Always" {
 		t.Errorf("got %s", got)
 	}
 	k.Fails("", []string{"set", "image", "pod/old", "main=other:1"}, "pod updates may not change fields other than")

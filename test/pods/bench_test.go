@@ -134,7 +134,11 @@ func internalPod(b *testing.B, namespace string) *core.Pod {
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{container("web"), container("proxy")},
 			Volumes: []corev1.Volume{{Name: "config",
-				VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}}},
+				VolumeSource: corev1.VolumeSource{
+					ConfigMap: &corev1.ConfigMapVolumeSource{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "web"},
+					},
+				}}},
 		},
 	}
 	legacyscheme.Scheme.Default(pod)

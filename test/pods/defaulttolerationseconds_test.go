@@ -35,8 +35,8 @@ notReadyTolerationSeconds: 60
 `}))
 	k := c.Kubectl(t, "default")
 	k.OK("", "run", "web", "--image=nginx")
-	if got, want := k.OK("", "get", "pod", "web", tolerations),
-		"node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"; got != want {
+	want := "node.kubernetes.io/not-ready:NoExecute Exists 60,node.kubernetes.io/unreachable:NoExecute Exists 300,"
+	if got := k.OK("", "get", "pod", "web", tolerations); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -54,10 +54,12 @@ func TestImagePolicyWebhook(t *testing.T) {
 	_, err = pods.Update(t.Context(), changed, metav1.UpdateOptions{})
 	denied(err, "good", "registry.example/bad:2")
 	debugged := good.DeepCopy()
-	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-		Name: "debug", Image: "registry.example/bad:3", ImagePullPolicy: corev1.PullAlways,
-		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-	}}}
+	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: "debug", Image: "registry.example/bad:3", ImagePullPolicy: corev1.PullAlways,
+			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		},
+	}}
 	_, err = pods.UpdateEphemeralContainers(t.Context(), "good", debugged, metav1.UpdateOptions{})
 	denied(err, "good", "registry.example/bad:3")
 	debugged.Spec.EphemeralContainers[0].Image = "registry.example/good:3"

@@ -20,14 +20,17 @@ func TestPodGroupsHavePriorities(t *testing.T) {
 	process.Start(t)
 	c := process.Connect(t)
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
-	if _, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	create := func(class string) (*schedulingv1alpha2.PodGroup, error) {
 		return c.Client.SchedulingV1alpha2().PodGroups("default").Create(t.Context(), &schedulingv1alpha2.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"},
 			Spec: schedulingv1alpha2.PodGroupSpec{
-				SchedulingPolicy:  schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}},
+				SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{
+					Basic: &schedulingv1alpha2.BasicSchedulingPolicy{},
+				},
 				PriorityClassName: class,
 			}}, metav1.CreateOptions{})
 	}

@@ -66,7 +66,8 @@ spec:
 		*made.Spec.Volumes[1].Secret.DefaultMode != 0o644 {
 		t.Errorf("volumes %v", made.Spec.Volumes)
 	}
-	if got := made.Annotations["podpreset.admission.kubernetes.io/podpreset-preset"]; got != preset.GetResourceVersion() {
+	got := made.Annotations["podpreset.admission.kubernetes.io/podpreset-preset"]
+	if got != preset.GetResourceVersion() {
 		t.Errorf("annotations %v, the preset is at %s", made.Annotations, preset.GetResourceVersion())
 	}
 
@@ -80,7 +81,9 @@ spec:
 
 	other := labelled("other")
 	other.Spec.Volumes = []corev1.Volume{{Name: "v",
-		VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}}
+		VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}},
+		}}}
 	made, err = pods.Create(t.Context(), other, metav1.CreateOptions{})
 	if err != nil || len(made.Spec.Volumes) != 1 || len(made.Spec.Containers[0].Env) != 0 ||
 		len(made.Annotations) != 0 {

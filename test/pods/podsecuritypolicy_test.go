@@ -108,9 +108,10 @@ spec:
 	host.Spec.HostNetwork = true
 	host.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 88}}
 	_, err = pods.Create(t.Context(), host, metav1.CreateOptions{})
-	if want := `pods "host" is forbidden: PodSecurityPolicy: unable to admit pod: ` +
+	want := `pods "host" is forbidden: PodSecurityPolicy: unable to admit pod: ` +
 		`[spec.securityContext.hostNetwork: Invalid value: true: Host network is not allowed to be used ` +
-		`spec.containers[0].hostPort: Invalid value: 88: Host port 88 is not allowed to be used. Allowed ports: []]`; !apierrors.IsForbidden(err) || err.Error() != want {
+		`spec.containers[0].hostPort: Invalid value: 88: Host port 88 is not allowed to be used. Allowed ports: []]`
+	if !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 
@@ -136,7 +137,9 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "i"}}}
+	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "i"}},
+	}
 	_, err = pods.UpdateEphemeralContainers(t.Context(), "plain", debugged, metav1.UpdateOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("a container that says nothing: %v", err)

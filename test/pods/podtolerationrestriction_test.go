@@ -47,7 +47,8 @@ func TestPodTolerationRestriction(t *testing.T) {
 		pod := servertest.Pod("p")
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: "team", Value: "b", Effect: "NoSchedule"}}
 		_, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-		if want := `pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]`; !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
+		want := `pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]`
+		if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		// The seconds that DefaultTolerationSeconds gives are no conflict with those of a
@@ -97,8 +98,10 @@ func TestPodTolerationRestriction(t *testing.T) {
 	// As in Kubernetes, what is stored is held to the whitelist with its next update.
 	t.Run("a stricter whitelist", func(t *testing.T) {
 		k := c.Kubectl(t, c.Namespace(t, map[string]string{tolerationsWhitelist: "[]"}))
-		k.OK("", "run", "web", "--image=nginx", `--overrides={"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
-		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite", tolerationsWhitelist+`=[{"key": "y", "operator": "Exists"}]`)
+		k.OK("", "run", "web", "--image=nginx",
+			`--overrides={"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
+		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite",
+			tolerationsWhitelist+`=[{"key": "y", "operator": "Exists"}]`)
 		k.Fails("", []string{"label", "pod", "web", "a=b"}, "(Forbidden)", "conflict with its namespace whitelist")
 		k.OK("", "delete", "pod", "web", "--now")
 	})
@@ -129,7 +132,8 @@ conflicts: Merge
 		t.Errorf("got %v", created.Spec.Tolerations)
 	}
 	pod.Name, pod.Spec.Tolerations[0].Key = "q", "other"
-	if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod,
+		metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)
 	}
 }

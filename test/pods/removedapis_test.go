@@ -244,9 +244,10 @@ restricted   false          RunAsAny   MustRunAsNonRoot   MustRunAs   MustRunAs 
 	k.OK("", "patch", "podpreset", "preset", "--type=merge", `--patch={"spec": {"env": [{"name": "B"}]}}`)
 	k.OK(presetManifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
 	k.OK("", "annotate", "podpreset", "preset", "a=b")
-	if got := k.OK("", "get", "podpreset", "preset",
-		"--output=jsonpath={.spec.env} {.metadata.generation} {.metadata.annotations.a}"); got != `[{"name":"A","value":"1"}] 3 b` {
-		t.Errorf("after patch and apply: %s", got)
+	shown := k.OK("", "get", "podpreset", "preset",
+		"--output=jsonpath={.spec.env} {.metadata.generation} {.metadata.annotations.a}")
+	if shown != `[{"name":"A","value":"1"}] 3 b` {
+		t.Errorf("after patch and apply: %s", shown)
 	}
 	k.Fails(strings.Replace(presetManifest, "env:", "enw:", 1), []string{"apply", "--filename=-"},
 		`unknown field "spec.enw"`)

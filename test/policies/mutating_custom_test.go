@@ -108,8 +108,8 @@ func TestMutatingCustomResources(t *testing.T) {
 	}
 }
 
-// What a schema doesn't know but preserves is one whole; what it doesn't know otherwise can't be set.
-// A schema that changes is followed.
+// What a schema doesn't know but preserves is one whole; what it doesn't know otherwise can't be
+// set. A schema that changes is followed.
 func TestMutatingSchemas(t *testing.T) {
 	ns := namespace(t)
 	bears(t, "grizzlies", "Grizzly", `{"type": "object", "x-kubernetes-preserve-unknown-fields": true}`)

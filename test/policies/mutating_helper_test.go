@@ -40,8 +40,8 @@ const probe = "probe"
 // create makes the policies, whose names begin with the namespace's, binds them to the namespace,
 // and waits until all are in force.
 //
-// As upstream's tests do, each gets one more mutation, which shows itself on an object that asks for
-// it and nothing else; its own conditions and mutations leave that object alone.
+// As upstream's tests do, each gets one more mutation, which shows itself on an object that asks
+// for it and nothing else; its own conditions and mutations leave that object alone.
 func create(t *testing.T, ns string, policies ...mutatingPolicy) {
 	t.Helper()
 	for _, p := range policies {

@@ -28,7 +28,8 @@ func admission(resource string) schema.GroupVersionResource {
 
 // rule is a resourceRule, as YAML.
 func rule(group, version, resource, operations string) string {
-	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: [%q], resources: [%q], operations: %s}`, group, version, resource,
+	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: [%q], resources: [%q], operations: %s}`, group, version,
+		resource,
 		operations)
 }
 

@@ -23,16 +23,18 @@ import (
 //
 // Source: Test_ValidateNamespace_NoParams, TestBindingRemoval and
 // Test_ValidatingAdmissionPolicy_UpdateParamKind of
-// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes, as is most of
-// what follows.
+// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes, as is most
+// of what follows.
 func TestValidatingPoliciesComeAndGo(t *testing.T) {
 	ns := namespace(t)
 	create := func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "good") }
 	must(t, create())
-	name := validate(t, ns, onConfigMaps, `validations: [{expression: "object.metadata.name != 'good'", message: one}, `+
-		`{expression: "false", message: two, reason: Forbidden}]`, "")
+	name := validate(t, ns, onConfigMaps,
+		`validations: [{expression: "object.metadata.name != 'good'", message: one}, `+
+			`{expression: "false", message: two, reason: Forbidden}]`, "")
 	becomes(t, "configmaps \"good\" is forbidden: ValidatingAdmissionPolicy '"+name+"' with binding '"+name+
-		"' denied request: one\nValidatingAdmissionPolicy '"+name+"' with binding '"+name+"' denied request: two", create)
+		"' denied request: one\nValidatingAdmissionPolicy '"+name+"' with binding '"+name+"' denied request: two",
+		create)
 	var status apierrors.APIStatus
 	if err := create(); !apierrors.IsInvalid(err) {
 		t.Errorf("%v", err)
@@ -96,16 +98,20 @@ func TestWhatPoliciesSee(t *testing.T) {
 				return pods.DeleteCollection(t.Context(), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
 					metav1.ListOptions{})
 			}},
-		{"connect", rule("", "v1", "pods/exec", "[CONNECT]"), "object.kind != 'PodExecOptions' || object.command != ['sh']",
+		{"connect", rule("", "v1", "pods/exec", "[CONNECT]"),
+			"object.kind != 'PodExecOptions' || object.command != ['sh']",
 			"failed expression", func() error {
-				return client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("keep").SubResource("exec").
+				return client.CoreV1().RESTClient().Post().Namespace(
+					ns).Resource("pods").Name("keep").SubResource("exec").
 					Param("command", "sh").Do(t.Context()).Error()
 			}},
-		{"eviction", rule("", "v1", "pods/eviction", "[CREATE]"), "request.subResource != 'eviction' || object.kind != " +
-			"'Eviction'", "failed expression", func() error {
-			return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "keep"}})
-		}},
-		{"status", rule("", "v1", "pods/status", "[UPDATE]"), "object.status.message == oldObject.?status.message.orValue('')",
+		{"eviction", rule("", "v1", "pods/eviction", "[CREATE]"),
+			"request.subResource != 'eviction' || object.kind != " +
+				"'Eviction'", "failed expression", func() error {
+				return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "keep"}})
+			}},
+		{"status", rule("", "v1", "pods/status", "[UPDATE]"),
+			"object.status.message == oldObject.?status.message.orValue('')",
 			"failed expression", func() error {
 				_, err := pods.Patch(t.Context(), "keep", types.MergePatchType, []byte(`{"status":{"message":"new"}}`),
 					metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
@@ -116,7 +122,8 @@ func TestWhatPoliciesSee(t *testing.T) {
 		{"authorizer", onConfigMaps, "!authorizer.group('').resource('pods').namespace('x').check('create').allowed()",
 			"failed expression", func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "c") }},
 		{"another version, as the policy's", rule("apps", "v1", "deployments", "[CREATE]"),
-			"object.apiVersion != 'apps/v1' || request.kind.version != 'v1' || request.requestKind.version != 'v1beta1'",
+			"object.apiVersion != 'apps/v1' || request.kind.version != 'v1' || request.requestKind.version != " +
+				"'v1beta1'",
 			"failed expression", func() error {
 				return try(t, at("apps", "v1beta1", "deployments", ns), `{apiVersion: apps/v1beta1, kind: Deployment, metadata:
 					{name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers:
@@ -143,7 +150,8 @@ func TestNamespacesAreJudged(t *testing.T) {
 	becomes(t, "whose is it?", func() error {
 		return try(t, namespaces, `{apiVersion: v1, kind: Namespace, metadata: {name: new, labels: {judge: me}}}`)
 	})
-	must(t, try(t, namespaces, `{apiVersion: v1, kind: Namespace, metadata: {name: new, labels: {judge: me, team: a}}}`))
+	must(t,
+		try(t, namespaces, `{apiVersion: v1, kind: Namespace, metadata: {name: new, labels: {judge: me, team: a}}}`))
 }
 
 // warnings keeps what a client is warned of.
@@ -170,8 +178,9 @@ func TestWarnAndAudit(t *testing.T) {
 		_, err := warned.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Name: "c"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		must(t, err)
-		return slices.Contains(got.got, "Validation failed for ValidatingAdmissionPolicy '"+name+"' with binding '"+name+
-			"': careful")
+		return slices.Contains(got.got,
+			"Validation failed for ValidatingAdmissionPolicy '"+name+"' with binding '"+name+
+				"': careful")
 	})
 }
 
@@ -182,8 +191,9 @@ func TestConfigMapsAsParams(t *testing.T) {
 	secret := func() error {
 		return try(t, at("", "v1", "secrets", ns), `{apiVersion: v1, kind: Secret, metadata: {name: s}}`)
 	}
-	validate(t, ns, rule("", "v1", "secrets", "[CREATE]"), `paramKind: {apiVersion: v1, kind: ConfigMap}, validations: `+
-		`[{expression: "params.data.open == 'yes'", messageExpression: "'closed by ' + params.metadata.name"}]`,
+	validate(t, ns, rule("", "v1", "secrets", "[CREATE]"),
+		`paramKind: {apiVersion: v1, kind: ConfigMap}, validations: `+
+			`[{expression: "params.data.open == 'yes'", messageExpression: "'closed by ' + params.metadata.name"}]`,
 		`validationActions: [Deny], paramRef: {selector: {matchLabels: {use: it}}, parameterNotFoundAction: Deny}`)
 	becomes(t, "no params found for policy binding with `Deny` parameterNotFoundAction", secret)
 	param := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{"use": "it"}},
@@ -210,8 +220,9 @@ func TestCustomResourcesAsParams(t *testing.T) {
 	validate(t, ns, onConfigMaps, `paramKind: {apiVersion: policies.example.com/v1, kind: Limit}, validations: `+
 		`[{expression: "params.spec.open == true", messageExpression: "'closed by ' + params.metadata.name"}]`,
 		`validationActions: [Deny], paramRef: {name: it, parameterNotFoundAction: Deny}`)
-	becomes(t, "failed to configure policy: failed to find resource referenced by paramKind: 'policies.example.com/v1, "+
-		"Kind=Limit'", create)
+	becomes(t,
+		"failed to configure policy: failed to find resource referenced by paramKind: 'policies.example.com/v1, "+
+			"Kind=Limit'", create)
 	for range 2 {
 		define(t, "limits", "Limit", "Cluster", `{type: object, properties: {open: {type: boolean}}}`)
 		becomes(t, "no params found", create)
@@ -241,7 +252,8 @@ func TestCustomResourcesAreJudged(t *testing.T) {
 			kind := strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]
 			define(t, plural, kind, "Namespaced", schemaOfSpec)
 			validate(t, ns, rule("policies.example.com", "*", plural, "[CREATE]"),
-				`validations: [{expression: "object.spec.size < 3", messageExpression: "'too large: ' + string(object.spec.size)"}]`,
+				`validations: [{expression: "object.spec.size < 3", messageExpression: "'too large: ' + `+
+					`string(object.spec.size)"}]`,
 				"")
 			objects := at("policies.example.com", "v1", plural, ns)
 			const manifest = `{apiVersion: policies.example.com/v1, kind: %s, metadata: {name: x}, spec: {size: %d}}`
@@ -254,7 +266,8 @@ func TestCustomResourcesAreJudged(t *testing.T) {
 // Policies that change all the time, while others write: every request meets one of them, whole.
 func TestPoliciesChangeWhileOthersWrite(t *testing.T) {
 	ns := namespace(t)
-	name := validate(t, ns, onConfigMaps, `validations: [{expression: "object.metadata.name != '0'", message: "0"}]`, "")
+	name := validate(t, ns, onConfigMaps, `validations: [{expression: "object.metadata.name != '0'", message: "0"}]`,
+		"")
 	becomes(t, "denied request: 0", func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, `"0"`) })
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
@@ -262,7 +275,8 @@ func TestPoliciesChangeWhileOthersWrite(t *testing.T) {
 		writers.Go(func() {
 			for ctx.Err() == nil {
 				err := try(t, at("", "v1", "configmaps", ns), aConfigMap, fmt.Sprintf(`"%d"`, i%2))
-				if err != nil && ctx.Err() == nil && !strings.Contains(err.Error(), fmt.Sprintf("denied request: %d", i%2)) {
+				if err != nil && ctx.Err() == nil &&
+					!strings.Contains(err.Error(), fmt.Sprintf("denied request: %d", i%2)) {
 					t.Errorf("%d: %v", i, err)
 				}
 			}
@@ -270,7 +284,8 @@ func TestPoliciesChangeWhileOthersWrite(t *testing.T) {
 	}
 	for i := range 20 {
 		_, err := dynamicClient.Resource(validatingPolicies).Patch(t.Context(), name, types.MergePatchType,
-			fmt.Appendf(nil, `{"spec":{"validations":[{"expression":"object.metadata.name != '%d'","message":"%d"}]}}`, i%2,
+			fmt.Appendf(nil, `{"spec":{"validations":[{"expression":"object.metadata.name != '%d'","message":"%d"}]}}`,
+				i%2,
 				i%2), metav1.PatchOptions{})
 		must(t, err)
 		becomes(t, fmt.Sprint("denied request: ", i%2),
@@ -285,13 +300,16 @@ func TestHostileExpressions(t *testing.T) {
 	ns := namespace(t)
 	const ten = "[0,1,2,3,4,5,6,7,8,9]"
 	for name, hostile := range map[string]string{
-		"time":   ten + ".all(a, " + ten + ".all(b, " + ten + ".all(c, " + ten + ".all(d, " + ten + ".all(e, " + ten + ".all(f, true))))))",
-		"memory": ten + ".map(a, 'xxxxxxxxxx').join() + " + ten + ".map(a, " + ten + ".map(b, " + ten + ".map(c, " + ten + ".map(d, " + ten + ".map(e, 'xxxxxxxxxx').join()).join()).join()).join()).join() == ''",
-		"regex":  "object.metadata.name.matches('(((a*)*)*)*b') || 1 / (size(object.metadata.name) - 1) == 0",
+		"time": ten + ".all(a, " + ten + ".all(b, " + ten + ".all(c, " + ten + ".all(d, " + ten + ".all(e, " + ten +
+			".all(f, true))))))",
+		"memory": ten + ".map(a, 'xxxxxxxxxx').join() + " + ten + ".map(a, " + ten + ".map(b, " + ten + ".map(c, " +
+			ten + ".map(d, " + ten + ".map(e, 'xxxxxxxxxx').join()).join()).join()).join()).join() == ''",
+		"regex": "object.metadata.name.matches('(((a*)*)*)*b') || 1 / (size(object.metadata.name) - 1) == 0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := validate(t, ns, onConfigMaps, fmt.Sprintf("validations: [{expression: %q}]", hostile), "")
-			becomes(t, "resulted in error", func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "c") })
+			becomes(t, "resulted in error",
+				func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "c") })
 			must(t, dynamicClient.Resource(validatingPolicies).Delete(t.Context(), policy, metav1.DeleteOptions{}))
 		})
 	}

@@ -31,7 +31,8 @@ func TestRolesOfAnOlderCluster(t *testing.T) {
 	}
 	old.Labels["example.com/kept"] = "label"
 	old.Annotations = map[string]string{rbacv1.AutoUpdateAnnotationKey: "false", "example.com/kept": "annotation"}
-	old.Subjects = append(old.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "staff"})
+	old.Subjects = append(old.Subjects,
+		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "staff"})
 	if _, err := rbac.ClusterRoleBindings().Update(ctx, old, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func TestRolesOfAnOlderCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"widgets"}, Verbs: []string{"create"}}
+	own := rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"widgets"},
+		Verbs: []string{"create"}}
 	edit.AggregationRule, edit.Rules = nil, []rbacv1.PolicyRule{own}
 	if _, err := rbac.ClusterRoles().Update(ctx, edit, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

@@ -27,9 +27,10 @@ func TestHealth(t *testing.T) {
 		c.API.Etcd.StorageConfig.HealthcheckTimeout, c.API.Etcd.StorageConfig.ReadycheckTimeout = 0, 0
 	})
 	for path, want := range map[string]string{
-		"/healthz": "etcd etcd-override-0 loopback-serving-certificate poststarthook/start-legacy-token-tracking-controller",
-		"/livez":   "etcd etcd-override-0 loopback-serving-certificate",
-		"/readyz":  "etcd etcd-override-0 etcd-readiness etcd-override-readiness-0",
+		"/healthz": "etcd etcd-override-0 loopback-serving-certificate " +
+			"poststarthook/start-legacy-token-tracking-controller",
+		"/livez":  "etcd etcd-override-0 loopback-serving-certificate",
+		"/readyz": "etcd etcd-override-0 etcd-readiness etcd-override-readiness-0",
 	} {
 		body, err := c.Client.Discovery().RESTClient().Get().RequestURI(path + "?verbose").DoRaw(t.Context())
 		if err != nil {

@@ -31,7 +31,8 @@ func TestCustomResourcesEndWithTheirDefinitions(t *testing.T) {
 	klog.SetOutput(&log)
 	defer klog.SetOutput(io.Discard)
 
-	definitions := extensions.NewForConfigOrDie(servertest.Quick(c.Config)).ApiextensionsV1().CustomResourceDefinitions()
+	definitions := extensions.NewForConfigOrDie(
+		servertest.Quick(c.Config)).ApiextensionsV1().CustomResourceDefinitions()
 	for i := range kinds {
 		name := fmt.Sprintf("kind%d", i)
 		if _, err := definitions.Create(t.Context(), definition(name), metav1.CreateOptions{}); err != nil {
@@ -94,7 +95,9 @@ func definition(singular string) *extensionsv1.CustomResourceDefinition {
 			Names: extensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Singular: singular,
 				Kind: strings.ToUpper(singular[:1]) + singular[1:]},
 			Versions: []extensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &extensionsv1.CustomResourceValidation{OpenAPIV3Schema: &extensionsv1.JSONSchemaProps{Type: "object"}}}},
+				Schema: &extensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &extensionsv1.JSONSchemaProps{Type: "object"},
+				}}},
 		},
 	}
 }

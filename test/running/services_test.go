@@ -167,7 +167,9 @@ func converted(t *testing.T, c *servertest.Cluster, service *corev1.Service, ca 
 	t.Helper()
 	version := func(name string, storage bool) extensionsv1.CustomResourceDefinitionVersion {
 		return extensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: storage,
-			Schema: &extensionsv1.CustomResourceValidation{OpenAPIV3Schema: &extensionsv1.JSONSchemaProps{Type: "object"}}}
+			Schema: &extensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &extensionsv1.JSONSchemaProps{Type: "object"},
+			}}
 	}
 	const group = "conversion.example.com"
 	_, err := extensions.NewForConfigOrDie(c.Config).ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(),
@@ -214,7 +216,8 @@ func convert(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer := &extensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	answer := &extensionsv1.ConversionResponse{UID: review.Request.UID,
+		Result: metav1.Status{Status: metav1.StatusSuccess}}
 	for _, object := range review.Request.Objects {
 		u := &unstructured.Unstructured{}
 		if err := json.Unmarshal(object.Raw, &u.Object); err != nil {

@@ -40,7 +40,8 @@ func TestManifestsAreUpstreams(t *testing.T) {
 				want = result.Configurations
 			}
 		} else {
-			got, gotErr = ours[*admissionregistrationv1.ValidatingWebhookConfiguration](manifest.ValidatingWebhooks, dir)
+			got, gotErr = ours[*admissionregistrationv1.ValidatingWebhookConfiguration](manifest.ValidatingWebhooks,
+				dir)
 			var result *upstream.ValidatingLoadResult
 			if result, wantErr = upstream.LoadValidatingManifests(dir); wantErr == nil {
 				want = result.Configurations

@@ -119,7 +119,8 @@ func TestFailureIsTold(t *testing.T) {
 		return err
 	})
 	if !apierrors.IsInternalError(err) || !strings.HasPrefix(err.Error(),
-		`Internal error occurred: failed calling webhook "validating.example.com": failed to call webhook: Post "`+v.URL("/validate")+`?timeout=10s": dial tcp `) {
+		`Internal error occurred: failed calling webhook "validating.example.com": failed to call webhook: Post "`+
+			v.URL("/validate")+`?timeout=10s": dial tcp `) {
 		t.Errorf("the error is %v", err)
 	}
 }

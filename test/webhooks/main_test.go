@@ -78,7 +78,9 @@ func newBackend(t *testing.T, answer func(*admissionv1.AdmissionRequest) *admiss
 				b.versions = append(b.versions, review.APIVersion)
 				b.mu.Unlock()
 			} else {
-				return &admissionv1.AdmissionReview{Response: &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "in force"}}}
+				return &admissionv1.AdmissionReview{
+					Response: &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "in force"}},
+				}
 			}
 			return &admissionv1.AdmissionReview{Response: answer(review.Request)}
 		}))

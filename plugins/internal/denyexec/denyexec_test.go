@@ -65,9 +65,11 @@ func TestPods(t *testing.T) {
 			s.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 		}, privileged, privileged},
 		"ephemeral container": {func(s *corev1.PodSpec) {
-			s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				SecurityContext: &corev1.SecurityContext{Privileged: &yes},
-			}}}
+			s.EphemeralContainers = []corev1.EphemeralContainer{{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+					SecurityContext: &corev1.SecurityContext{Privileged: &yes},
+				},
+			}}
 		}, privileged, privileged},
 		"host PID":     {func(s *corev1.PodSpec) { s.HostPID = true }, pid, ""},
 		"host IPC":     {func(s *corev1.PodSpec) { s.HostIPC = true }, ipc, ""},

@@ -44,27 +44,43 @@ func TestFirst(t *testing.T) {
 			false},
 		"secret in env": {container(func(c *corev1.Container) {
 			c.Env = []corev1.EnvVar{{Name: "A"}, {Name: "B",
-				ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: secret()}}}}
+				ValueFrom: &corev1.EnvVarSource{
+					SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: secret()},
+				}}}
 		}), "secrets", true},
 		"secret in envFrom": {container(func(c *corev1.Container) {
 			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret()}}}
 		}), "secrets", true},
 		"secret in an init container": {func(s *corev1.PodSpec) {
-			s.InitContainers = []corev1.Container{{EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret()}}}}}
+			s.InitContainers = []corev1.Container{
+				{EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret()}}}},
+			}
 		}, "secrets", true},
 		"secret in an ephemeral container": {func(s *corev1.PodSpec) {
-			s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret()}}},
-			}}}
+			s.EphemeralContainers = []corev1.EphemeralContainer{{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+					EnvFrom: []corev1.EnvFromSource{
+						{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret()}},
+					},
+				},
+			}}
 		}, "secrets", true},
 		"config map in env": {container(func(c *corev1.Container) {
-			c.Env = []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: secret()}}}}
+			c.Env = []corev1.EnvVar{
+				{ValueFrom: &corev1.EnvVarSource{
+					ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: secret()},
+				}},
+			}
 		}), "configmaps", false},
 		"config map in envFrom": {container(func(c *corev1.Container) {
-			c.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: secret()}}}
+			c.EnvFrom = []corev1.EnvFromSource{
+				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: secret()}},
+			}
 		}), "configmaps", false},
 		"own field in env": {container(func(c *corev1.Container) {
-			c.Env = []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+			c.Env = []corev1.EnvVar{
+				{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			}
 		}), "", false},
 		"resource claim": {func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} },
 			"resourceclaims", false},
@@ -206,13 +222,19 @@ func TestWhereSecretsAre(t *testing.T) {
 		Env: []corev1.EnvVar{
 			{Name: "PLAIN", Value: "x"},
 			{Name: "A",
-				ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "t"}}}},
+				ValueFrom: &corev1.EnvVarSource{
+					SecretKeyRef: &corev1.SecretKeySelector{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "t"},
+					},
+				}},
 		},
 	}
-	v := corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{DownwardAPI: &corev1.DownwardAPIProjection{}},
-		{Secret: &corev1.SecretProjection{LocalObjectReference: secret()}},
-	}}}}
+	v := corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{
+			{DownwardAPI: &corev1.DownwardAPIProjection{}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: secret()}},
+		},
+	}}}
 	var got []string
 	for name, where := range InContainer(&c) {
 		got = append(got, name+" "+where)

@@ -1,5 +1,5 @@
-// Package unanswered says what becomes of a request for which a plugin has to read the API and gets no
-// answer.
+// Package unanswered says what becomes of a request for which a plugin has to read the API and gets
+// no answer.
 package unanswered
 
 import (
@@ -13,8 +13,8 @@ import (
 
 // Refusal is the request's error where a live read failed with err. That there was no answer in
 // time, or that the API had none just now, says nothing about the request and is its own answer:
-// 504, or what the API said of 429, 503 and 504. So the client knows to try again, which after a 403
-// it wouldn't. All else is what the plugin says, otherwise.
+// 504, or what the API said of 429, 503 and 504. So the client knows to try again, which after a
+// 403 it wouldn't. All else is what the plugin says, otherwise.
 func Refusal(err, otherwise error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -28,7 +28,8 @@ func Refusal(err, otherwise error) error {
 		return otherwise
 	}
 	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled) {
 		return apierrors.NewTimeoutError(err.Error(), 0)
 	}
 	return otherwise
