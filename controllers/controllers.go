@@ -1,13 +1,13 @@
 // Package controllers runs the controllers without which an API server's own objects don't hold
 // together: deleted namespaces empty and go, dependents go with their owners, pods that are half
 // deleted go, deleted claims and volumes go once nothing uses them, every namespace has its default
-// ServiceAccount and the cluster's CA, aggregated ClusterRoles get their rules, and policies are told
-// which of their expressions don't fit the kinds that they are for.
+// ServiceAccount and the cluster's CA, aggregated ClusterRoles get their rules, and policies are
+// told which of their expressions don't fit the kinds that they are for.
 //
-// The controllers are Kubernetes' own but for those of quotas, of half deleted pods and of policies,
-// under the names that kube-controller-manager gives them.
-// They are clients: the same code runs inside the server and, as `gatehouse controllers`, apart
-// from it. Their writes pass admission as everybody's do.
+// The controllers are Kubernetes' own but for those of quotas, of half deleted pods and of
+// policies, under the names that kube-controller-manager gives them. They are clients: the same
+// code runs inside the server and, as `gatehouse controllers`, apart from it. Their writes pass
+// admission as everybody's do.
 package controllers
 
 import (

@@ -196,7 +196,8 @@ func paramsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) schema.
 	return version.WithKind(policy.Spec.ParamKind.Kind)
 }
 
-// typedFor returns what checks expressions on a kind. Params whose kind isn't known are of any type.
+// typedFor returns what checks expressions on a kind. Params whose kind isn't known are of any
+// type.
 func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expression.Typed, error) {
 	key := typedKey{kind, params}
 	if typed := t.typed[key]; typed != nil {
@@ -283,7 +284,8 @@ func (t *policyTypes) kindsOf(rule *admissionregistrationv1.Rule,
 				if strings.ContainsAny(resource, "*/") {
 					continue
 				}
-				for _, kind := range ask(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}) {
+				for _, kind := range ask(schema.GroupVersionResource{Group: group, Version: version,
+					Resource: resource}) {
 					if kind.Empty() {
 						continue
 					}

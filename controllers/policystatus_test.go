@@ -58,36 +58,59 @@ func TestTypeChecking(t *testing.T) {
 	ours := newPolicyTypes(crontabs{}, mapper)
 
 	const (
-		deployments = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ["*"], resources: [deployments]}]}`
-		several     = `matchConstraints: {resourceRules: [{apiGroups: [apps, batch, ""], apiVersions: [v1], operations: ["*"], ` +
+		deployments = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ["*"], ` +
+			`resources: [deployments]}]}`
+		several = `matchConstraints: {resourceRules: [{apiGroups: [apps, batch, ""], apiVersions: [v1], ` +
+			`operations: ["*"], ` +
 			`resources: [deployments, jobs, pods, statefulsets]}]}`
-		custom    = `matchConstraints: {resourceRules: [{apiGroups: [stable.example.com], apiVersions: [v1], operations: ["*"], resources: [crontabs, unknowns]}]}`
-		wildcards = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: ["*"], operations: ["*"], resources: [deployments]}]}`
-		statuses  = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ["*"], resources: [deployments/status, "*"]}]}`
-		missing   = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ["*"], resources: [nothings]}]}`
+		custom = `matchConstraints: {resourceRules: [{apiGroups: [stable.example.com], apiVersions: [v1], ` +
+			`operations: ["*"], resources: [crontabs, unknowns]}]}`
+		wildcards = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: ["*"], operations: ["*"], ` +
+			`resources: [deployments]}]}`
+		statuses = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ["*"], ` +
+			`resources: [deployments/status, "*"]}]}`
+		missing = `matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: ["*"], ` +
+			`resources: [nothings]}]}`
 	)
 	for name, test := range map[string]struct {
 		spec string
 		warn bool
 	}{
-		"good":                {deployments + `, validations: [{expression: "object.spec.replicas < 5"}]`, false},
-		"an unknown field":    {deployments + `, validations: [{expression: "object.spec.replica < 5"}]`, true},
-		"types that differ":   {deployments + `, validations: [{expression: "object.spec.replicas < '5'"}]`, true},
-		"the old object":      {deployments + `, validations: [{expression: "oldObject.foo == 1"}]`, true},
-		"its message":         {deployments + `, validations: [{expression: "true", messageExpression: "object.foo"}]`, true},
-		"several kinds":       {several + `, validations: [{expression: "object.spec.replicas > 1"}, {expression: "object.nope == 1"}]`, true},
-		"a custom resource":   {custom + `, validations: [{expression: "object.spec.replicas > 1"}, {expression: "object.spec.cron > 1"}]`, true},
-		"wildcards":           {wildcards + `, validations: [{expression: "object.foo == 1"}]`, false},
-		"subresources":        {statuses + `, validations: [{expression: "object.foo == 1"}]`, false},
-		"no such resource":    {missing + `, validations: [{expression: "object.foo == 1"}]`, false},
-		"params":              {deployments + `, paramKind: {apiVersion: v1, kind: ConfigMap}, validations: [{expression: "params.data.a == 'b'"}, {expression: "params.foo == 'b'"}]`, true},
-		"params of any type":  {deployments + `, paramKind: {apiVersion: example.com/v1, kind: Nobody}, validations: [{expression: "params.foo == 'b'"}]`, false},
-		"params of a custom":  {deployments + `, paramKind: {apiVersion: stable.example.com/v1, kind: CronTab}, validations: [{expression: "params.spec.cron == 1"}]`, true},
-		"no params":           {deployments + `, validations: [{expression: "params.foo == 'b'"}]`, true},
-		"variables":           {deployments + `, variables: [{name: a, expression: "object.spec.replicas"}], validations: [{expression: "variables.a == 'b'"}, {expression: "variables.b == 1"}]`, true},
-		"a bad variable":      {deployments + `, variables: [{name: a, expression: "object.foo"}], validations: [{expression: "variables.a == 'b'"}]`, false},
-		"the authorizer":      {deployments + `, validations: [{expression: "authorizer.path('/x').check('get').allowed()"}, {expression: "authorizer.requestResource.check('get').allowed()"}]`, true},
-		"request, namespace":  {deployments + `, validations: [{expression: "request.name == 'a' && namespaceObject.metadata.name == 'b'"}, {expression: "request.nope == 1"}]`, true},
+		"good":              {deployments + `, validations: [{expression: "object.spec.replicas < 5"}]`, false},
+		"an unknown field":  {deployments + `, validations: [{expression: "object.spec.replica < 5"}]`, true},
+		"types that differ": {deployments + `, validations: [{expression: "object.spec.replicas < '5'"}]`, true},
+		"the old object":    {deployments + `, validations: [{expression: "oldObject.foo == 1"}]`, true},
+		"its message": {deployments + `, validations: [{expression: "true", messageExpression: "object.foo"}]`,
+			true},
+		"several kinds": {several +
+			`, validations: [{expression: "object.spec.replicas > 1"}, {expression: "object.nope == 1"}]`, true},
+		"a custom resource": {custom +
+			`, validations: [{expression: "object.spec.replicas > 1"}, {expression: "object.spec.cron > 1"}]`, true},
+		"wildcards":        {wildcards + `, validations: [{expression: "object.foo == 1"}]`, false},
+		"subresources":     {statuses + `, validations: [{expression: "object.foo == 1"}]`, false},
+		"no such resource": {missing + `, validations: [{expression: "object.foo == 1"}]`, false},
+		"params": {deployments +
+			`, paramKind: {apiVersion: v1, kind: ConfigMap}, validations: [{expression: "params.data.a == 'b'"}, ` +
+			`{expression: "params.foo == 'b'"}]`, true},
+		"params of any type": {deployments +
+			`, paramKind: {apiVersion: example.com/v1, kind: Nobody}, validations: [{expression: "params.foo == 'b'"}]`,
+			false},
+		"params of a custom": {deployments +
+			`, paramKind: {apiVersion: stable.example.com/v1, kind: CronTab}, validations: [{expression: ` +
+			`"params.spec.cron == 1"}]`, true},
+		"no params": {deployments + `, validations: [{expression: "params.foo == 'b'"}]`, true},
+		"variables": {deployments +
+			`, variables: [{name: a, expression: "object.spec.replicas"}], validations: [{expression: "variables.a ` +
+			`== 'b'"}, {expression: "variables.b == 1"}]`, true},
+		"a bad variable": {deployments +
+			`, variables: [{name: a, expression: "object.foo"}], validations: [{expression: "variables.a == 'b'"}]`,
+			false},
+		"the authorizer": {deployments +
+			`, validations: [{expression: "authorizer.path('/x').check('get').allowed()"}, {expression: ` +
+			`"authorizer.requestResource.check('get').allowed()"}]`, true},
+		"request, namespace": {deployments +
+			`, validations: [{expression: "request.name == 'a' && namespaceObject.metadata.name == 'b'"}, ` +
+			`{expression: "request.nope == 1"}]`, true},
 		"syntax":              {deployments + `, validations: [{expression: "object."}]`, true},
 		"nothing to validate": {deployments, false},
 		"no constraints":      {`validations: [{expression: "object.foo == 1"}]`, false},

@@ -27,8 +27,9 @@ func TestNoAnswerInTime(t *testing.T) {
 			Tolerations: []corev1.Toleration{{Key: "a", Operator: "Exists"}}}}
 	claim := func(size string) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
-			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("s"), Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}},
+			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("s"),
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
 				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
 	}
@@ -60,7 +61,8 @@ func TestNoAnswerInTime(t *testing.T) {
 				gates := featuregate.NewFeatureGate()
 				for _, gate := range []featuregate.Feature{"AllowInsecureKubeletCertificateSigningRequests",
 					"ServiceAccountNodeAudienceRestriction", "PodCertificateRequest", "RecoverVolumeExpansionFailure"} {
-					_ = gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{gate: {PreRelease: featuregate.Alpha}})
+					_ = gates.Add(
+						map[featuregate.Feature]featuregate.FeatureSpec{gate: {PreRelease: featuregate.Alpha}})
 				}
 				cluster.Env.Features = gates
 				i := slices.IndexFunc(List, func(d chain.Descriptor) bool { return d.Name == name })

@@ -1,6 +1,6 @@
 // Package policy is admission by policies in CEL: it evaluates the ValidatingAdmissionPolicies and
-// MutatingAdmissionPolicies that the API, or files, have on requests. The plugins of these names are
-// thin shells around Validating and Mutating. Which requests a policy is about is for package
+// MutatingAdmissionPolicies that the API, or files, have on requests. The plugins of these names
+// are thin shells around Validating and Mutating. Which requests a policy is about is for package
 // matching to say, what its expressions come to for package expression, and what a mutation does to
 // an object for package mutation.
 //
@@ -45,10 +45,10 @@
 // # Mutations
 //
 // Which mutating policies a request concerns is found out before the first is evaluated. Then each
-// sees the object as those before it have left it, in its own version: what expressions have read of
-// it is read again where it has changed. The object goes from one to the next in the form in which
-// they need it, and is converted back at the end. Where they have changed it, all mutating plugins
-// run once more, and then the policies are evaluated again that ask for it.
+// sees the object as those before it have left it, in its own version: what expressions have read
+// of it is read again where it has changed. The object goes from one to the next in the form in
+// which they need it, and is converted back at the end. Where they have changed it, all mutating
+// plugins run once more, and then the policies are evaluated again that ask for it.
 //
 // # Parity
 //

@@ -30,8 +30,8 @@ func merge(objects []any) merged {
 	return all
 }
 
-// list is the list of an object of a resource, which can also be written at the equivalent ones: the
-// names, separated by commas, each once; empty where there is none.
+// list is the list of an object of a resource, which can also be written at the equivalent ones:
+// the names, separated by commas, each once; empty where there is none.
 func (m merged) list(resource schema.GroupVersionResource, equivalent []schema.GroupVersionResource) string {
 	var names []string
 	for _, initializer := range m {

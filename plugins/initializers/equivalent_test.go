@@ -15,7 +15,8 @@ func TestEquivalentResources(t *testing.T) {
 			Resources: []string{"deployments"}}}
 	}
 	all := merged{{Name: "a.example.com", Rules: rule("apps", "v1")},
-		{Name: "b.example.com", Rules: rule("extensions", "v1beta1")}, {Name: "c.example.com", Rules: rule("batch", "v1")}}
+		{Name: "b.example.com", Rules: rule("extensions", "v1beta1")},
+		{Name: "c.example.com", Rules: rule("batch", "v1")}}
 	v1 := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	beta := schema.GroupVersionResource{Group: "extensions", Version: "v1beta1", Resource: "deployments"}
 	if got := all.list(v1, []schema.GroupVersionResource{beta, v1}); got != "a.example.com,b.example.com" {

@@ -27,15 +27,19 @@ func TestTypeChecking(t *testing.T) {
 	}{
 		"nothing wrong": {onDeployments, `validations: [{expression: "object.spec.replicas < 5"}]`, nil},
 		"a built-in kind": {onDeployments, `validations: [{expression: "true"}, {expression: "object.spec.nope < 5"}]`,
-			[]string{"spec.validations[1].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'nope'"}},
+			[]string{"spec.validations[1].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined " +
+				"field 'nope'"}},
 		"a custom kind": {onThings, `validations: [{expression: "object.spec.size < 'a'"}]`,
-			[]string{"spec.validations[0].expression: policies.example.com/v1, Kind=TypedThing: ERROR: <input>:1:18: found no matching " +
+			[]string{"spec.validations[0].expression: policies.example.com/v1, Kind=TypedThing: ERROR: " +
+				"<input>:1:18: found no matching " +
 				"overload for '_<_' applied to '(int, string)'"}},
 		"several kinds": {onDeployments + ", " + onConfigMaps, `validations: [{expression: "object.data.a == 'b'"}]`,
-			[]string{"spec.validations[0].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:7: undefined field 'data'"}},
+			[]string{"spec.validations[0].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:7: undefined field " +
+				"'data'"}},
 		"params": {onConfigMaps, `paramKind: {apiVersion: policies.example.com/v1, kind: TypedThing}, ` +
 			`validations: [{expression: "params.spec.nope == 1"}]`,
-			[]string{"spec.validations[0].expression: /v1, Kind=ConfigMap: ERROR: <input>:1:12: undefined field 'nope'"}},
+			[]string{"spec.validations[0].expression: /v1, Kind=ConfigMap: ERROR: <input>:1:12: undefined field " +
+				"'nope'"}},
 		"no schema": {rule("nobody.example.com", "v1", "things", "[CREATE]"),
 			`validations: [{expression: "object.spec.nope == 1"}]`, nil},
 	} {
@@ -61,7 +65,8 @@ func typesOf(t *testing.T, policy string, want []string) error {
 	t.Helper()
 	var checked admissionregistrationv1.TypeChecking
 	servertest.Retry(t, "the types to be checked", func() error {
-		p, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), policy, metav1.GetOptions{})
+		p, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), policy,
+			metav1.GetOptions{})
 		if err == nil && p.Status.ObservedGeneration != p.Generation {
 			err = fmt.Errorf("the status is %v", p.Status)
 		}
