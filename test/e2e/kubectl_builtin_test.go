@@ -286,8 +286,8 @@ func TestKubectlAuth(t *testing.T) {
 	robot.says("get configmaps", "kube-root-ca.crt")
 	robot.fails("delete configmap kube-root-ca.crt", "forbidden", "system:serviceaccount:rights:robot")
 	// a used one is remembered for some seconds
-	token := k.ok("create token robot --audience=https://kubernetes.default.svc.cluster.local")
-	unused := k.as(strings.TrimSpace(token))
+	elsewhere := k.ok("create token robot --audience=https://kubernetes.default.svc.cluster.local")
+	unused := k.as(strings.TrimSpace(elsewhere))
 	k.says("delete serviceaccount robot", "deleted")
 	unused.fails("auth whoami", "You must be logged in to the server")
 	k.as("nonsense").fails("get pods", "You must be logged in to the server (Unauthorized)")

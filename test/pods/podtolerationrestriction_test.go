@@ -60,8 +60,7 @@ func TestPodTolerationRestriction(t *testing.T) {
 		})
 		k := c.Kubectl(t, namespace)
 		k.OK("", "run", "web", "--image=nginx")
-		const want = "node.kubernetes.io/unreachable:NoExecute Exists 300,node.kubernetes.io/not-ready:NoExecute " +
-			"Exists 600,"
+		want = "node.kubernetes.io/unreachable:NoExecute Exists 300,node.kubernetes.io/not-ready:NoExecute Exists 600,"
 		if got := k.OK("", "get", "pod", "web", tolerations); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
