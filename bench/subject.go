@@ -136,14 +136,14 @@ func (s *instance) exec(program string, args ...string) (*process, error) {
 	return p, err
 }
 
-func (s *instance) runGatehouse(ctx context.Context, admissionFlag string) error {
+func (s *instance) runGatehouse(ctx context.Context, flags ...string) error {
 	port, err := freePort()
 	if err != nil {
 		return err
 	}
 	data := filepath.Join(s.dir, "data")
 	begin := time.Now()
-	p, err := s.exec(gatehouse, "serve", "--data-dir="+data, "--secure-port="+port, admissionFlag)
+	p, err := s.exec(gatehouse, append([]string{"serve", "--data-dir=" + data, "--secure-port=" + port}, flags...)...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// differentialTimeout bounds the whole comparison, the building of the programs included.
+const differentialTimeout = 15 * time.Minute
+
+// TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other:
+// status, message, causes and object must be alike, but for what docs/differences.md names.
+func TestDifferential(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), differentialTimeout)
+	defer cancel()
+	bin := os.Getenv("DIFFERENTIAL_BIN") // programs that were built already
+	if bin == "" {
+		bin = t.TempDir()
+		if err := build(ctx, bin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := measured
+	t.Cleanup(func() { measured = on })
+	measured.Enable = []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
+		"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration"}
+	ours := startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
+		return s.runGatehouse(ctx, "--controllers=", "--enable-admission-plugins="+strings.Join(measured.Enable, ","))
+	}}, bin)
+	theirs := startServer(ctx, t, subjects[peer], bin)
+
+	document, err := os.ReadFile("../docs/differences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented, different := strings.Join(strings.Fields(string(document)), " "), 0
+	for i, r := range requests() {
+		got, want := ours.settled(ctx, t, r), theirs.settled(ctx, t, r)
+		switch {
+		case r.differs != "" && got == want:
+			t.Errorf("request %d, %s: the answers are alike, other than expected: %s", i, r, r.differs)
+		case r.differs != "" && !strings.Contains(documented, r.differs):
+			t.Errorf("request %d, %s: docs/differences.md doesn't say: %s", i, r, r.differs)
+		case r.differs == "" && got != want:
+			different++
+			t.Errorf("request %d, %s:\nGatehouse\n%s\nkube-apiserver\n%s", i, r, got, want)
+		}
+	}
+	t.Logf("%d requests, %d answered differently for no reason that is documented", len(requests()), different)
+}
+
+// compared is one of the two servers.
+type compared struct {
+	url    string
+	client *http.Client
+}
+
+func startServer(ctx context.Context, t *testing.T, s subject, bin string) compared {
+	t.Helper()
+	// Not t.TempDir: a socket's path must be short.
+	dir, err := os.MkdirTemp("", "differential-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	running, err := start(ctx, s, bin, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.stop)
+	client, err := rest.HTTPClientFor(running.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compared{running.config.Host, client}
+}
+
+// A request is one of the tables', by an administrator unless as says who else.
+type request struct {
+	verb, path string
+	// kind is that of the body: json, or the type of a patch.
+	kind string
+	body string
+	as   string
+	// until, where a cache has to show something first, is what the answer has then: the request,
+	// a dry run, is sent until it does.
+	until string
+	// differs is what docs/differences.md says of it, where the answers are not alike.
+	differs string
+}
+
+func (r request) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s as %s: %s %s", r.verb, r.path, cmp.Or(r.as, "administrator"), r.kind,
+		r.body))
+}
+
+// contentTypes are those of bodies.
+var contentTypes = map[string]string{
+	"":          "application/json",
+	"merge":     "application/merge-patch+json",
+	"strategic": "application/strategic-merge-patch+json",
+	"json":      "application/json-patch+json",
+	"apply":     "application/apply-patch+yaml",
+}
+
+// settleTimeout is far more than caches need.
+const settleTimeout = 20 * time.Second
+
+// settled is the answer, once the server's caches show what it needs.
+func (s compared) settled(ctx context.Context, t *testing.T, r request) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for {
+		answer := s.answer(ctx, t, r)
+		if strings.Contains(answer, r.until) {
+			return answer
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			t.Fatalf("%s: the answer never has %q:\n%s", r, r.until, answer)
+		}
+	}
+}
+
+// answer is what the server says, with all that differs from run to run replaced.
+func (s compared) answer(ctx context.Context, t *testing.T, r request) string {
+	t.Helper()
+	body, err := yaml.YAMLToJSON([]byte(r.body))
+	if err != nil {
+		t.Fatalf("%s: %v", r, err)
+	}
+	if r.body == "" {
+		body = nil
+	}
+	asked, err := http.NewRequestWithContext(ctx, r.verb, s.url+r.path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Header.Set("Content-Type", contentTypes[r.kind])
+	if r.as != "" {
+		name, groups, _ := strings.Cut(r.as, " ")
+		asked.Header.Set("Impersonate-User", name)
+		for _, group := range strings.Fields(groups) {
+			asked.Header.Add("Impersonate-Group", group)
+		}
+	}
+	response, err := s.client.Do(asked)
+	if err != nil {
+		t.Fatalf("%s: %v", r, err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", r, err)
+	}
+	var object any
+	if err := json.Unmarshal(content, &object); err != nil {
+		object = string(content)
+	}
+	normalized, err := json.MarshalIndent(normalize(object), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(response.StatusCode, " ", response.Header.Values("Warning"), "\n", string(normalized))
+}
+
+// What differs from run to run, in any field.
+var (
+	times     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	uids      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	volumes   = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
+	generated = regexp.MustCompile(`generated-[a-z0-9]{5}`)
+	addresses = regexp.MustCompile(`10\.(9[6-9]|10\d|11[01])\.\d+\.\d+`)
+)
+
+func normalize(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			switch key {
+			case "resourceVersion", "nodePort":
+				value[key] = "…"
+			case "managedFields":
+				value[key] = normalize(field)
+				// Their order is that of their times, which are in seconds.
+				if entries, ok := field.([]any); ok {
+					slices.SortFunc(entries, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+				}
+			default:
+				value[key] = normalize(field)
+			}
+		}
+	case []any:
+		for i := range value {
+			value[i] = normalize(value[i])
+		}
+	case string:
+		for name, pattern := range map[string]*regexp.Regexp{"time": times, "uid": uids, "kube-api-access-…": volumes,
+			"generated-…": generated, "address": addresses} {
+			value = pattern.ReplaceAllString(value, name)
+		}
+		return value
+	}
+	return value
+}
