@@ -30,6 +30,7 @@ import (
 
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/removed"
+	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/apiserver/storage/uninitialized"
 )
 
@@ -374,6 +375,9 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Run.Validate()...)
 	if !o.Embedded() {
 		errs = append(errs, o.Etcd.Validate()...)
+	}
+	if err := storage.CheckTLS(o.Etcd.StorageConfig.Transport); err != nil {
+		errs = append(errs, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err))
 	}
 	for _, override := range o.Etcd.EtcdServersOverrides {
 		if strings.HasPrefix(override, "/resourcequotas#") {

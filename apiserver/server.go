@@ -42,11 +42,15 @@ const (
 // the chain is a chain.ReadyChecker, /readyz shows its checks.
 type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 
-// OptionsError is an error of New's in the options or in a file that they name.
-type OptionsError struct{ error }
+// OptionsError is an error in the options or in a file that they name: the same options fail again,
+// whatever happens around them. What fails at run time, as a port that is taken or an etcd that
+// doesn't answer, is none.
+type OptionsError struct{ Err error }
+
+func (e OptionsError) Error() string { return e.Err.Error() }
 
 // Unwrap is the error as it was.
-func (e OptionsError) Unwrap() error { return e.error }
+func (e OptionsError) Unwrap() error { return e.Err }
 
 // Server is an API server that has been built and has not yet ended.
 type Server struct {
@@ -66,8 +70,9 @@ type Server struct {
 
 // New builds a server: it takes the port, opens the storage, builds the admission chain and writes
 // the administrator's kubeconfig. Whatever is wrong with the options, the port, the storage or the
-// chain's configuration is its error, and nothing is left running then. The server serves when Run
-// is called; Run must be called, since it also releases everything.
+// chain's configuration is its error, an OptionsError where the options are wrong, and nothing is
+// left running then. The server serves when Run is called; Run must be called, since it also
+// releases everything.
 func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{options: o, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
@@ -92,14 +97,14 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 		return nil, err
 	}
 	if err := o.complete(); err != nil {
-		return nil, OptionsError{err}
+		return nil, OptionsError{Err: err}
 	}
 	if err := s.openStorage(ctx); err != nil {
 		return nil, err
 	}
 	c, err := newConfig(ctx, o, s.backend, s.ready)
 	if err != nil {
-		return nil, OptionsError{err}
+		return nil, OptionsError{Err: err}
 	}
 	if err := s.buildAdmission(c, admit); err != nil {
 		return nil, err
@@ -153,6 +158,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	if err := c.addMapperHook(mapper); err != nil {
 		return err
 	}
+	// Plugins are built from their configuration, and wait for nothing.
 	built, err := admit(&chain.Env{
 		Client:      c.client,
 		Dynamic:     dynamicClient,
@@ -165,7 +171,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		Done:        s.done,
 	})
 	if err != nil {
-		return err
+		return OptionsError{Err: err}
 	}
 	if checker, ok := built.(chain.ReadyChecker); ok {
 		c.generic.AddReadyzChecks(checker.ReadyChecks()...)

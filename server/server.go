@@ -50,18 +50,18 @@ type Server struct {
 	config *Config
 }
 
-// New builds a server. Everything that is wrong with the configuration is its error; see
-// apiserver.New.
+// New builds a server. Everything that is wrong with the configuration is its error, an
+// apiserver.OptionsError; see apiserver.New.
 func New(ctx context.Context, c *Config) (*Server, error) {
 	if err := c.Controllers.Validate(); err != nil {
-		return nil, err
+		return nil, apiserver.OptionsError{Err: err}
 	}
 	// Servers that share an etcd share its objects, so only one of them may run controllers over
 	// them at a time.
 	c.Controllers.LeaderElect = !c.API.Embedded()
 	selected, err := c.SelectPlugins()
 	if err != nil {
-		return nil, err
+		return nil, apiserver.OptionsError{Err: err}
 	}
 	c.require(selected)
 	api, err := apiserver.New(ctx, c.API, c.buildChain)

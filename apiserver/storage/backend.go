@@ -8,6 +8,7 @@ package storage
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -153,12 +154,9 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		DialOptions: []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck
 		Logger:      zap.NewNop(),
 	}
-	if t.CertFile != "" || t.KeyFile != "" || t.TrustedCAFile != "" {
-		info := transport.TLSInfo{CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.TrustedCAFile}
-		var err error
-		if cfg.TLS, err = info.ClientConfig(); err != nil {
-			return nil, err
-		}
+	var err error
+	if cfg.TLS, err = tlsOf(t); err != nil {
+		return nil, err
 	}
 	client, err := kubernetes.New(cfg)
 	switch {
@@ -170,6 +168,22 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		return nil, fmt.Errorf("no answer within %s", dialTimeout)
 	}
 	return nil, err
+}
+
+// CheckTLS says what is wrong with the files with which the cluster at t is to be reached. It dials
+// nobody.
+func CheckTLS(t storagebackend.TransportConfig) error {
+	_, err := tlsOf(t)
+	return err
+}
+
+// tlsOf is nil where there are no files.
+func tlsOf(t storagebackend.TransportConfig) (*tls.Config, error) {
+	if t.CertFile == "" && t.KeyFile == "" && t.TrustedCAFile == "" {
+		return nil, nil
+	}
+	info := transport.TLSInfo{CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.TrustedCAFile}
+	return info.ClientConfig()
 }
 
 // RESTOptions makes the storage of every kind that delegate describes use the backend's clients.

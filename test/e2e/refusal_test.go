@@ -70,6 +70,10 @@ func TestRefusals(t *testing.T) {
 		{"no configuration file of a plugin", []string{"--enable-admission-plugins=NamespaceAutoProvision",
 			"--admission-control-config-file=" + file("path.yaml", provision+"  path: missing.yaml\n")}, 2,
 			[]string{"NamespaceAutoProvision", filepath.Join(files, "missing.yaml")}},
+		{"a configuration that its plugin refuses", []string{"--enable-admission-plugins=EventRateLimit",
+			"--admission-control-config-file=" + file("refused.yaml", head+"- name: EventRateLimit\n"+
+				"  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: 3}\n")},
+			2, []string{"EventRateLimit", "refused.yaml", "limits"}},
 
 		// The API server.
 		{"runtime-config names no group", []string{"--runtime-config=nosuch/v1=true"}, 2, []string{"nosuch/v1"}},
@@ -113,11 +117,15 @@ func TestRefusals(t *testing.T) {
 		{"an audit policy that is none", []string{"--audit-log-path=-", "--audit-policy-file=" +
 			file("audit.yaml", "rules: 3\n")}, 2, []string{"audit.yaml"}},
 		{"etcd's key without its certificate",
-			[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-keyfile=" + garbage}, 1, []string{"etcd"}},
+			[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-keyfile=" + garbage}, 2,
+			[]string{"--etcd-keyfile"}},
+		{"an authority of etcd that isn't there",
+			[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-cafile=" + missing}, 2,
+			[]string{"--etcd-cafile", missing, "no such file"}},
 		{"quotas apart from what they limit", []string{"--etcd-servers-overrides=/resourcequotas#http://127.0.0.1:1"},
 			2,
 			[]string{"etcd-servers-overrides", "/resourcequotas#http://127.0.0.1:1", "main etcd cluster"}},
-		{"an unknown controller", []string{"--controllers=nosuch"}, 1, []string{"controllers", "nosuch"}},
+		{"an unknown controller", []string{"--controllers=nosuch"}, 2, []string{"controllers", "nosuch"}},
 		{"an address of nobody", []string{"--bind-address=192.0.2.1"}, 1, []string{"192.0.2.1", "bind-address"}},
 	}
 	for _, test := range tests {
