@@ -5,8 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,7 +26,7 @@ import (
 // forbidden: it says what the API said, or 504.
 func TestNoAnswerInTime(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
-		Spec: corev1.PodSpec{ServiceAccountName: "a", PriorityClassName: "c",
+		Spec: corev1.PodSpec{ServiceAccountName: "a", PriorityClassName: "c", RuntimeClassName: new("r"),
 			Tolerations: []corev1.Toleration{{Key: "a", Operator: "Exists"}}}}
 	claim := func(size string) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
@@ -37,11 +40,17 @@ func TestNoAnswerInTime(t *testing.T) {
 	exec := chaintest.Connect(pod, "exec", &corev1.PodExecOptions{})
 	exec.Name, exec.Namespace = "p", "ns"
 	eviction := chaintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
+	group := chaintest.Create(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha2.PodGroupSpec{PodGroupTemplateRef: &schedulingv1alpha2.PodGroupTemplateReference{
+			Workload: &schedulingv1alpha2.WorkloadPodGroupTemplateReference{WorkloadName: "w"}}}})
 	for name, request := range map[string]chaintest.Request{
 		"LimitRanger": create, "ServiceAccount": create, "Priority": create, "PodNodeSelector": create,
 		"PodTolerationRestriction": create, "NamespaceLifecycle": create, "NamespaceExists": create,
 		"NamespaceAutoProvision": create, "ResourceQuota": create, "DenyEscalatingExec": exec,
 		"DenyExecOnPrivileged": exec, "NodeRestriction": eviction,
+		"PodSecurity": create, "RuntimeClass": create, "PodGroupWorkloadExists": group,
+		"MutatingAdmissionWebhook": create, "ValidatingAdmissionWebhook": create,
+		"MutatingAdmissionPolicy": create, "ValidatingAdmissionPolicy": create,
 		"PersistentVolumeClaimResize": chaintest.Update(claim("2Gi"), claim("1Gi")),
 	} {
 		for _, fault := range []struct {
@@ -53,7 +62,9 @@ func TestNoAnswerInTime(t *testing.T) {
 			{context.DeadlineExceeded, 504},
 		} {
 			t.Run(name+" "+fault.err.Error(), func(t *testing.T) {
-				cluster := chaintest.NewCluster(t)
+				cluster := chaintest.NewCluster(t, selecting()...)
+				cluster.Serve(runtime.NewScheme(), nil)
+				cluster.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 				cluster.Env.Authorizer = authorizer.AuthorizerFunc(
 					func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 						return authorizer.DecisionAllow, "", nil
@@ -81,5 +92,42 @@ func TestNoAnswerInTime(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// selecting are webhooks and policies for the pods of some namespaces.
+func selecting() []runtime.Object {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"some": ""}}
+	rule := admissionregistrationv1.RuleWithOperations{Operations: []admissionregistrationv1.OperationType{"CREATE"},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+			Resources: []string{"pods"}}}
+	matched := &admissionregistrationv1.MatchResources{NamespaceSelector: selector,
+		ObjectSelector: &metav1.LabelSelector{}, ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+			{RuleWithOperations: rule}}}
+	none := admissionregistrationv1.SideEffectClassNone
+	client := admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}
+	named := metav1.ObjectMeta{Name: "s"}
+	return []runtime.Object{
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named,
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "w.example.com", ClientConfig: client,
+				AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, NamespaceSelector: selector,
+				ObjectSelector: &metav1.LabelSelector{}, Rules: []admissionregistrationv1.RuleWithOperations{rule}}}},
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: named,
+			Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "w.example.com", ClientConfig: client,
+				AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, NamespaceSelector: selector,
+				ObjectSelector: &metav1.LabelSelector{}, Rules: []admissionregistrationv1.RuleWithOperations{rule}}}},
+		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: named,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConstraints: matched,
+				Validations: []admissionregistrationv1.Validation{{Expression: "true"}}}},
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "s",
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}}},
+		&admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: named,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{MatchConstraints: matched,
+				Mutations: []admissionregistrationv1.Mutation{{
+					PatchType:          admissionregistrationv1.PatchTypeApplyConfiguration,
+					ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: "Object{}"}}}}},
+		&admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: named,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "s"}},
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/matching"
 )
 
@@ -168,6 +169,9 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 	match, mismatch, err := r.Match(ctx, c.match)
 	switch {
 	case err != nil:
+		if err := c.late(err); err != nil {
+			return err
+		}
 		fail(nil, plain(err))
 		return nil
 	case mismatch != matching.Matches:
@@ -182,6 +186,9 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 		b := &c.bound[i]
 		_, mismatch, err := r.Match(ctx, b.match)
 		if err != nil {
+			if err := c.late(err); err != nil {
+				return err
+			}
 			fail(b.binding, plain(err))
 			continue
 		}
@@ -221,10 +228,20 @@ func plain(err error) error {
 	return err
 }
 
+// late is the request's refusal where err, of matching, is that the namespace could not be read in
+// time: that is nobody's violation. A policy that ignores its failures ignores that one, too.
+func (c *candidate[E]) late(err error) error {
+	if c.ignores() {
+		return nil
+	}
+	return unanswered.Refusal(err, nil)
+}
+
 // namespaceObject is the request's namespace; nil where it has none, or is one.
 func (r *request) namespaceObject(ctx context.Context) (*corev1.Namespace, error) {
 	if r.GetNamespace() == "" || r.GetKind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
 		return nil, nil
 	}
-	return r.Namespace(ctx)
+	namespace, err := r.Namespace(ctx)
+	return namespace, unanswered.Refusal(err, err)
 }

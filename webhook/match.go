@@ -9,6 +9,7 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/klog/v2"
 
+	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/matching"
 )
 
@@ -22,7 +23,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	case apierrors.IsNotFound(err):
 		return nil, err // a 404 that names the namespace
 	case err != nil:
-		return nil, apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err))
+		return nil, unanswered.Refusal(err, apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err)))
 	case mismatch != matching.Matches:
 		r.reportSkipped(c, string(mismatch))
 		return nil, nil

@@ -48,7 +48,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 const name = "LimitRanger"

@@ -28,8 +28,8 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugins/internal/namespaces"
-	"gatehouse.dev/plugins/internal/unanswered"
 )
 
 const name = "NamespaceAutoProvision"

@@ -11,7 +11,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 // cluster is where requests are compared with what they name. The objects it gives are not to be

@@ -34,7 +34,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 const name = "PersistentVolumeClaimResize"

@@ -29,6 +29,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
@@ -88,7 +89,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	case apierrors.IsNotFound(err):
 		return admission.NewForbidden(a, fmt.Errorf("PodGroup rejected: Workload %q not found", ref.WorkloadName))
 	case err != nil:
-		return apierrors.NewInternalError(err)
+		return unanswered.Refusal(err, apierrors.NewInternalError(err))
 	case workload.DeletionTimestamp != nil:
 		return admission.NewForbidden(a,
 			fmt.Errorf("PodGroup rejected: Workload %q is being deleted", ref.WorkloadName))

@@ -11,6 +11,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"gatehouse.dev/internal/unanswered"
 )
 
 // allPrivileged is the verdict on pods in a namespace that asks for nothing. Whatever version it
@@ -34,7 +36,7 @@ func (p *plugin) pod(ctx context.Context, a admission.Attributes) *verdict {
 	if err != nil {
 		klog.ErrorS(err, "Namespace of a pod not read", "plugin", name, "namespace", a.GetNamespace())
 		refusal := apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.GetNamespace()))
-		return unexpected(refusal, err)
+		return unexpected(unanswered.Refusal(err, refusal), err)
 	}
 	wanted, wrong := api.PolicyToEvaluate(namespace.Labels, p.defaults)
 	if len(wrong) == 0 && wanted.FullyPrivileged() {

@@ -46,7 +46,7 @@ import (
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 const name = "Priority"

@@ -40,6 +40,7 @@ import (
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/internal/unanswered"
 )
 
 const name = "RuntimeClass"
@@ -151,6 +152,7 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Pod,
 		if apierrors.IsNotFound(err) {
 			err = admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", wanted))
 		}
+		err = unanswered.Refusal(err, err)
 	}
 	if err != nil {
 		return nil, nil, err

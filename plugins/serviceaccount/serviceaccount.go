@@ -52,7 +52,7 @@ import (
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 var pods = corev1.Resource("pods")

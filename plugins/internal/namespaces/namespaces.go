@@ -15,7 +15,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/plugins/internal/unanswered"
+	"gatehouse.dev/internal/unanswered"
 )
 
 // Namespaces are the namespaces of the cluster.

@@ -1,5 +1,5 @@
-// Package unanswered says what becomes of a request for which a plugin has to read the API and gets
-// no answer.
+// Package unanswered says what becomes of a request for which a plugin, or the matching of webhooks
+// and policies, has to read the API and gets no answer.
 package unanswered
 
 import (
@@ -20,10 +20,10 @@ func Refusal(err, otherwise error) error {
 	if errors.As(err, &status) {
 		switch status.Status().Code {
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return err
+			return said(status)
 		}
 		if apierrors.IsServerTimeout(err) { // whose code is 500
-			return err
+			return said(status)
 		}
 		return otherwise
 	}
@@ -33,4 +33,10 @@ func Refusal(err, otherwise error) error {
 		return apierrors.NewTimeoutError(err.Error(), 0)
 	}
 	return otherwise
+}
+
+// said is what the API said, without what was wrapped around it: who answers the request looks for
+// a status at the top alone.
+func said(status apierrors.APIStatus) error {
+	return &apierrors.StatusError{ErrStatus: status.Status()}
 }

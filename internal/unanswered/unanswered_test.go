@@ -32,8 +32,12 @@ func TestRefusal(t *testing.T) {
 		"anything":            {errors.New("x"), 403},
 	} {
 		var status apierrors.APIStatus
-		if got := Refusal(test.err, otherwise); !errors.As(got, &status) || status.Status().Code != test.code {
+		got := Refusal(test.err, otherwise)
+		if !errors.As(got, &status) || status.Status().Code != test.code {
 			t.Errorf("%s: got %v", name, got)
+		}
+		if _, top := got.(apierrors.APIStatus); !top { // which is all that an answer is made from
+			t.Errorf("%s: the status of %v is wrapped", name, got)
 		}
 	}
 }
