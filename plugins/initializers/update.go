@@ -3,6 +3,7 @@ package initializers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -101,7 +102,8 @@ func validateTransition(a admission.Attributes, before, after state) error {
 }
 
 // onlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes: who
-// waits for the object to be initialized doesn't wait for that.
+// waits for the object to be initialized doesn't wait for that. One that changes nothing isn't: it
+// would be a way to see what is hidden.
 func onlyOwnersAndFinalizers(object, old runtime.Object) bool {
 	compared := object.DeepCopyObject()
 	to, err := meta.Accessor(compared)
@@ -110,6 +112,10 @@ func onlyOwnersAndFinalizers(object, old runtime.Object) bool {
 	}
 	from, err := meta.Accessor(old)
 	if err != nil {
+		return false
+	}
+	if apiequality.Semantic.DeepEqual(to.GetOwnerReferences(), from.GetOwnerReferences()) &&
+		slices.Equal(to.GetFinalizers(), from.GetFinalizers()) {
 		return false
 	}
 	to.SetOwnerReferences(from.GetOwnerReferences())

@@ -74,6 +74,8 @@ func TestUpdate(t *testing.T) {
 			`"": field is immutable`},
 		"who can't be asked about, not asked":  {old: newPod(), object: newPod(), user: broken},
 		"owners, by anyone":                    {old: pending(both), object: owned(pending(both)), user: anyone},
+		"nothing, by anyone":                   {pending(both), pending(both), anyone, denied},
+		"nothing, by right":                    {old: pending(both), object: pending(both), user: trusted},
 		"owners and something else, by anyone": {pending(both), labelled(owned(pending(both))), anyone, denied},
 		"owners and the list, by anyone":       {pending(both), owned(pending("two.example.com")), anyone, denied},
 	} {

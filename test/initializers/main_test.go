@@ -78,11 +78,13 @@ initializers:
 		t.Fatal(err)
 	}
 	probe := newObject(resource, "probe")
-	switch resource {
-	case pods:
+	switch resource.Resource {
+	case "pods":
 		probe = newPod("probe")
-	case services:
+	case "services":
 		probe = newService("probe")
+	case "horizontalpodautoscalers":
+		probe = newAutoscaler(resource, "probe")
 	}
 	servertest.Eventually(t, "the configuration to apply", func() bool {
 		got, err := c.Dynamic.Resource(resource).Namespace("default").Create(t.Context(), probe,
@@ -92,7 +94,7 @@ initializers:
 }
 
 var kinds = map[string]string{"leases": "Lease", "secrets": "Secret", "pods": "Pod", "services": "Service",
-	"widgets": "Widget"}
+	"widgets": "Widget", "horizontalpodautoscalers": "HorizontalPodAutoscaler"}
 
 // at is where a client has the objects of a namespace.
 func at(client dynamic.Interface, resource schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
@@ -111,6 +113,14 @@ func newObject(resource schema.GroupVersionResource, name string) *unstructured.
 func newPod(name string) *unstructured.Unstructured {
 	u := newObject(pods, name)
 	u.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "c", "image": "registry.example/c"}}}
+	return u
+}
+
+// newAutoscaler is the same in all versions.
+func newAutoscaler(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	u := newObject(resource, name)
+	u.Object["spec"] = map[string]any{"maxReplicas": int64(1),
+		"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}
 	return u
 }
 

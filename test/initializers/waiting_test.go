@@ -214,10 +214,8 @@ func TestRights(t *testing.T) {
 	own.SetAnnotations(map[string]string{initializers.PendingAnnotation: ""})
 	_, err := editor.Create(t.Context(), own, metav1.CreateOptions{})
 	forbidden(t, err, `leases.coordination.k8s.io "own" is forbidden: create with initializers denied`)
-	_, err = editor.Update(t.Context(), hidden, metav1.UpdateOptions{})
-	if err != nil {
-		t.Errorf("an update that changes nothing: %v", err)
-	}
+	_, err = editor.Update(t.Context(), hidden, metav1.UpdateOptions{}) // that changes nothing
+	forbidden(t, err, `leases.coordination.k8s.io "a" is forbidden: update to uninitialized resource denied`)
 	hidden.SetLabels(map[string]string{"a": "b"})
 	_, err = editor.Update(t.Context(), hidden, metav1.UpdateOptions{})
 	forbidden(t, err, `leases.coordination.k8s.io "a" is forbidden: update to uninitialized resource denied`)

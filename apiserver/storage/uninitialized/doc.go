@@ -16,7 +16,8 @@
 // Requests with the parameter includeUninitialized=true see everything. So do requests that write
 // or delete the object itself: an update must find what it changes, though admission decides who
 // may; and deletion, of one or of a collection, is of initialized and uninitialized objects alike,
-// as it was in Kubernetes. Subresources are found by name, so those of a hidden object that are
+// as it was in Kubernetes. A deletion that is only tried sees what a reader sees: it would be a way
+// to read the rest. Subresources are found by name, so those of a hidden object that are
 // read first don't exist.
 //
 // # Waiting

@@ -1,17 +1,22 @@
 package uninitialized
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/apiserver/pkg/util/apihelpers"
 
 	"gatehouse.dev/apis/initializers"
 )
@@ -57,7 +62,9 @@ func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 				state = all
 			}
 		case "delete", "deletecollection":
-			state = all
+			if asksForAll(r) || !onlyTried(r) {
+				state = all
+			}
 		case "create", "update", "patch":
 			switch {
 			case info.Subresource != "":
@@ -83,6 +90,36 @@ func asksForAll(r *http.Request) bool {
 	// Hardly any does, and taking parameters apart costs.
 	return strings.Contains(r.URL.RawQuery, initializers.Parameter) &&
 		r.URL.Query().Get(initializers.Parameter) == "true"
+}
+
+// mostOptions is how long the options of a deletion may be that a server reads.
+const mostOptions = 3 << 20
+
+// onlyTried tells whether a deletion is a dry run, whose answer would show what it leaves where it
+// is. Options that can't be read delete nothing, either. They are read as the handler reads them, and
+// are there for it.
+//
+// Source: DeleteResource in k8s.io/apiserver/pkg/endpoints/handlers/delete.go.
+func onlyTried(r *http.Request) bool {
+	body, err := io.ReadAll(io.LimitReader(r.Body, mostOptions+1))
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	if err != nil || len(body) > mostOptions {
+		return true
+	}
+	if len(body) == 0 {
+		return strings.Contains(r.URL.RawQuery, "dryRun") && len(r.URL.Query()["dryRun"]) > 0
+	}
+	codecs := apihelpers.GetMetaInternalVersionCodecs()
+	format, err := negotiation.NegotiateInputSerializer(r, false, codecs)
+	if err != nil {
+		return true
+	}
+	kind, options := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}, &metav1.DeleteOptions{}
+	_, _, err = codecs.DecoderToVersion(format.Serializer, kind.GroupVersion()).Decode(body, &kind, options)
+	return err != nil || len(options.DryRun) > 0
 }
 
 // answer is where a handler writes its answer, unless there is another by then.

@@ -25,9 +25,14 @@ var codecs = func() serializer.CodecFactory {
 // serve is what a client gets from a handler behind the filter.
 func serve(t testing.TB, method, url string, handler http.HandlerFunc) *http.Response {
 	t.Helper()
+	return serveBody(t, method, url, "", handler)
+}
+
+func serveBody(t testing.TB, method, url, body string, handler http.HandlerFunc) *http.Response {
+	t.Helper()
 	resolver := &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
 		GrouplessAPIPrefixes: sets.NewString("api")}
-	r := httptest.NewRequest(method, url, nil)
+	r := httptest.NewRequest(method, url, strings.NewReader(body))
 	info, err := resolver.NewRequestInfo(r)
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +79,37 @@ func TestRequest(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A deletion sees what is hidden, unless it is only tried; the options stay for the handler.
+func TestDeletions(t *testing.T) {
+	const pods = "/api/v1/namespaces/ns/pods"
+	for name, test := range map[string]struct {
+		query, options string
+		includes       bool
+	}{
+		"without options":              {"", "", true},
+		"with options":                 {"", `{"gracePeriodSeconds": 0}`, true},
+		"dry run by parameter":         {"?dryRun=All", "", false},
+		"dry run by options":           {"", `{"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}`, false},
+		"options win over parameters":  {"?dryRun=All", `{}`, true},
+		"dry run of who asks for all":  {"?includeUninitialized=true&dryRun=All", "", true},
+		"what isn't options":           {"", `[`, false},
+		"what is longer than the most": {"", strings.Repeat(" ", mostOptions) + `{}`, false},
+	} {
+		for _, at := range []string{pods, pods + "/p"} {
+			t.Run(name+" "+at, func(t *testing.T) {
+				serveBody(t, http.MethodDelete, at+test.query, test.options, func(_ http.ResponseWriter, r *http.Request) {
+					if got := requestFrom(r.Context()); got.includes() != test.includes || got.waits() {
+						t.Errorf("includes: %t, waits: %t", got.includes(), got.waits())
+					}
+					if body, err := io.ReadAll(r.Body); err != nil || string(body) != test.options {
+						t.Errorf("the handler reads %d bytes of %d, %v", len(body), len(test.options), err)
+					}
+				})
+			})
+		}
 	}
 }
 
