@@ -16,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/test/needs"
 )
 
 // A directory that can't be written is said to be so.
@@ -143,7 +145,7 @@ func mounts(t testing.TB) {
 	dir := t.TempDir()
 	cmd := mounted(t, `mount -t tmpfs -o size=64k tmpfs "$DIR" && touch "$DIR/file"`, dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("a process can't have mounts of its own here, so its disk can't be full or read-only: %v: %s", err, out)
+		needs.Missing(t, "mounts of a process' own, for a disk that is full or read-only: %v: %s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "file")); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the mount is visible outside of its process: %v", err)

@@ -1,5 +1,5 @@
-// Package needs says which programs a test needs besides Go. Where one is missing the test is
-// skipped by its name, so that everybody can run all tests; where the environment has
+// Package needs says what a test needs besides Go: programs, most often. Where one is missing the
+// test is skipped by its name, so that everybody can run all tests; where the environment has
 // GATEHOUSE_TEST_ALL, as in CI, it fails instead: there nothing may go untested.
 package needs
 
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// All is the environment variable that makes a missing program a failure, whatever its value.
+// All is the environment variable that makes what is missing a failure, whatever its value.
 const All = "GATEHOUSE_TEST_ALL"
 
 // Programs skips the test, or fails it, unless all the programs are there.
@@ -22,11 +22,16 @@ func Programs(t testing.TB, programs ...string) {
 			missing = append(missing, program)
 		}
 	}
-	switch names := strings.Join(missing, ", "); {
-	case names == "":
-	case os.Getenv(All) != "":
-		t.Fatalf("needs programs that are not installed: %s", names)
-	default:
-		t.Skipf("needs programs that are not installed: %s", names)
+	if len(missing) > 0 {
+		Missing(t, "programs that are not installed: %s", strings.Join(missing, ", "))
 	}
+}
+
+// Missing skips the test, or fails it, for lack of what the message says.
+func Missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv(All) != "" {
+		t.Fatalf("needs "+format, args...)
+	}
+	t.Skipf("needs "+format, args...)
 }
