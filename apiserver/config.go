@@ -136,7 +136,7 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready 
 		if o.HideUninitialized {
 			handler = uninitialized.WithRequest(handler, c.Serializer)
 		}
-		return server.DefaultBuildHandlerChain(withQuotaHolder(handler), c)
+		return server.DefaultBuildHandlerChain(withTimeToAnswer(withQuotaHolder(handler)), c)
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
