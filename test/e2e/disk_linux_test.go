@@ -49,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 		t.Run(size, func(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
-			script := `mount -t tmpfs -o size=` + size + ` tmpfs "$DIR" && exec "$@"`
+			script := `mount -t tmpfs -o mode=700,size=` + size + ` tmpfs "$DIR" && exec "$@"`
 			says(t, refusedBy(t, 1, startFor(t, mounted(t, script, dir, "--data-dir="+dir))), dir,
 				"no space left on device")
 		})
@@ -62,7 +62,8 @@ func TestDiskFills(t *testing.T) {
 	t.Parallel()
 	mounts(t)
 	dir := dataDir(t)
-	const script = `mount -t tmpfs -o size=300m tmpfs "$DIR" && "$@"; echo "exit code $?"; rm "$DIR/filler" && exec ` +
+	const script = `mount -t tmpfs -o mode=700,size=300m tmpfs "$DIR" && "$@"; echo "exit code $?"; rm "$DIR/filler" && ` +
+		`exec ` +
 		`"$@"`
 	p := startFor(t, mounted(t, script, dir, "--data-dir="+dir))
 	srv := readyWithin(t, p, dir, "^")
@@ -143,7 +144,7 @@ func TestDiskFills(t *testing.T) {
 func mounts(t testing.TB) {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := mounted(t, `mount -t tmpfs -o size=64k tmpfs "$DIR" && touch "$DIR/file"`, dir)
+	cmd := mounted(t, `mount -t tmpfs -o mode=700,size=64k tmpfs "$DIR" && touch "$DIR/file"`, dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		needs.Missing(t, "mounts of a process' own, for a disk that is full or read-only: %v: %s", err, out)
 	}
