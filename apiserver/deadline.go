@@ -9,8 +9,8 @@ import (
 // answering is what is kept of a request's time for its answer, or a tenth of that time if less.
 const answering = 100 * time.Millisecond
 
-// withTimeToAnswer ends what works on a request a moment before the request's time is over. What was
-// late then says so, with 504. Without it the answer comes at the very moment at which the filter
+// withTimeToAnswer ends what works on a request a moment before the request's time is over. What
+// was late then says so, with 504. Without it the answer comes at the very moment at which the filter
 // that times requests out finds an answer begun, which it can only cut off: the client gets no
 // answer at all, but an HTTP/2 stream error.
 func withTimeToAnswer(handler http.Handler) http.Handler {

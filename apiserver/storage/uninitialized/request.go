@@ -96,8 +96,8 @@ func asksForAll(r *http.Request) bool {
 const mostOptions = 3 << 20
 
 // onlyTried tells whether a deletion is a dry run, whose answer would show what it leaves where it
-// is. Options that can't be read delete nothing, either. They are read as the handler reads them, and
-// are there for it.
+// is. Options that can't be read delete nothing, either. They are read as the handler reads them,
+// and are there for it.
 //
 // Source: DeleteResource in k8s.io/apiserver/pkg/endpoints/handlers/delete.go.
 func onlyTried(r *http.Request) bool {

@@ -100,7 +100,8 @@ func TestDeletions(t *testing.T) {
 	} {
 		for _, at := range []string{pods, pods + "/p"} {
 			t.Run(name+" "+at, func(t *testing.T) {
-				serveBody(t, http.MethodDelete, at+test.query, test.options, func(_ http.ResponseWriter, r *http.Request) {
+				serveBody(t, http.MethodDelete, at+test.query, test.options, func(_ http.ResponseWriter,
+					r *http.Request) {
 					if got := requestFrom(r.Context()); got.includes() != test.includes || got.waits() {
 						t.Errorf("includes: %t, waits: %t", got.includes(), got.waits())
 					}
