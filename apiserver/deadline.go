@@ -10,7 +10,7 @@ import (
 const answering = 100 * time.Millisecond
 
 // withTimeToAnswer ends what works on a request a moment before the request's time is over. What
-// was late then says so, with 504. Without it the answer comes at the very moment at which the filter
+// was late then says so, with 504. Without it the answer comes at the moment at which the filter
 // that times requests out finds an answer begun, which it can only cut off: the client gets no
 // answer at all, but an HTTP/2 stream error.
 func withTimeToAnswer(handler http.Handler) http.Handler {
