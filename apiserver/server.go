@@ -28,6 +28,7 @@ import (
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/quota"
 )
 
 const (
@@ -134,15 +135,16 @@ func (s *Server) listen() error {
 
 func (s *Server) openStorage(ctx context.Context) (err error) {
 	config := &s.options.Etcd.StorageConfig
+	off := quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled)
 	if s.options.Embedded() {
 		if s.etcd, err = etcd.Start(ctx, s.options.etcdDir()); err != nil {
 			return err
 		}
 		// The parts of Kubernetes that dial etcd themselves find it here.
 		config.Transport.ServerList = []string{s.etcd.Endpoint()}
-		s.backend, err = storage.NewBackend(ctx, *config, s.etcd.Client())
+		s.backend, err = storage.NewBackend(ctx, *config, s.etcd.Client(), off)
 	} else {
-		s.backend, err = storage.NewBackend(ctx, *config, nil)
+		s.backend, err = storage.NewBackend(ctx, *config, nil, off)
 	}
 	// From here on compaction is the backend's.
 	config.CompactionInterval = 0

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
@@ -26,6 +27,7 @@ import (
 
 	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/quota"
+	live "gatehouse.dev/quota/cluster"
 )
 
 // DefaultQuotaSyncPeriod is how often usage is counted again, as in Kubernetes' first quota
@@ -48,6 +50,7 @@ type quotaCounter struct {
 	mapper   meta.ResettableRESTMapper
 	pods     corev1listers.PodLister
 	synced   func() bool // tells whether pods has them all
+	off      quota.Gates // the feature gates that are off
 	// doubts are the quotas that the cached pods didn't add up to in the last period.
 	doubts map[types.UID]doubt
 	// measured are the cached pods of the last period, by namespace, and what each costs: of most,
@@ -84,7 +87,7 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 		return nil, err
 	}
 	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client), pods: pods.Lister(),
-		synced: pods.Informer().HasSynced}
+		synced: pods.Informer().HasSynced, off: quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled)}
 	return func(ctx context.Context) {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := c.sync(ctx); err != nil && ctx.Err() == nil {
@@ -194,7 +197,7 @@ func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 	for i, pod := range pods {
 		cost, ok := before[pod] // the cache has another one in its place where it has changed
 		if !ok {
-			if cost, err = quota.CostOf(corev1.Resource("pods"), pod); err != nil {
+			if cost, err = (quota.Meter{Off: c.off}).CostOf(corev1.Resource("pods"), pod); err != nil {
 				return nil, err
 			}
 		}
@@ -212,6 +215,7 @@ func (c *quotaCounter) costs(ctx context.Context, namespace string, resource sch
 		return nil, err
 	}
 	var costs []*quota.Cost
+	meter := quota.Meter{Off: c.off, Others: live.At(ctx, c.client, revision)}
 	options := metav1.ListOptions{ResourceVersion: revision, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 	page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue != "" {
@@ -220,10 +224,13 @@ func (c *quotaCounter) costs(ctx context.Context, namespace string, resource sch
 		return list(ctx, o)
 	}
 	err = pager.New(page).EachListItem(ctx, options, func(object runtime.Object) error {
-		cost, err := quota.CostOf(resource, object)
+		cost, err := meter.CostOf(resource, object)
 		costs = append(costs, cost)
 		return err
 	})
+	if resource == resourcev1.Resource("resourceclaims") && apierrors.IsNotFound(err) {
+		return nil, nil // they aren't served, and the names of extended resources count pods as well
+	}
 	return costs, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -149,5 +150,42 @@ func TestCachedPodsAreMeasuredAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Claims for devices are counted with their class, and with the pod that accounts for them.
+func TestQuotaCounterOfDevices(t *testing.T) {
+	const gpus corev1.ResourceName = "requests.example.com/gpu"
+	two, yes, name := corev1.ResourceList{"example.com/gpu": resource.MustParse("2")}, true, "example.com/gpu"
+	pod := podIn("demo", "p")
+	pod.UID = "uid"
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: two}}}
+	claim := func(name string) *resourcev1.ResourceClaim {
+		return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name},
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+				Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpuclass", Count: 2,
+					AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}}}}
+	}
+	made := claim("made")
+	made.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid",
+		Controller: &yes}}
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpuclass"},
+		Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: &name}}
+	for off, want := range map[quota.Gates]string{0: "4", quota.DRAExtendedResource: "2"} {
+		q := podsLimited("0")
+		q.Spec.Hard = corev1.ResourceList{gpus: resource.MustParse("9")}
+		client := fake.NewClientset(pod, claim("own"), made, class, q)
+		c := &quotaCounter{client: client, mapper: newMapper(client), synced: func() bool { return false }, off: off}
+		if err := c.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		after, err := client.CoreV1().ResourceQuotas("demo").Get(t.Context(), "q", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used := after.Status.Used[gpus]; used.String() != want {
+			t.Errorf("off %b: used %s, want %s", off, used.String(), want)
+		}
 	}
 }

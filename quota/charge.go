@@ -14,7 +14,8 @@ type Enforcement struct {
 	// its way, as a Service's IP addresses, and those are not meant.
 	Resource        schema.GroupResource
 	Namespace, Name string
-	// Old and New are the object's costs before (nil on create) and after the write.
+	// Old and New are the object's costs before (nil on create) and after the write. They aren't
+	// looked at where storage must measure, because the costs depend on other objects; see Tied.
 	Old, New *Cost
 	// Limited are the resources that must not be used without a covering quota.
 	Limited []LimitedResource

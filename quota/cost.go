@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Cost is what one object uses of everything a quota can limit, and what of the object scopes and
@@ -32,6 +33,13 @@ type Cost struct {
 
 	// When a pod's grace period ends, or has ended before it was measured.
 	expires, expired time.Time
+
+	// kin is what ties a pod with extended resources and the claims made for them; see Kin. claim
+	// is the claim that such a pod names.
+	kin   types.UID
+	claim string
+	// less says that the object uses more than is here; see Certain.
+	less bool
 }
 
 // use is an amount of what quotas know by a name.
@@ -122,19 +130,12 @@ type Meter struct {
 	// Now is time.Now if nil. What is compared must be measured at one time; see Total.
 	Now func() time.Time
 
-	// ExtendedResource is the name of the extended resource that devices of a device class also are
-	// (spec.extendedResourceName), "" if there is none. If nil, no class has one.
-	//
-	// Source: ExtendedResourceCache in
-	// k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
-	ExtendedResource func(deviceClass string) string
+	// Off are the feature gates that are off.
+	Off Gates
 
-	// ExtendedResourcePod is the pod for whose extended resources the scheduler has made a resource
-	// claim, so that devices which the pod's requests account for are not counted twice. It is
-	// asked for claims that say they are one, and must return nil where that isn't true; see
-	// getVerifiedPodUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go. If
-	// nil, claims count in full.
-	ExtendedResourcePod func(claim *resourcev1.ResourceClaim) *corev1.Pod
+	// Others are the objects that resource claims' costs depend on. If nil, there are none: no
+	// device class is an extended resource by a name of its own, and every claim counts in full.
+	Others Others
 }
 
 // Weighed tells whether what an object of this resource costs depends on what is in it, so that an
@@ -172,25 +173,32 @@ func CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error)
 // NewObject. Of all others only their existence counts: the object isn't looked at, and may be
 // anything but nil.
 //
-// Subresources don't have a cost; a write to one is a change of the object's.
+// Subresources don't have a cost; a write to one is a change of the object's. What m.Others fails
+// with is returned.
 func (m Meter) CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
 	if object == nil {
 		return nil, fmt.Errorf("%s: object to measure must not be nil", resource)
 	}
 	switch resource {
 	case pods:
-		return measure(resource, object, m.pod)
+		return measure(resource, object, sure(m.pod))
 	case services:
-		return measure(resource, object, ofService)
+		return measure(resource, object, sure(ofService))
 	case persistentVolumeClaims:
-		return measure(resource, object, ofVolumeClaim)
+		return measure(resource, object, sure(m.volumeClaim))
 	case resourceClaims:
 		return measure(resource, object, m.claim)
 	}
 	return ofCounted(resource), nil
 }
 
-func measure[T any](resource schema.GroupResource, object runtime.Object, cost func(*T) *Cost) (*Cost, error) {
+// sure is a way to measure that needs nothing but the object.
+func sure[T any](cost func(*T) *Cost) func(*T) (*Cost, error) {
+	return func(object *T) (*Cost, error) { return cost(object), nil }
+}
+
+func measure[T any](resource schema.GroupResource, object runtime.Object, cost func(*T) (*Cost, error)) (*Cost,
+	error) {
 	typed, ok := any(object).(*T)
 	switch {
 	case !ok:
@@ -198,7 +206,7 @@ func measure[T any](resource schema.GroupResource, object runtime.Object, cost f
 	case typed == nil:
 		return nil, fmt.Errorf("%s: object to measure must not be nil", resource)
 	}
-	return cost(typed), nil
+	return cost(typed)
 }
 
 // ofCounted is the cost of an object that costs its existence only.

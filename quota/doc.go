@@ -12,8 +12,8 @@
 //
 // # Rules
 //
-// Names, scopes and messages are Kubernetes 1.36's, with its feature gates as they are by default:
-// see k8s.io/kubernetes/pkg/quota/v1/evaluator/core for what objects use, and checkRequest of
+// Names, scopes and messages are Kubernetes 1.36's, and follow its feature gates (Meter.Off): see
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core for what objects use, and checkRequest of
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota for who is refused. What differs, on purpose:
 //
 //   - Limits are those of spec.hard, from the moment they are written, and not those that a
@@ -34,5 +34,13 @@
 // costs nothing any more. Cost.Expires says when. Nothing but a repeated Total can account for
 // that; see there for what it means to changes.
 //
-// Everything here is pure functions. Nothing blocks, and nothing that is passed in is changed.
+// # Other objects
+//
+// What a resource claim costs depends on device classes, and where the scheduler made it for a
+// pod's extended resources, on the pod and on its other claims. A Meter asks Others for them. A
+// write to one of them changes what claims cost: Change.Unties and Change.Uncertain tell when it
+// takes a count.
+//
+// Everything here is pure functions. Nothing blocks but what the caller's Others do, and nothing
+// that is passed in is changed.
 package quota

@@ -20,10 +20,16 @@ func (m Meter) pod(pod *corev1.Pod) *Cost {
 	c := &Cost{
 		kind:           aPod,
 		terminating:    pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0,
-		bestEffort:     isBestEffort(pod),
+		bestEffort:     m.isBestEffort(pod),
 		crossNamespace: usesOtherNamespaces(pod.Spec.Affinity),
 		priorityClass:  pod.Spec.PriorityClassName,
-		unstated:       unstatedBy(pod),
+		unstated:       m.unstatedBy(pod),
+	}
+	if requestsExtended(pod) {
+		c.kin = pod.UID
+		if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+			c.claim = status.ResourceClaimName
+		}
 	}
 	ended, end := m.ended(pod)
 	if ended {
@@ -36,7 +42,7 @@ func (m Meter) pod(pod *corev1.Pod) *Cost {
 	c.expires = end
 	s := sumsPool.Get().(*sums)
 	defer sumsPool.Put(s)
-	s.of(pod)
+	s.of(pod, m.Off)
 	c.uses = make([]use, 0, 2+2*len(s.requests)+len(s.limits))
 	c.count(countPods, 1)
 	c.count(corev1.ResourcePods, 1)
@@ -55,11 +61,12 @@ var sumsPool = sync.Pool{New: func() any {
 
 // of sets s to what the pod's containers, sidecars, init containers and overhead add up to, or the
 // pod states for itself, including what a resize is about to free or has not got yet.
-func (s *sums) of(pod *corev1.Pod) {
+func (s *sums) of(pod *corev1.Pod, off Gates) {
 	options := resourcehelper.PodResourcesOptions{
 		// Without resources in the status there is nothing to see there, and the look isn't free.
-		UseStatusResources: anyResources(pod.Status.ContainerStatuses) ||
-			anyResources(pod.Status.InitContainerStatuses),
+		UseStatusResources: !off.has(InPlacePodVerticalScaling) && (anyResources(pod.Status.ContainerStatuses) ||
+			anyResources(pod.Status.InitContainerStatuses)),
+		SkipPodLevelResources: off.has(PodLevelResources),
 	}
 	options.Reuse = s.requests
 	s.requests = resourcehelper.PodRequests(pod, options)
@@ -82,6 +89,20 @@ var podNames = [...]struct{ resource, plain, requests, limits corev1.ResourceNam
 	{corev1.ResourceMemory, corev1.ResourceMemory, corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory},
 	{corev1.ResourceEphemeralStorage, corev1.ResourceEphemeralStorage, corev1.ResourceRequestsEphemeralStorage,
 		corev1.ResourceLimitsEphemeralStorage},
+}
+
+// requestsExtended tells whether a container of a pod requests an extended resource.
+func requestsExtended(pod *corev1.Pod) bool {
+	for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if isExtended(string(name)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // usePod adds a pod's requests and limits by the names that quotas have for them.
@@ -147,11 +168,11 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 // CPU or memory.
 //
 // Source: GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go.
-func isBestEffort(pod *corev1.Pod) bool {
+func (m Meter) isBestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
 	}
-	if pod.Spec.Resources != nil {
+	if pod.Spec.Resources != nil && !m.Off.has(PodLevelResources) {
 		return !wantsCompute(pod.Spec.Resources)
 	}
 	for i := range pod.Spec.Containers {

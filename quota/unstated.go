@@ -44,8 +44,8 @@ var demanded = [...]struct {
 // whole has none.
 //
 // Source: Constraints in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func unstatedBy(pod *corev1.Pod) []unstated {
-	if resourcehelper.IsPodLevelResourcesSet(pod) {
+func (m Meter) unstatedBy(pod *corev1.Pod) []unstated {
+	if !m.Off.has(PodLevelResources) && resourcehelper.IsPodLevelResourcesSet(pod) {
 		return nil
 	}
 	var all []unstated

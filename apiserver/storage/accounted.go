@@ -66,7 +66,11 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	}
 	namespace, name, ok := namespaceAndName(s.prefix, key)
 	if !ok || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
-		return s.Interface.OptimisticPut(ctx, key, data, expected, opts)
+		response, err := s.Interface.OptimisticPut(ctx, key, data, expected, opts)
+		if response.Succeeded {
+			s.written(key)
+		}
+		return response, err
 	}
 	w := &write{
 		key:      key,
@@ -76,11 +80,11 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
 		// Where the request named the object by another group than it is stored in, what it costs
-		// is another thing, too.
-		if w.enforced != nil && w.enforced.Resource == s.resource && !overdue(w.enforced.Old) {
+		// is another thing, too; and what depends on other objects is measured here alone.
+		if w.enforced != nil && w.enforced.Resource == s.resource && !overdue(w.enforced.Old) && !s.tied() {
 			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
 		}
-		return s.change(ctx, key, expected, data)
+		return s.change(ctx, w, data)
 	}
 	result, err := s.commit(ctx, namespace, w)
 	return kubernetes.PutResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
@@ -96,13 +100,16 @@ func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected i
 	namespace, _, ok := namespaceAndName(s.prefix, key)
 	if !ok {
 		response, err := s.Interface.OptimisticDelete(ctx, key, expected, opts)
-		if s.resource == namespaceResource && response.Succeeded {
-			s.ledger.forget(key[len(s.prefix):])
+		if response.Succeeded {
+			if s.resource == namespaceResource {
+				s.ledger.forget(key[len(s.prefix):])
+			}
+			s.written(key)
 		}
 		return response, err
 	}
 	w := &write{key: key, expected: expected, op: clientv3.OpDelete(key)}
-	w.change = func(ctx context.Context) (quota.Change, error) { return s.change(ctx, key, expected, nil) }
+	w.change = func(ctx context.Context) (quota.Change, error) { return s.change(ctx, w, nil) }
 	result, err := s.commit(ctx, namespace, w)
 	if result.succeeded {
 		s.ledger.endings.stop(key)
@@ -117,35 +124,50 @@ func (s *accounted) commit(ctx context.Context, namespace string, w *write) (out
 	return s.ledger.commit(ctx, namespace, w)
 }
 
-// change is what it means for quotas that the object at key, last changed at expected, becomes data
-// (nil: is deleted).
-func (s *accounted) change(ctx context.Context, key string, expected int64, data []byte) (quota.Change, error) {
+// written is called when an object outside of namespaces has been written or deleted.
+func (s *accounted) written(key string) {
+	if s.resource == classResource && quota.Tied(deviceClaims, s.ledger.off) {
+		go s.ledger.reclassify(key)
+	}
+}
+
+// tied tells whether what the store's objects cost depends on other objects.
+func (s *accounted) tied() bool { return quota.Tied(s.resource, s.ledger.off) }
+
+// change is what it means for quotas that the write makes of its object data (nil: deletes it).
+// What that depends on besides the object is among the write's conditions.
+func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Change, error) {
 	change := quota.Change{Resource: s.resource}
+	about := s.ledger.others(ctx, 0)
 	if data != nil {
-		cost, err := s.cost(ctx, key, data)
+		cost, err := s.cost(ctx, w.key, data, about)
 		if err != nil {
 			return change, err
 		}
 		change.New = cost
 	}
-	if expected > 0 {
-		response, err := s.ledger.backend.Client().KV.Get(ctx, key)
+	if w.expected > 0 {
+		response, err := s.ledger.backend.Client().KV.Get(ctx, w.key)
 		if err != nil {
 			return change, err
 		}
 		// Where it has changed since, the transaction will not hold, and what is computed here is
 		// for nothing.
 		if len(response.Kvs) == 1 {
-			if change.Old, err = s.cost(ctx, key, response.Kvs[0].Value); err != nil {
+			if change.Old, err = s.cost(ctx, w.key, response.Kvs[0].Value, about); err != nil {
 				return change, err
 			}
 		}
 	}
+	if data == nil {
+		change.Old = change.Old.Certain()
+	}
+	w.conditions = about.conditions
 	return change, nil
 }
 
 // cost is that of the object stored as data at key.
-func (s *accounted) cost(ctx context.Context, key string, data []byte) (*quota.Cost, error) {
+func (s *accounted) cost(ctx context.Context, key string, data []byte, about quota.Others) (*quota.Cost, error) {
 	object := quota.NewObject(s.resource)
 	if object == nil {
 		return quota.CostOf(s.resource, &metav1.PartialObjectMetadata{})
@@ -153,7 +175,7 @@ func (s *accounted) cost(ctx context.Context, key string, data []byte) (*quota.C
 	if err := s.decode(ctx, key, data, object); err != nil {
 		return nil, err
 	}
-	return quota.CostOf(s.resource, object)
+	return quota.Meter{Off: s.ledger.off, Others: about}.CostOf(s.resource, object)
 }
 
 func (s *accounted) decode(ctx context.Context, key string, data []byte, into runtime.Object) error {

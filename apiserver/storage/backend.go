@@ -68,11 +68,13 @@ type connection struct {
 
 // NewBackend makes a backend for the etcd cluster at transport, asking it to forget revisions older
 // than config's compaction interval. With a client given, as for an embedded server, that is used;
-// the caller closes it. Otherwise the cluster is dialled, and must answer before ctx ends.
-func NewBackend(ctx context.Context, config storagebackend.Config, client *kubernetes.Client) (*Backend, error) {
+// the caller closes it. Otherwise the cluster is dialled, and must answer before ctx ends. off are
+// the feature gates that are off, of those that quotas follow.
+func NewBackend(ctx context.Context, config storagebackend.Config, client *kubernetes.Client,
+	off quota.Gates) (*Backend, error) {
 	b := &Backend{starting: ctx, compaction: config.CompactionInterval, prefix: config.Prefix,
 		conns: map[string]*connection{}}
-	b.ledger = newLedger(b)
+	b.ledger = newLedger(b, off)
 	if client != nil {
 		b.add(config.Transport, client, false)
 		return b, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -36,7 +37,7 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 			a.last.Store(list)
 			return nil
 		}
-		if _, err := l.recount(ctx, list.entries[i], l.census(namespace, list.revision)); err != nil {
+		if _, err := l.recount(ctx, list.entries[i], l.census(ctx, namespace, list.revision)); err != nil {
 			return err
 		}
 	}
@@ -47,7 +48,8 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 //
 // It is the quota's revision that must be the same, not only its content: while that lasts, nothing
 // that would move the quota has been committed, so what is counted at any revision since is true
-// when the status is written.
+// when the status is written. A device class moves no quota; those that were looked at must be the
+// same, too. A pod whose claims cost something else afterwards sees to another count.
 func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done bool, err error) {
 	total, err := c.total(ctx, entry.quota)
 	if err != nil {
@@ -63,7 +65,8 @@ func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done
 		return false, err
 	}
 	response, err := l.backend.Client().KV.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(entry.key), "=", entry.revision)).Then(counted.put()).Commit()
+		If(append(c.others.ofClasses(), clientv3.Compare(clientv3.ModRevision(entry.key), "=", entry.revision))...).
+		Then(counted.put()).Commit()
 	return err == nil && response.Succeeded, err
 }
 
@@ -74,10 +77,12 @@ type census struct {
 	namespace string
 	revision  int64
 	costs     map[schema.GroupResource][]*quota.Cost
+	others    *others
 }
 
-func (l *Ledger) census(namespace string, revision int64) *census {
-	return &census{ledger: l, namespace: namespace, revision: revision, costs: map[schema.GroupResource][]*quota.Cost{}}
+func (l *Ledger) census(ctx context.Context, namespace string, revision int64) *census {
+	return &census{ledger: l, namespace: namespace, revision: revision,
+		costs: map[schema.GroupResource][]*quota.Cost{}, others: l.others(ctx, revision)}
 }
 
 // total is what the namespace's objects use of q.
@@ -127,23 +132,35 @@ func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*q
 // weigh returns the costs of all objects of a store whose costs depend on what is in them.
 func (c *census) weigh(ctx context.Context, s *accounted) ([]*quota.Cost, error) {
 	var costs []*quota.Cost
-	from := s.prefix + c.namespace + "/"
-	end := clientv3.GetPrefixRangeEnd(from)
+	_, err := c.ledger.each(ctx, s.prefix+c.namespace+"/", c.revision, func(kv *mvccpb.KeyValue) error {
+		cost, err := s.cost(ctx, string(kv.Key), kv.Value, c.others)
+		costs = append(costs, cost)
+		return err
+	})
+	return costs, err
+}
+
+// each calls f with every key below the prefix as of a revision, or, where that is 0, of the
+// present one, which it returns.
+func (l *Ledger) each(ctx context.Context, prefix string, revision int64, f func(*mvccpb.KeyValue) error) (int64,
+	error) {
+	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	for {
-		response, err := c.ledger.backend.Client().KV.Get(ctx, from, clientv3.WithRange(end),
-			clientv3.WithLimit(pageSize), clientv3.WithRev(c.revision))
+		response, err := l.backend.Client().KV.Get(ctx, from, clientv3.WithRange(end),
+			clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
 		if err != nil {
-			return nil, err
+			return 0, err
+		}
+		if revision == 0 {
+			revision = response.Header.Revision
 		}
 		for _, kv := range response.Kvs {
-			cost, err := s.cost(ctx, string(kv.Key), kv.Value)
-			if err != nil {
-				return nil, err
+			if err := f(kv); err != nil {
+				return 0, err
 			}
-			costs = append(costs, cost)
 		}
 		if !response.More {
-			return costs, nil
+			return revision, nil
 		}
 		from = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
 	}

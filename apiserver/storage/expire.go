@@ -153,7 +153,7 @@ func (l *Ledger) recountAll(ctx context.Context, namespace string) (done bool, e
 		return false, err
 	}
 	done = true
-	all := l.census(namespace, list.revision)
+	all := l.census(ctx, namespace, list.revision)
 	for _, entry := range list.entries {
 		same, err := l.recount(ctx, entry, all)
 		if err != nil {

@@ -44,6 +44,7 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 // quotas that breaks off between them shows the second when it moves again.
 type Ledger struct {
 	backend *Backend
+	off     quota.Gates     // the feature gates that are off
 	ctx     context.Context // of what no request waits for; ends with the backend
 	cancel  context.CancelFunc
 	endings endings
@@ -53,9 +54,9 @@ type Ledger struct {
 	stores   map[schema.GroupResource]*accounted
 }
 
-func newLedger(backend *Backend) *Ledger {
+func newLedger(backend *Backend, off quota.Gates) *Ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Ledger{backend: backend, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
+	return &Ledger{backend: backend, off: off, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
 		stores: map[schema.GroupResource]*accounted{}, endings: endings{timers: map[string]*time.Timer{}}}
 }
 
@@ -111,8 +112,10 @@ type write struct {
 	expected int64 // the key's revision, 0 for none
 	op       clientv3.Op
 	// change computes what the write means to quotas. It isn't asked where there are none.
-	change   func(context.Context) (quota.Change, error)
-	enforced *quota.Enforcement
+	change func(context.Context) (quota.Change, error)
+	// conditions are what else must be so for that to be true. change sets them.
+	conditions []clientv3.Cmp
+	enforced   *quota.Enforcement
 }
 
 // outcome of a transaction: either succeeded, or current is the object's present state.
@@ -137,7 +140,7 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	}
 	var result outcome
 	if change.Moves() {
-		result, err = l.charge(ctx, namespace, a, w, change)
+		result, err = l.charge(ctx, namespace, a, w, &change)
 	} else {
 		var landed landing
 		landed, err = l.transact(ctx, w, nil, nil)
@@ -145,6 +148,7 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	}
 	if result.succeeded {
 		l.expire(namespace, w.key, change)
+		l.untie(namespace, w.key, change)
 	}
 	return result, err
 }
@@ -172,19 +176,20 @@ func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *accou
 	return outcome{}, false, nil
 }
 
-// charge moves the quotas with the write.
-func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *write, change quota.Change) (outcome,
+// charge moves the quotas with the write. Where what the write means to them changes meanwhile, so
+// does change.
+func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *write, change *quota.Change) (outcome,
 	error) {
 	settled := false
 	for {
 		if overdue(change.Old) {
 			// Whoever has counted since has given back already what the object used.
 			var err error
-			if change, err = w.change(ctx); err != nil {
+			if *change, err = w.change(ctx); err != nil {
 				return outcome{}, err
 			}
 		}
-		conditions, operations, refusal, err := l.decide(ctx, namespace, a, w, change, settled)
+		conditions, operations, refusal, err := l.decide(ctx, namespace, a, w, *change, settled)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -193,11 +198,16 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 			if err != nil || landed.succeeded || landed.conflict {
 				return landed.outcome, err
 			}
+			if len(w.conditions) > 0 {
+				if *change, err = w.change(ctx); err != nil {
+					return outcome{}, err
+				}
+			}
 			continue
 		}
 		// There may be no room only for what is under way and may fail yet. Where there is none in
 		// what is stored nobody's turn is needed to say so.
-		stored, refusal, err := l.full(ctx, namespace, w, change)
+		stored, refusal, err := l.full(ctx, namespace, w, *change)
 		if err != nil || stored.conflict {
 			return stored.outcome, err
 		}
@@ -256,7 +266,7 @@ func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *wr
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	conditions = a.tip.holds(prefix)
+	conditions = append(a.tip.holds(prefix), w.conditions...)
 	a.tip = next
 	a.launch()
 	return conditions, operations, nil, nil

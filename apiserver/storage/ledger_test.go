@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/quota"
@@ -35,7 +37,7 @@ var (
 	codec              = legacyscheme.Codecs.CodecForVersions(protobuf.NewSerializer(legacyscheme.Scheme,
 		legacyscheme.Scheme),
 		legacyscheme.Codecs.UniversalDeserializer(),
-		schema.GroupVersions{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion}, nil)
+		schema.GroupVersions{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, resourcev1.SchemeGroupVersion}, nil)
 )
 
 // shop is an etcd and what is in it.
@@ -72,12 +74,13 @@ func (s *shop) server() *server {
 	client := s.store.Client()
 	srv := &server{shop: s, before: func(string) error { return nil }}
 	client.KV = hooked{client.KV, srv}
-	backend, err := NewBackend(context.Background(), storagebackend.Config{Prefix: "/registry"}, client)
+	backend, err := NewBackend(context.Background(), storagebackend.Config{Prefix: "/registry"}, client, 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = backend.Close() })
-	for _, r := range []schema.GroupResource{quotaResource, podResource, claimResource, deploymentResource} {
+	for _, r := range []schema.GroupResource{quotaResource, podResource, claimResource, deploymentResource,
+		classResource, deviceClaims} {
 		backend.ledger.accountFor(client, &storagebackend.ConfigForResource{
 			Config: storagebackend.Config{Prefix: "/registry", Codec: codec}, GroupResource: r,
 		}, "/"+r.Resource)
@@ -467,7 +470,7 @@ func TestNoTurnForWhatHasEnded(t *testing.T) {
 // Nothing tells of a namespace that another server deletes. What is remembered of namespaces is
 // bounded.
 func TestForgetsNamespaces(t *testing.T) {
-	l := newLedger(nil)
+	l := newLedger(nil, 0)
 	t.Cleanup(l.stop)
 	first := l.account("first")
 	for i := range maxAccounts {

@@ -29,10 +29,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/quota"
+	"gatehouse.dev/quota/cluster"
 )
 
 // attempts bounds how often a charge through the API is tried again because somebody else changed
@@ -53,6 +55,7 @@ type plugin struct {
 	*admission.Handler
 	client  kubernetes.Interface
 	limited []quota.LimitedResource
+	off     quota.Gates // the feature gates that are off
 }
 
 func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
@@ -67,60 +70,77 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		Handler: admission.NewHandler(admission.Create, admission.Update),
 		client:  env.Client,
 		limited: limited,
+		off:     gatesOff(env),
 	}, nil
+}
+
+// gatesOff are the feature gates that are off. Those that the host doesn't have are as they are by
+// default: on.
+func gatesOff(env *chain.Env) quota.Gates {
+	if env.Features == nil {
+		return 0
+	}
+	known := env.Features.DeepCopy().GetAll()
+	return quota.GatesOff(func(gate featuregate.Feature) bool {
+		_, has := known[gate]
+		return !has || env.Features.Enabled(gate)
+	})
 }
 
 // Validate implements admission.ValidationInterface.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	change, err := changeOf(a, o)
+	refuse := func(err error) error { return admission.NewForbidden(a, err) }
+	enforce := func(e quota.Enforcement) bool {
+		e.Namespace, e.Name, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), p.limited, refuse
+		return !a.IsDryRun() && quota.Enforce(ctx, &e)
+	}
+	resource, costs := counted(a)
+	if !costs {
+		return nil
+	}
+	// What depends on other objects is measured where they are stored.
+	if quota.Tied(resource, p.off) && enforce(quota.Enforcement{Resource: resource}) {
+		return nil
+	}
+	change, err := p.change(ctx, a, o, resource)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(),
 			err))
 	}
-	if !change.Moves() {
-		return nil
-	}
-	refuse := func(err error) error { return admission.NewForbidden(a, err) }
-	if !a.IsDryRun() && quota.Enforce(ctx, &quota.Enforcement{
-		Resource:  change.Resource,
-		Namespace: a.GetNamespace(),
-		Name:      a.GetName(),
-		Old:       change.Old,
-		New:       change.New,
-		Limited:   p.limited,
-		Refuse:    refuse,
-	}) {
+	if !change.Moves() || enforce(quota.Enforcement{Resource: resource, Old: change.Old, New: change.New}) {
 		return nil
 	}
 	return p.charge(ctx, a, change, refuse)
 }
 
-// changeOf is what the request changes in what the namespace uses.
-func changeOf(a admission.Attributes, o admission.ObjectInterfaces) (quota.Change, error) {
-	resource := counted(a.GetResource().GroupResource())
-	change := quota.Change{Resource: resource}
-	if a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.Ignored(resource) {
-		return change, nil
+// counted is what the request's object counts as, and whether the request can change what the
+// namespace uses.
+func counted(a admission.Attributes) (schema.GroupResource, bool) {
+	resource := storedAs(a.GetResource().GroupResource())
+	switch {
+	case a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.Ignored(resource):
+		return resource, false
+	case a.GetSubresource() != "" && (a.GetSubresource() != "resize" || resource != corev1.Resource("pods")):
+		return resource, false
 	}
-	weighed := quota.Weighed(resource)
-	switch subresource := a.GetSubresource(); {
-	case subresource == "resize" && resource == corev1.Resource("pods"):
-	case subresource != "":
-		return change, nil
-	}
-	if a.GetOperation() == admission.Update && !weighed {
-		return change, nil
-	}
+	return resource, a.GetOperation() != admission.Update || quota.Weighed(resource)
+}
+
+// change is what the request changes in what the namespace uses.
+func (p *plugin) change(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
+	resource schema.GroupResource) (quota.Change, error) {
+	meter := quota.Meter{Off: p.off, Others: cluster.At(ctx, p.client, "")}
 	cost := func(object func() runtime.Object) (*quota.Cost, error) {
-		if !weighed {
+		if !quota.Weighed(resource) {
 			return quota.CostOf(resource, &metav1.PartialObjectMetadata{})
 		}
 		versioned, err := asV1(object(), a.GetKind(), o)
 		if err != nil {
 			return nil, err
 		}
-		return quota.CostOf(resource, versioned)
+		return meter.CostOf(resource, versioned)
 	}
+	change := quota.Change{Resource: resource}
 	var err error
 	if change.New, err = cost(a.GetObject); err != nil {
 		return change, err
@@ -131,9 +151,9 @@ func changeOf(a admission.Attributes, o admission.ObjectInterfaces) (quota.Chang
 	return change, err
 }
 
-// counted is what objects of a resource count as. Workloads of the group extensions are those of
+// storedAs is what objects of a resource count as. Workloads of the group extensions are those of
 // apps.
-func counted(resource schema.GroupResource) schema.GroupResource {
+func storedAs(resource schema.GroupResource) schema.GroupResource {
 	if resource.Group == extensionsv1beta1.GroupName {
 		switch resource.Resource {
 		case "daemonsets", "deployments", "replicasets":

@@ -1,0 +1,200 @@
+package storage
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/quota"
+)
+
+var (
+	classResource = resourcev1.Resource("deviceclasses")
+	deviceClaims  = resourcev1.Resource("resourceclaims")
+)
+
+// others reads from etcd what resource claims' costs depend on, each thing once: as of a revision,
+// or, where that is 0, as it is now. Then conditions tell whether it still is.
+type others struct {
+	ctx      context.Context
+	ledger   *Ledger
+	revision int64
+
+	classes map[string]string // what extended resource devices of a class are
+	claims  map[string][]*resourcev1.ResourceClaim
+	pods    map[string]*corev1.Pod
+
+	conditions []clientv3.Cmp
+}
+
+var _ quota.Others = &others{}
+
+func (l *Ledger) others(ctx context.Context, revision int64) *others {
+	return &others{ctx: ctx, ledger: l, revision: revision, classes: map[string]string{},
+		claims: map[string][]*resourcev1.ResourceClaim{}, pods: map[string]*corev1.Pod{}}
+}
+
+// ExtendedResource implements quota.Others.
+func (o *others) ExtendedResource(class string) (string, error) {
+	if name, known := o.classes[class]; known {
+		return name, nil
+	}
+	var name string
+	read := &resourcev1.DeviceClass{}
+	found, err := o.get(o.ledger.store(classResource), class, read)
+	if err != nil {
+		return "", err
+	}
+	if found && read.Spec.ExtendedResourceName != nil {
+		name = *read.Spec.ExtendedResourceName
+	}
+	o.classes[class] = name
+	return name, nil
+}
+
+// Pod implements quota.Others.
+func (o *others) Pod(namespace, name string) (*corev1.Pod, error) {
+	key := namespace + "/" + name
+	if pod, known := o.pods[key]; known {
+		return pod, nil
+	}
+	pod := &corev1.Pod{}
+	found, err := o.get(o.ledger.store(corev1.Resource("pods")), key, pod)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		pod = nil
+	}
+	o.pods[key] = pod
+	return pod, nil
+}
+
+// get reads the object of a store whose key ends with name. A kind that isn't served has none.
+func (o *others) get(s *accounted, name string, into runtime.Object) (found bool, err error) {
+	if s == nil {
+		return false, nil
+	}
+	key := s.prefix + name
+	response, err := o.ledger.backend.Client().KV.Get(o.ctx, key, clientv3.WithRev(o.revision))
+	if err != nil {
+		return false, err
+	}
+	var revision int64
+	if found = len(response.Kvs) == 1; found {
+		revision = response.Kvs[0].ModRevision
+		err = s.decode(o.ctx, key, response.Kvs[0].Value, into)
+	}
+	o.conditions = append(o.conditions, clientv3.Compare(clientv3.ModRevision(key), "=", revision))
+	return found, err
+}
+
+// Claims implements quota.Others. The condition is that there are no new ones.
+func (o *others) Claims(namespace string) ([]*resourcev1.ResourceClaim, error) {
+	if claims, known := o.claims[namespace]; known {
+		return claims, nil
+	}
+	s := o.ledger.store(deviceClaims)
+	if s == nil {
+		return nil, nil
+	}
+	var claims []*resourcev1.ResourceClaim
+	prefix := s.prefix + namespace + "/"
+	revision, err := o.ledger.each(o.ctx, prefix, o.revision, func(kv *mvccpb.KeyValue) error {
+		claim := &resourcev1.ResourceClaim{}
+		claims = append(claims, claim)
+		return s.decode(o.ctx, string(kv.Key), kv.Value, claim)
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.claims[namespace] = claims
+	o.conditions = append(o.conditions,
+		clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", revision+1))
+	return claims, nil
+}
+
+// ofClasses are the conditions that are about device classes.
+func (o *others) ofClasses() []clientv3.Cmp {
+	s := o.ledger.store(classResource)
+	var conditions []clientv3.Cmp
+	for _, c := range o.conditions {
+		if s != nil && strings.HasPrefix(string(c.KeyBytes()), s.prefix) {
+			conditions = append(conditions, c)
+		}
+	}
+	return conditions
+}
+
+// untie counts a namespace where a write to the object at key has changed what others cost, as far
+// as there are any: claims that the scheduler made, when their pod ends or goes or names another of
+// them, and when one of them comes or goes. It counts as well where less was given back for such a
+// claim than it may have been charged.
+func (l *Ledger) untie(namespace, key string, change quota.Change) {
+	unties, named := change.Unties()
+	if !unties {
+		return
+	}
+	kin := change.New.Kin()
+	if kin == "" {
+		kin = change.Old.Kin()
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
+		defer cancel()
+		count := change.Uncertain()
+		if s := l.store(deviceClaims); s != nil && !count {
+			all, err := l.others(ctx, 0).Claims(namespace)
+			if err != nil {
+				if l.ctx.Err() == nil {
+					klog.ErrorS(err, "Looking for the resource claims of a pod", "namespace", namespace, "pod", kin)
+				}
+				return
+			}
+			count = slices.ContainsFunc(all, func(claim *resourcev1.ResourceClaim) bool {
+				return quota.PodOf(claim) == kin && claim.Name != named && s.prefix+namespace+"/"+claim.Name != key
+			})
+		}
+		if count {
+			l.giveBack(namespace, time.Now())
+		}
+	}()
+}
+
+// reclassify counts the namespaces with quotas that resource claims count for, after the device
+// class at the key class has been written or deleted.
+func (l *Ledger) reclassify(class string) {
+	ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
+	defer cancel()
+	s, prefix := l.quotas("")
+	prefix = strings.TrimSuffix(prefix, "/")
+	namespaces := map[string]bool{}
+	_, err := l.each(ctx, prefix, 0, func(kv *mvccpb.KeyValue) error {
+		namespace, _, _ := namespaceAndName(prefix, string(kv.Key))
+		if namespaces[namespace] {
+			return nil
+		}
+		q := &corev1.ResourceQuota{}
+		if err := s.decode(ctx, string(kv.Key), kv.Value, q); err != nil {
+			return err
+		}
+		namespaces[namespace] = slices.Contains(quota.Resources(q), deviceClaims)
+		return nil
+	})
+	if err != nil && l.ctx.Err() == nil {
+		klog.ErrorS(err, "Looking for quotas that a device class concerns", "key", class)
+	}
+	for namespace, concerned := range namespaces {
+		if concerned {
+			l.giveBack(namespace, time.Now())
+		}
+	}
+}
