@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/matching"
 	"gatehouse.dev/matching/manifest"
 	"gatehouse.dev/policy/mutation"
 )
@@ -94,7 +92,7 @@ const roundsOf = "MutatingAdmissionPolicy"
 func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	again := a.GetReinvocationContext()
 	first, _ := again.Value(roundsOf).(*rounds)
-	if again.IsReinvoke() && !first.enter(a.GetObject()) {
+	if again.IsReinvoke() && !first.Enter(a.GetObject()) {
 		return nil
 	}
 	candidates, err := m.candidates(ctx, a, o)
@@ -107,7 +105,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 		return err
 	}
 	for i := range turns {
-		if t := &turns[i]; !again.IsReinvoke() || first.again.Has(t.key()) {
+		if t := &turns[i]; !again.IsReinvoke() || first.Again(t.key()) {
 			if err := p.take(ctx, t); err != nil {
 				return err
 			}
@@ -122,7 +120,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 		return err
 	}
 	if !again.IsReinvoke() {
-		p.rounds.leave(a.GetObject())
+		p.rounds.Leave(a.GetObject())
 		again.SetValue(roundsOf, &p.rounds)
 	}
 	return mutatingRefusal(a, p.failures)
@@ -223,7 +221,7 @@ func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
 		}
 	}
 	if t.policy.does.reinvocable {
-		p.rounds.add(t.key())
+		p.rounds.Add(t.key())
 	}
 	return nil
 }
@@ -266,7 +264,7 @@ func (p *pass) show(v *version) error {
 	if p.object != nil {
 		object = p.object.Object()
 	}
-	shown, err := convert(withKind(object, p.GetKind()), v.Kind, p.interfaces)
+	shown, err := matching.Convert(matching.WithKind(object, p.GetKind()), v.Kind, p.interfaces)
 	if err != nil {
 		return fmt.Errorf("showing the object as %s: %w", v.Kind, err)
 	}
@@ -287,24 +285,14 @@ func (p *pass) finish() error {
 	if !p.replaced {
 		return nil
 	}
-	object, err := convert(p.object.Object(), p.GetKind(), p.interfaces)
+	object, err := matching.Convert(p.object.Object(), p.GetKind(), p.interfaces)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
-	replace(p.GetObject(), object)
+	matching.Replace(p.GetObject(), object)
 	if p.changed {
-		p.rounds.changed()
+		p.rounds.Changed()
 		p.GetReinvocationContext().SetShouldReinvoke()
 	}
 	return nil
-}
-
-// replace makes object, which somebody holds on to, what replacement is: an object of the same
-// type, which is used up.
-func replace(object, replacement runtime.Object) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		u.SetUnstructuredContent(replacement.(*unstructured.Unstructured).UnstructuredContent())
-		return
-	}
-	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(replacement).Elem())
 }

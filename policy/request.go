@@ -7,9 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -65,7 +63,7 @@ func (r *request) version(match matching.Match) *version {
 	}
 	as := func(resource schema.GroupVersionResource) *expression.Variables {
 		return expression.NewVariables(object, old,
-			func() *admissionv1.AdmissionRequest { return r.describe(match.Kind, resource) }, r.GetUserInfo(),
+			func() *admissionv1.AdmissionRequest { return r.Describe(match.Kind, resource) }, r.GetUserInfo(),
 			r.authorizer)
 	}
 	v.variables = as(match.Resource)
@@ -81,42 +79,9 @@ func (r *request) form(object runtime.Object, match matching.Match) (runtime.Obj
 	case object == nil:
 		return nil, nil
 	case match.Converted:
-		return convert(object, match.Kind, r.interfaces)
+		return matching.Convert(object, match.Kind, r.interfaces)
 	}
-	return withKind(object, match.Kind), nil
-}
-
-// describe is the request as expressions see it, without uid and objects.
-//
-// Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
-func (r *request) describe(kind schema.GroupVersionKind,
-	resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
-	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),
-		metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
-	described := &admissionv1.AdmissionRequest{
-		Kind:               metav1.GroupVersionKind(kind),
-		Resource:           metav1.GroupVersionResource(resource),
-		SubResource:        r.GetSubresource(),
-		RequestKind:        &requestKind,
-		RequestResource:    &requestResource,
-		RequestSubResource: r.GetSubresource(),
-		Name:               r.GetName(),
-		Namespace:          r.GetNamespace(),
-		Operation:          admissionv1.Operation(r.GetOperation()),
-		DryRun:             &dryRun,
-		Options:            runtime.RawExtension{Object: r.GetOperationOptions()},
-	}
-	if user := r.GetUserInfo(); user != nil {
-		described.UserInfo = authenticationv1.UserInfo{Username: user.GetName(), UID: user.GetUID(),
-			Groups: user.GetGroups()}
-		if extra := user.GetExtra(); len(extra) > 0 {
-			described.UserInfo.Extra = make(map[string]authenticationv1.ExtraValue, len(extra))
-			for key, values := range extra {
-				described.UserInfo.Extra[key] = values
-			}
-		}
-	}
-	return described
+	return matching.WithKind(object, match.Kind), nil
 }
 
 // syncTimeout is how long a request waits, in all, for params that aren't known yet.

@@ -44,10 +44,9 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	if again := a.GetReinvocationContext(); again.IsReinvoke() {
 		// A webhook that wasn't called in the first round isn't called in the second.
 		r, ok := again.Value(roundsKey).(*rounds)
-		if !ok || len(r.called)+len(r.again) == 0 {
+		if !ok || !r.Enter(a.GetObject()) {
 			return nil
 		}
-		r.enter(a.GetObject())
 		return m.round(ctx, 1, r, a, o)
 	}
 	candidates, err := m.candidates(ctx, a, o)
@@ -58,7 +57,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	if err := m.round(ctx, 0, r, a, o); err != nil {
 		return err
 	}
-	r.leave(a.GetObject())
+	r.Leave(a.GetObject())
 	a.GetReinvocationContext().SetValue(roundsKey, r)
 	return nil
 }
@@ -68,7 +67,7 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	request := m.newRequest(a, o)
 	for i := range r.candidates {
 		c := &r.candidates[i]
-		if round > 0 && !r.again.Has(c.uid) {
+		if round > 0 && !r.Again(c.uid) {
 			continue
 		}
 		v, err := request.match(ctx, c)
@@ -91,10 +90,12 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
 		}
 		if patch != nil {
-			r.changed()
+			r.Changed()
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
-		r.add(c.hook)
+		if c.reinvocable {
+			r.Add(c.uid)
+		}
 		if err != nil && ctx.Err() != nil {
 			// It failed open, but for the request it is too late.
 			return outOfTime()

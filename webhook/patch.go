@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -31,12 +32,12 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	target := r.GetObject()
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
-		if object, err = convert(object, kind, r.interfaces); err != nil {
+		if object, err = matching.Convert(object, kind, r.interfaces); err != nil {
 			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
 				v.Kind, kind, err)
 		}
 	}
-	replace(target, object)
+	matching.Replace(target, object)
 	r.objectChanged()
 	return changed, nil
 }

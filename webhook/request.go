@@ -2,10 +2,7 @@ package webhook
 
 import (
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
@@ -98,9 +95,9 @@ func (v *version) form(object runtime.Object) (runtime.Object, error) {
 		return nil, nil
 	}
 	if v.Converted {
-		return convert(object, v.Kind, v.of.interfaces)
+		return matching.Convert(object, v.Kind, v.of.interfaces)
 	}
-	return withKind(object, v.Kind), nil
+	return matching.WithKind(object, v.Kind), nil
 }
 
 func (v *version) getObjectJSON() ([]byte, error) {
@@ -130,8 +127,9 @@ func (v *version) getReview() (*review.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		described := v.describe(v.Resource)
+		described := v.of.Describe(v.Kind, v.Resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
+		described.Options.Raw = v.of.encodedOptions()
 		return review.Encode(described)
 	})
 }
@@ -148,44 +146,17 @@ func (v *version) getVariables() (*expression.Variables, error) {
 			return nil, err
 		}
 		// Upstream shows them the kind that the webhook matched, but the request's own resource.
-		describe := func() *admissionv1.AdmissionRequest { return v.describe(v.of.GetResource()) }
+		describe := func() *admissionv1.AdmissionRequest { return v.of.Describe(v.Kind, v.of.GetResource()) }
 		v.variables = expression.NewVariables(object, old, describe, v.of.GetUserInfo(), v.of.authorizer)
 	}
 	return v.variables, nil
 }
 
-// describe is the request as webhooks and match conditions see it, as one about resource, without
-// uid and objects.
-func (v *version) describe(resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
-	r := v.of
+// encodedOptions are the request's options as webhooks are sent them.
+func (r *request) encodedOptions() []byte {
 	if r.options == nil {
 		// Options are simple structs: encoding them doesn't fail.
 		r.options, _ = review.EncodeObject(r.GetOperationOptions())
 	}
-	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),
-		metav1.GroupVersionResource(r.GetResource()), r.IsDryRun()
-	described := &admissionv1.AdmissionRequest{
-		Kind:               metav1.GroupVersionKind(v.Kind),
-		Resource:           metav1.GroupVersionResource(resource),
-		SubResource:        r.GetSubresource(),
-		RequestKind:        &requestKind,
-		RequestResource:    &requestResource,
-		RequestSubResource: r.GetSubresource(),
-		Name:               r.GetName(),
-		Namespace:          r.GetNamespace(),
-		Operation:          admissionv1.Operation(r.GetOperation()),
-		DryRun:             &dryRun,
-		Options:            runtime.RawExtension{Raw: r.options},
-	}
-	if user := r.GetUserInfo(); user != nil {
-		described.UserInfo = authenticationv1.UserInfo{Username: user.GetName(), UID: user.GetUID(),
-			Groups: user.GetGroups()}
-		if extra := user.GetExtra(); len(extra) > 0 {
-			described.UserInfo.Extra = make(map[string]authenticationv1.ExtraValue, len(extra))
-			for key, values := range extra {
-				described.UserInfo.Extra[key] = values
-			}
-		}
-	}
-	return described
+	return r.options
 }

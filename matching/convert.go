@@ -1,4 +1,4 @@
-package webhook
+package matching
 
 import (
 	"reflect"
@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// withKind is an object that says of itself what it is, as those that were decoded do and others
+// WithKind is an object that says of itself what it is, as those that were decoded do and others
 // may not. It shares its content with object.
-func withKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Object {
+func WithKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Object {
 	if !object.GetObjectKind().GroupVersionKind().Empty() {
 		return object
 	}
@@ -26,10 +26,10 @@ func withKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Objec
 	return object
 }
 
-// convert returns an object in another version. It may share memory with the original. Custom
+// Convert returns an object in another version. It may share memory with the original. Custom
 // resources know the way from one version to the other; other objects take it through the form in
 // which the server holds them.
-func convert(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+func Convert(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
 	error) {
 	if object.GetObjectKind().GroupVersionKind() == kind {
 		return object, nil
@@ -68,9 +68,9 @@ func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.
 	return converted, o.GetObjectConvertor().Convert(object, converted, nil)
 }
 
-// replace makes object, which somebody holds on to, what replacement is: an object of the same
+// Replace makes object, which somebody holds on to, what replacement is: an object of the same
 // type, which is used up.
-func replace(object, replacement runtime.Object) {
+func Replace(object, replacement runtime.Object) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		u.SetUnstructuredContent(replacement.(*unstructured.Unstructured).UnstructuredContent())
 		return
