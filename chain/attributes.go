@@ -43,6 +43,10 @@ type versioned struct {
 	before   runtime.Object
 	// calls are those of the current plugin, nil where no observer wants them.
 	calls *Calls
+	// shared is what plugins share (see Shared). looked says that the current plugin asked for the
+	// object, sharing that it asked for something shared.
+	shared          []any
+	looked, sharing bool
 }
 
 // form is one object as plugins see it.
@@ -60,6 +64,7 @@ func newVersioned(a admission.Attributes, o admission.ObjectInterfaces, mutable,
 func (v *versioned) GetObject() runtime.Object {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.looked = true
 	if !v.object.asked {
 		v.object = v.show(v.Attributes.GetObject())
 		if object, ok := v.object.shown.(metav1.Object); ok && v.mutable && v.object.shown != v.Attributes.GetObject() {
@@ -131,7 +136,7 @@ func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	shown, internal := v.object.shown, v.Attributes.GetObject()
-	v.object = form{}
+	v.object, v.shared = form{}, nil
 	if shown == nil || shown == internal {
 		return nil
 	}

@@ -193,7 +193,9 @@ func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attribut
 	if c.tracking {
 		v.begin()
 	}
+	v.beforePlugin()
 	err = guard(p.name, Mutating, a, func() error { return p.Admit(ctx, v, o) })
+	v.afterPlugin()
 	if failure := v.failure(); failure != nil {
 		return false, failure
 	}

@@ -62,7 +62,7 @@ func TestAuthorizer(t *testing.T) {
 				asked = append(asked, a)
 				return authorizer.DecisionAllow, "", nil
 			})
-			verdict := conditions(test.expression).Match(t.Context(), NewVariables(pod(), nil, request, alice, record))
+			verdict := conditions(test.expression).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, record))
 			if !verdict.Matches {
 				t.Fatalf("%+v", verdict)
 			}
@@ -103,7 +103,7 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 		"authorizer.requestResource.check('get').errored() && !authorizer.serviceAccount('ns', " +
 			"'robot').path('/healthz').check('get').errored()": true,
 	} {
-		verdict := conditions(expression).Match(t.Context(), NewVariables(pod(), nil, request, alice, check))
+		verdict := conditions(expression).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, check))
 		if verdict.Matches != want || verdict.Err != nil {
 			t.Errorf("%s: %+v", expression, verdict)
 		}

@@ -31,12 +31,12 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(name+"/first", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				excludes(b, compiled, NewVariables(object, nil, source, alice, nil))
+				excludes(b, compiled, NewVariables(contentOf(object), nil, source, alice, nil))
 			}
 		})
 		b.Run(name+"/further", func(b *testing.B) {
 			b.ReportAllocs()
-			v := NewVariables(object, nil, source, alice, nil)
+			v := NewVariables(contentOf(object), nil, source, alice, nil)
 			for b.Loop() {
 				v.outcomes = nil
 				excludes(b, compiled, v)
@@ -44,7 +44,7 @@ func BenchmarkMatch(b *testing.B) {
 		})
 		b.Run(name+"/again", func(b *testing.B) {
 			b.ReportAllocs()
-			v := NewVariables(object, nil, source, alice, nil)
+			v := NewVariables(contentOf(object), nil, source, alice, nil)
 			for b.Loop() {
 				excludes(b, compiled, v)
 			}
@@ -70,7 +70,7 @@ func BenchmarkHundredExcluded(b *testing.B) {
 			source := func() *admissionv1.AdmissionRequest { return shown }
 			b.ReportAllocs()
 			for b.Loop() {
-				v := NewVariables(object, nil, source, alice, nil)
+				v := NewVariables(contentOf(object), nil, source, alice, nil)
 				for _, compiled := range hundred {
 					excludes(b, compiled, v)
 				}

@@ -102,7 +102,7 @@ func FuzzMatch(f *testing.F) {
 		object := pod()
 		object.Name, object.Labels["a"] = name, value
 		compiled := conditions(expression, "object.metadata.name == '"+name+"'")
-		v := NewVariables(object, nil, request, alice, allowing)
+		v := NewVariables(contentOf(object), nil, request, alice, allowing)
 		verdict := compiled.Match(t.Context(), v)
 		if outcomes := []bool{verdict.Matches, verdict.Failed != "", verdict.Err != nil}; count(outcomes) != 1 {
 			t.Errorf("%q: %+v", expression, verdict)

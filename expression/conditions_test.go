@@ -170,7 +170,7 @@ func TestContext(t *testing.T) {
 	// certain.
 	t.Run("ends in between", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		v := NewVariables(pod(), nil, request, alice, authorizer.AuthorizerFunc(func(context.Context,
+		v := NewVariables(contentOf(pod()), nil, request, alice, authorizer.AuthorizerFunc(func(context.Context,
 			authorizer.Attributes) (authorizer.Decision, string, error) {
 			cancel()
 			return authorizer.DecisionAllow, "", nil
@@ -184,7 +184,7 @@ func TestContext(t *testing.T) {
 	})
 	t.Run("ends between conditions", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		v := NewVariables(pod(), nil, request, alice, authorizer.AuthorizerFunc(func(context.Context,
+		v := NewVariables(contentOf(pod()), nil, request, alice, authorizer.AuthorizerFunc(func(context.Context,
 			authorizer.Attributes) (authorizer.Decision, string, error) {
 			cancel()
 			return authorizer.DecisionAllow, "", nil
@@ -239,7 +239,7 @@ func TestConcurrency(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				if verdict := shared.Match(t.Context(),
-					NewVariables(pod(), nil, request, alice, allowing)); !verdict.Matches {
+					NewVariables(contentOf(pod()), nil, request, alice, allowing)); !verdict.Matches {
 					t.Errorf("%+v", verdict)
 				}
 				if err := compiler.Check("object.metadata.name == 'web'"); err != nil {

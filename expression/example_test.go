@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/expression"
@@ -31,7 +32,8 @@ func Example() {
 		return &admissionv1.AdmissionRequest{Name: "web",
 			UserInfo: authenticationv1.UserInfo{Username: alice.Name, Groups: alice.Groups}}
 	}
-	variables := expression.NewVariables(pod, nil, request, alice, nil)
+	object := func() (map[string]any, error) { return runtime.DefaultUnstructuredConverter.ToUnstructured(pod) }
+	variables := expression.NewVariables(object, nil, request, alice, nil)
 
 	verdict := conditions.Match(context.Background(), variables)
 	fmt.Println(verdict.Matches, verdict.Failed, verdict.Errors)

@@ -122,7 +122,7 @@ func evaluated(t *testing.T, text string, kind *Kind, result func(Result) (any, 
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}}}
 	e := NewCompiler().Compose(nil, false).Expression(text, kind)
-	r, err := NewVariables(pod, nil, nil, nil, nil).Run(Inputs{}).Evaluate(t.Context(), e)
+	r, err := NewVariables(contentOf(pod), nil, nil, nil, nil).Run(Inputs{}).Evaluate(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestPolicyExpressions(t *testing.T) {
 				test.kind = Condition
 			}
 			e := NewCompiler().Compose(test.variables, test.params).Expression(test.expression, test.kind)
-			result, err := NewVariables(pod(), nil, request, alice, allowing).Run(test.in).Evaluate(t.Context(), e)
+			result, err := NewVariables(contentOf(pod()), nil, request, alice, allowing).Run(test.in).Evaluate(t.Context(), e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +210,7 @@ func TestReads(t *testing.T) {
 func TestCharges(t *testing.T) {
 	composition := NewCompiler().Compose(policyVariables(
 		"dear", costly(3), "dearer", "variables.dear && "+costly(4), "of", "params == null || variables.dear"), true)
-	v := NewVariables(pod(), nil, request, alice, nil)
+	v := NewVariables(contentOf(pod()), nil, request, alice, nil)
 	evaluate := func(r *Run, text string) uint64 {
 		t.Helper()
 		before := r.budget
@@ -266,7 +266,7 @@ func TestCharges(t *testing.T) {
 // What reads no params is evaluated once for all of them, and for all policies that say the same.
 func TestEvaluatedOnce(t *testing.T) {
 	compiler := NewCompiler()
-	v := NewVariables(pod(), nil, request, alice, allowing)
+	v := NewVariables(contentOf(pod()), nil, request, alice, allowing)
 	for range 10 {
 		composition := compiler.Compose(policyVariables("name", "object.metadata.name"), true)
 		for _, params := range []*Params{configMap("a"), configMap("b")} {
@@ -336,8 +336,8 @@ func TestPlanIsThatOfTheWholeEnvironment(t *testing.T) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			value, details, err := whole.ContextEval(t.Context(), &frame{program: p,
-				run: NewVariables(pod(), nil, request, alice, allowing).Run(Inputs{Authorizer: true})})
-			o := NewVariables(pod(), nil, request, alice, allowing).Run(Inputs{Authorizer: true}).outcome(t.Context(),
+				run: NewVariables(contentOf(pod()), nil, request, alice, allowing).Run(Inputs{Authorizer: true})})
+			o := NewVariables(contentOf(pod()), nil, request, alice, allowing).Run(Inputs{Authorizer: true}).outcome(t.Context(),
 				p)
 			if o.cost != *details.ActualCost() || (err == nil) != (o.cause == nil) ||
 				err != nil && err.Error() != o.cause.Error() || err == nil && o.value.Equal(value) != types.True {

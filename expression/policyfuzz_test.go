@@ -29,7 +29,7 @@ func FuzzPolicy(f *testing.F) {
 		object.Name = name
 		compiler := NewCompiler()
 		composition := compiler.Compose(policyVariables("a", a, "b", b), true)
-		v := NewVariables(object, nil, request, alice, allowing)
+		v := NewVariables(contentOf(object), nil, request, alice, allowing)
 		for _, kind := range []*Kind{Condition, Message, AuditAnnotation, ApplyConfiguration, JSONPatch} {
 			e := composition.Expression(text, kind)
 			var spent []uint64

@@ -39,13 +39,17 @@ type Variables struct {
 
 // sources are what the variables are made of.
 type sources struct {
-	object, oldObject runtime.Object
-	// content is object where that is set by SetObject.
-	content    func() (map[string]any, error)
-	request    func() *admissionv1.AdmissionRequest
-	user       user.Info
-	authorizer authorizer.Authorizer
+	object, oldObject Content
+	request           func() *admissionv1.AdmissionRequest
+	user              user.Info
+	authorizer        authorizer.Authorizer
 }
+
+// Content returns an object as the JSON it would be, which is how expressions see it: times and
+// quantities are strings. (TypedToVal of k8s.io/apiserver/pkg/cel/common would make timestamps of
+// times.) It is called when an expression first reads the object, and what it returns is not
+// changed; an error becomes that of the expression. Nil is null, as is what returns nil.
+type Content func() (map[string]any, error)
 
 // variable is a variable's value once it has been asked for.
 type variable struct {
@@ -56,9 +60,9 @@ type variable struct {
 // NewVariables returns the variables of a request. No argument is looked at before an expression
 // needs it.
 //
-// The objects are in the version that the expressions are to see, typed or unstructured, with
-// apiVersion and kind set, and nil where there is none: object for a delete, oldObject for a
-// create. They must not change for as long as the Variables are in use.
+// The objects are in the version that the expressions are to see, with apiVersion and kind set, and
+// nil where there is none: object for a delete, oldObject for a create. They must not change for as
+// long as the Variables are in use. Several Variables may have them in common.
 //
 // request is called once at most, and returns the request as it is sent to the webhook, but for its
 // resource, which is that of the API request in upstream's conditions, and not the one that the
@@ -66,27 +70,31 @@ type variable struct {
 //
 // user is who authorizer checks are made for. authorizer may be nil; expressions that read it are
 // in error then.
-func NewVariables(object, oldObject runtime.Object, request func() *admissionv1.AdmissionRequest, user user.Info,
+func NewVariables(object, oldObject Content, request func() *admissionv1.AdmissionRequest, user user.Info,
 	authorizer authorizer.Authorizer) *Variables {
 	return &Variables{sources: sources{object: object, oldObject: oldObject, request: request, user: user,
 		authorizer: authorizer}}
 }
 
 // SetObject has expressions see another object from now on, and forgets what came of those that
-// have read the one before. content is called when an expression reads it, and returns the object
-// as the JSON it would be.
-func (v *Variables) SetObject(content func() (map[string]any, error)) {
-	v.sources.content, v.object = content, variable{}
+// have read the one before.
+func (v *Variables) SetObject(object Content) {
+	v.sources.object, v.object = object, variable{}
 	maps.DeleteFunc(v.outcomes, func(of remembered, _ *outcome) bool { return of.program.reading().object })
 }
 
-func (s *sources) celObject() any {
-	if s.content == nil {
-		return celObject(objectVariable, s.object)
+// prepare returns an object in CEL's form. A value that is an error becomes the error of the
+// expression that reads it.
+func (c Content) prepare(name string) any {
+	if c == nil {
+		return nil
 	}
-	content, err := s.content()
-	if err != nil {
-		return unprepared(objectVariable, err)
+	content, err := c()
+	switch {
+	case err != nil:
+		return unprepared(name, err)
+	case content == nil:
+		return nil
 	}
 	return content
 }
@@ -95,9 +103,9 @@ func (s *sources) celObject() any {
 func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 	switch name {
 	case objectVariable:
-		return v.object.get(func() any { return v.sources.celObject() }), true
+		return v.object.get(func() any { return v.sources.object.prepare(name) }), true
 	case oldObjectVariable:
-		return v.oldObject.get(func() any { return celObject(name, v.sources.oldObject) }), true
+		return v.oldObject.get(func() any { return v.sources.oldObject.prepare(name) }), true
 	case requestVariable:
 		return v.request.get(func() any { return celRequest(v.askRequest()) }), true
 	case namespaceVariable:
@@ -139,9 +147,7 @@ func (v *Variables) askRequest() *admissionv1.AdmissionRequest {
 	return v.admissionRequest
 }
 
-// celObject returns an object as the JSON it would be, which is how expressions see it: times and
-// quantities are strings. (TypedToVal of k8s.io/apiserver/pkg/cel/common would make timestamps of
-// times.) A value that is an error becomes the error of the expression that reads it.
+// celObject returns an object in CEL's form; null for none.
 func celObject(name string, object runtime.Object) any {
 	if object == nil || reflect.ValueOf(object).IsNil() {
 		return nil

@@ -55,6 +55,10 @@
 // kind where a rule names these, otherwise those of the first rule that names an equivalent.
 // Custom resources get and lose versions; the Index notices by what the mapper says, and asks anew.
 //
+// A Version is the request as a Match wants it: the objects converted, and as the JSON that
+// expressions see. It travels with the request (chain.Shared), so that a policy and a webhook that
+// want the same have it made once.
+//
 // # Who is exempt
 //
 // What Kubernetes doesn't ask webhooks or policies about is for the engines to leave out when they

@@ -35,6 +35,7 @@ func (n Namespaces) Get(ctx context.Context, name string) (*corev1.Namespace, er
 // and holds for all. It is for one goroutine.
 type Request struct {
 	admission.Attributes
+	Interfaces admission.ObjectInterfaces
 	namespaces Namespaces
 
 	namespace struct {
@@ -44,17 +45,23 @@ type Request struct {
 	}
 	// What selectors select, by what they say; nil until one is asked.
 	inNamespace, onObject map[unique.Handle[string]]bool
+	// versions are shared with other plugins; nil until one is asked for.
+	versions *versions
 }
 
 // NewRequest begins with nothing known.
-func NewRequest(a admission.Attributes, namespaces Namespaces) Request {
-	return Request{Attributes: a, namespaces: namespaces}
+func NewRequest(a admission.Attributes, o admission.ObjectInterfaces, namespaces Namespaces) Request {
+	return Request{Attributes: a, Interfaces: o, namespaces: namespaces}
 }
 
-// ObjectChanged has all that depends on the object found out anew.
+// ObjectChanged has all that depends on the object found out, and made, anew, also what other
+// plugins have made. Who changes the object calls it.
 func (r *Request) ObjectChanged() {
 	clear(r.onObject)
 	clear(r.inNamespace) // a Namespace is selected by its own labels
+	for _, v := range *r.shared() {
+		v.object.changed()
+	}
 }
 
 // Namespace is the namespace that the request is in. The error is the client's. It is looked up

@@ -41,7 +41,7 @@ func match(ctx context.Context, a admission.Attributes, namespaces Namespaces, m
 	if len(candidates) == 0 {
 		return "no candidate"
 	}
-	r := NewRequest(a, namespaces)
+	r := NewRequest(a, nil, namespaces)
 	found, mismatch, err := r.Match(ctx, candidates[0])
 	switch {
 	case err != nil:
@@ -209,7 +209,7 @@ func TestNamespaceIsReadLive(t *testing.T) {
 		ForResources(resources(nil, inNamespace(selecting("team", "c")))))
 	candidates := index.Candidates(TargetOf(a), nil)
 
-	r := NewRequest(a, namespaces)
+	r := NewRequest(a, nil, namespaces)
 	for i, want := range []Mismatch{Matches, NamespaceSelector} {
 		if _, mismatch, err := r.Match(t.Context(), candidates[i]); mismatch != want || err != nil {
 			t.Errorf("%d: %q (%v), want %q", i, mismatch, err, want)
@@ -222,7 +222,7 @@ func TestNamespaceIsReadLive(t *testing.T) {
 	client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("etcd is on holiday")
 	})
-	r = NewRequest(a, namespaces)
+	r = NewRequest(a, nil, namespaces)
 	for _, c := range candidates {
 		_, _, err := r.Match(t.Context(), c)
 		var failure *SelectorError
@@ -268,7 +268,7 @@ func TestEqualSelectorsAreEvaluatedOnce(t *testing.T) {
 	pod := aPod(map[string]string{"app": "web"})
 	a := podRequest(create, pod, nil)
 	candidates := webhooks(all...).Candidates(TargetOf(a), nil)
-	r := NewRequest(a, namespaces)
+	r := NewRequest(a, nil, namespaces)
 	count := func() (matched int) {
 		for _, c := range candidates {
 			if _, mismatch, err := r.Match(t.Context(), c); err != nil {

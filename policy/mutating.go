@@ -260,15 +260,20 @@ func (p *pass) show(v *version) error {
 	if p.version == v || p.GetObject() == nil {
 		return nil
 	}
-	object := p.GetObject()
-	if p.object != nil {
+	object, _ := v.Object() // a version without it is an error before
+	if p.replaced {
 		object = p.object.Object()
 	}
-	shown, err := matching.Convert(matching.WithKind(object, p.GetKind()), v.Kind, p.interfaces)
+	shown, err := matching.Convert(object, v.Kind, p.Interfaces)
 	if err != nil {
 		return fmt.Errorf("showing the object as %s: %w", v.Kind, err)
 	}
-	p.version, p.object = v, mutation.NewObject(shown, v.Kind, p.interfaces, p.schemas)
+	if !p.replaced && shown == object {
+		// It is as the version has it, whose expressions see that already.
+		p.version, p.object = v, mutation.NewObject(shown, v.Kind, v.Content, p.Interfaces, p.schemas)
+		return nil
+	}
+	p.version, p.object = v, mutation.NewObject(shown, v.Kind, nil, p.Interfaces, p.schemas)
 	v.setObject(p.object)
 	return nil
 }
@@ -285,11 +290,12 @@ func (p *pass) finish() error {
 	if !p.replaced {
 		return nil
 	}
-	object, err := matching.Convert(p.object.Object(), p.GetKind(), p.interfaces)
+	object, err := matching.Convert(p.object.Object(), p.GetKind(), p.Interfaces)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
 	matching.Replace(p.GetObject(), object)
+	p.ObjectChanged()
 	if p.changed {
 		p.rounds.Changed()
 		p.GetReinvocationContext().SetShouldReinvoke()

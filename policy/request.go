@@ -8,9 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"gatehouse.dev/chain"
@@ -23,7 +21,6 @@ import (
 // first asked for, once. It is for one goroutine.
 type request struct {
 	matching.Request
-	interfaces admission.ObjectInterfaces
 	authorizer authorizer.Authorizer
 	// calls is nil where nobody wants to know what policies did.
 	calls *chain.Calls
@@ -35,7 +32,7 @@ type request struct {
 
 // version is the request as one about an object of one version.
 type version struct {
-	matching.Match
+	*matching.Version
 	// variables are what a policy's expressions see, conditions what its match conditions do, which
 	// are about the request's own resource.
 	variables, conditions *expression.Variables
@@ -49,20 +46,16 @@ func (r *request) version(match matching.Match) *version {
 			return v
 		}
 	}
-	v := &version{Match: match}
+	v := &version{Version: r.Version(match)}
 	r.versions = append(r.versions, v)
-	object, err := r.form(r.GetObject(), match)
-	if err != nil {
-		v.err = err
+	if _, v.err = v.Object(); v.err != nil {
 		return v
 	}
-	old, err := r.form(r.GetOldObject(), match)
-	if err != nil {
-		v.err = err
+	if _, v.err = v.OldObject(); v.err != nil {
 		return v
 	}
 	as := func(resource schema.GroupVersionResource) *expression.Variables {
-		return expression.NewVariables(object, old,
+		return expression.NewVariables(v.Content, v.OldContent,
 			func() *admissionv1.AdmissionRequest { return r.Describe(match.Kind, resource) }, r.GetUserInfo(),
 			r.authorizer)
 	}
@@ -72,16 +65,6 @@ func (r *request) version(match matching.Match) *version {
 		v.conditions = as(r.GetResource())
 	}
 	return v
-}
-
-func (r *request) form(object runtime.Object, match matching.Match) (runtime.Object, error) {
-	switch {
-	case object == nil:
-		return nil, nil
-	case match.Converted:
-		return matching.Convert(object, match.Kind, r.interfaces)
-	}
-	return matching.WithKind(object, match.Kind), nil
 }
 
 // syncTimeout is how long a request waits, in all, for params that aren't known yet.

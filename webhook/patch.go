@@ -17,7 +17,7 @@ import (
 // patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from
 // there to the request's own object. The error continues a sentence about the webhook.
 func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err error) {
-	seen, err := v.getObject()
+	seen, err := v.Object()
 	if err != nil {
 		return false, fmt.Errorf("can't be shown the object: %w", err)
 	}
@@ -28,11 +28,11 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err er
 	if err != nil {
 		return false, err
 	}
-	r.interfaces.GetObjectDefaulter().Default(object)
+	r.Interfaces.GetObjectDefaulter().Default(object)
 	target := r.GetObject()
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
-		if object, err = matching.Convert(object, kind, r.interfaces); err != nil {
+		if object, err = matching.Convert(object, kind, r.Interfaces); err != nil {
 			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
 				v.Kind, kind, err)
 		}

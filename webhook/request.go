@@ -2,7 +2,6 @@ package webhook
 
 import (
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
@@ -15,7 +14,6 @@ import (
 // first asked for, once. It is for one goroutine.
 type request struct {
 	matching.Request
-	interfaces admission.ObjectInterfaces
 	*engine
 
 	versions []*version
@@ -25,17 +23,15 @@ type request struct {
 }
 
 func (e *engine) newRequest(a admission.Attributes, o admission.ObjectInterfaces) *request {
-	return &request{Request: matching.NewRequest(a, e.namespaces), interfaces: o, engine: e, calls: chain.CallsOf(a)}
+	return &request{Request: matching.NewRequest(a, o, e.namespaces), engine: e, calls: chain.CallsOf(a)}
 }
 
 // version is the request as one about an object of one version.
 type version struct {
 	of *request
-	matching.Match
+	*matching.Version
 
-	object    lazy[runtime.Object]
-	oldObject lazy[runtime.Object]
-	oldJSON   lazy[[]byte]
+	oldJSON lazy[[]byte]
 
 	// These depend on object, and are made anew once it has changed.
 	objectJSON lazy[[]byte]
@@ -65,7 +61,7 @@ func (r *request) version(match matching.Match) *version {
 			return v
 		}
 	}
-	v := &version{of: r, Match: match}
+	v := &version{of: r, Version: r.Version(match)}
 	r.versions = append(r.versions, v)
 	return v
 }
@@ -74,35 +70,15 @@ func (r *request) version(match matching.Match) *version {
 func (r *request) objectChanged() {
 	r.ObjectChanged()
 	for _, v := range r.versions {
-		v.object = lazy[runtime.Object]{}
 		v.objectJSON = lazy[[]byte]{}
 		v.review = lazy[*review.Request]{}
 		v.variables = nil
 	}
 }
 
-// getObject is the object in this version, nil where there is none.
-func (v *version) getObject() (runtime.Object, error) {
-	return v.object.get(func() (runtime.Object, error) { return v.form(v.of.GetObject()) })
-}
-
-func (v *version) getOldObject() (runtime.Object, error) {
-	return v.oldObject.get(func() (runtime.Object, error) { return v.form(v.of.GetOldObject()) })
-}
-
-func (v *version) form(object runtime.Object) (runtime.Object, error) {
-	if object == nil {
-		return nil, nil
-	}
-	if v.Converted {
-		return matching.Convert(object, v.Kind, v.of.interfaces)
-	}
-	return matching.WithKind(object, v.Kind), nil
-}
-
 func (v *version) getObjectJSON() ([]byte, error) {
 	return v.objectJSON.get(func() ([]byte, error) {
-		object, err := v.getObject()
+		object, err := v.Object()
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +94,7 @@ func (v *version) getReview() (*review.Request, error) {
 			return nil, err
 		}
 		old, err := v.oldJSON.get(func() ([]byte, error) {
-			old, err := v.getOldObject()
+			old, err := v.OldObject()
 			if err != nil {
 				return nil, err
 			}
@@ -137,17 +113,15 @@ func (v *version) getReview() (*review.Request, error) {
 // getVariables is what match conditions see of the request.
 func (v *version) getVariables() (*expression.Variables, error) {
 	if v.variables == nil {
-		object, err := v.getObject()
-		if err != nil {
+		if _, err := v.Object(); err != nil {
 			return nil, err
 		}
-		old, err := v.getOldObject()
-		if err != nil {
+		if _, err := v.OldObject(); err != nil {
 			return nil, err
 		}
 		// Upstream shows them the kind that the webhook matched, but the request's own resource.
 		describe := func() *admissionv1.AdmissionRequest { return v.of.Describe(v.Kind, v.of.GetResource()) }
-		v.variables = expression.NewVariables(object, old, describe, v.of.GetUserInfo(), v.of.authorizer)
+		v.variables = expression.NewVariables(v.Content, v.OldContent, describe, v.of.GetUserInfo(), v.of.authorizer)
 	}
 	return v.variables, nil
 }

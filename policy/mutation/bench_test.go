@@ -62,7 +62,7 @@ func BenchmarkApply(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				object := NewObject(given.object, given.kind, given.interfaces, builtin)
+				object := NewObject(given.object, given.kind, nil, given.interfaces, builtin)
 				for _, c := range configurations {
 					if test.read {
 						if _, err := object.Content(); err != nil {
@@ -83,7 +83,7 @@ func BenchmarkPatch(b *testing.B) {
 	given := newObject(b, benchPod, builtin)
 	b.ReportAllocs()
 	for b.Loop() {
-		object := NewObject(given.object, given.kind, given.interfaces, builtin)
+		object := NewObject(given.object, given.kind, nil, given.interfaces, builtin)
 		for i := range 20 {
 			patch := patchOf(b, fmt.Sprintf("[{op: add, path: /metadata/labels/l%d, value: v}]", i))
 			if changed, err := object.Patch(patch); !changed || err != nil {

@@ -1,7 +1,7 @@
 // Package mutation does to an object what the mutations of a MutatingAdmissionPolicy say.
 //
 //	schemas := mutation.NewSchemas(client.Discovery())             // once
-//	object := mutation.NewObject(given, kind, interfaces, schemas) // once a request and version
+//	object := mutation.NewObject(given, kind, nil, interfaces, schemas) // once a request and version
 //	changed, err := object.Apply(configuration)                    // once an ApplyConfiguration
 //	changed, err = object.Patch(patch)                             // once a JSONPatch
 //

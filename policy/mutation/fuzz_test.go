@@ -35,7 +35,7 @@ func FuzzMutations(f *testing.F) {
 	f.Fuzz(func(t *testing.T, configuration, patch string, configurationFirst bool) {
 		for _, given := range objects {
 			before := contentOf(t, given)
-			object := NewObject(given, given.GetObjectKind().GroupVersionKind(),
+			object := NewObject(given, given.GetObjectKind().GroupVersionKind(), nil,
 				admission.NewObjectInterfacesFromScheme(scheme.Scheme), builtin)
 			var content map[string]any
 			apply := func() (bool, error) {

@@ -26,7 +26,7 @@ var builtin = NewSchemas(server{openapitest.NewEmbeddedFileClient()})
 func newObject(t testing.TB, text string, schemas *Schemas) *Object {
 	t.Helper()
 	object := parse(t, text)
-	return NewObject(object, object.GetObjectKind().GroupVersionKind(),
+	return NewObject(object, object.GetObjectKind().GroupVersionKind(), nil,
 		admission.NewObjectInterfacesFromScheme(scheme.Scheme), schemas)
 }
 

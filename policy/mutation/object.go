@@ -20,17 +20,20 @@ type Object struct {
 
 	// object is what the mutations so far have made of it.
 	object runtime.Object
-	// content is the same as JSON, nil until somebody asks.
+	// content is the same as JSON, nil until somebody asks. As long as the object is the one that was
+	// given it is what given returns, if there is that.
 	content map[string]any
+	given   func() (map[string]any, error)
 	// defaulted says that the object has its defaults.
 	defaulted bool
 }
 
 // NewObject returns an object that is to be mutated: of kind, in a type of its API version or
-// unstructured, with apiVersion and kind set.
-func NewObject(object runtime.Object, kind schema.GroupVersionKind, interfaces admission.ObjectInterfaces,
-	schemas *Schemas) *Object {
-	return &Object{kind: kind, interfaces: interfaces, schemas: schemas, object: object}
+// unstructured, with apiVersion and kind set. content returns it as the JSON it would be; nil where
+// nobody has that yet.
+func NewObject(object runtime.Object, kind schema.GroupVersionKind, content func() (map[string]any, error),
+	interfaces admission.ObjectInterfaces, schemas *Schemas) *Object {
+	return &Object{kind: kind, interfaces: interfaces, schemas: schemas, object: object, given: content}
 }
 
 // Object returns the object as it is now. It must not be changed.
@@ -42,7 +45,7 @@ func (o *Object) Content() (map[string]any, error) {
 		return u.Object, nil
 	}
 	if o.content == nil {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.object)
+		content, err := o.convert()
 		if err != nil {
 			return nil, fmt.Errorf("failed to convert original object to typed object: %w", err)
 		}
@@ -51,12 +54,24 @@ func (o *Object) Content() (map[string]any, error) {
 	return o.content, nil
 }
 
+func (o *Object) convert() (map[string]any, error) {
+	if o.given != nil {
+		return o.given()
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(o.object)
+}
+
+// set makes the object another one.
+func (o *Object) set(object runtime.Object) {
+	o.object, o.content, o.given, o.defaulted = object, nil, nil, true
+}
+
 // become makes the object another one, of the same type, which lacks defaults, and tells whether
 // they differ.
 func (o *Object) become(object runtime.Object) (changed bool) {
 	o.interfaces.GetObjectDefaulter().Default(object)
 	changed = !apiequality.Semantic.DeepEqual(o.object, object)
-	o.object, o.content, o.defaulted = object, nil, true
+	o.set(object)
 	return changed
 }
 
@@ -66,9 +81,9 @@ func (o *Object) setDefaults() {
 		return
 	}
 	// A copy of the outermost struct: defaulting sets fields in it.
-	o.object = shallowCopy(o.object)
-	o.interfaces.GetObjectDefaulter().Default(o.object)
-	o.content, o.defaulted = nil, true
+	object := shallowCopy(o.object)
+	o.interfaces.GetObjectDefaulter().Default(object)
+	o.set(object)
 }
 
 func shallowCopy(object runtime.Object) runtime.Object {

@@ -1,0 +1,42 @@
+package chain
+
+import "k8s.io/apiserver/pkg/admission"
+
+// Shared is the T of a request and phase, for plugins that make the same of the object, as its form
+// in another version: what one has made the next needn't. A request begins with a zero T, made when
+// it is first asked for; attributes that are not a chain's have none to share, and the caller gets
+// one of its own. It is for the request's goroutine.
+//
+// A plugin that asks for it sees to it that the T knows when the plugin changes the object. After
+// every other plugin that looked at the object, and may have changed it, the chain drops all that
+// is shared.
+func Shared[T any](a admission.Attributes) *T {
+	v, ok := a.(*versioned)
+	if !ok {
+		return new(T)
+	}
+	v.sharing = true
+	for _, value := range v.shared {
+		if value, ok := value.(*T); ok {
+			return value
+		}
+	}
+	value := new(T)
+	v.shared = append(v.shared, value)
+	return value
+}
+
+// beforePlugin and afterPlugin enclose a plugin's call in the mutating phase.
+func (v *versioned) beforePlugin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.looked, v.sharing = false, false
+}
+
+func (v *versioned) afterPlugin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.looked && !v.sharing {
+		v.shared = nil
+	}
+}
