@@ -21,9 +21,13 @@ var log lines
 
 // capture begins to keep the log, which says much that is of no interest while all is well: what
 // fails for a moment during a start, and what a stop breaks off. What ends the process is shown.
+// Who sends the log elsewhere already goes on doing so.
 var capture = sync.OnceFunc(func() {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
+	if fs.Lookup("logtostderr").Value.String() == "false" {
+		return
+	}
 	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "4"} {
 		if err := fs.Set(name, value); err != nil {
 			panic(err) // the names are klog's
