@@ -200,7 +200,8 @@ func normalize(value any) any {
 				value[key] = normalize(field)
 				// Their order is that of their times, which are in seconds.
 				if entries, ok := field.([]any); ok {
-					slices.SortFunc(entries, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+					slices.SortFunc(entries,
+						func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 				}
 			default:
 				value[key] = normalize(field)

@@ -68,7 +68,8 @@ func (p *Plugin) Load(dir, apiServerID string) (*Set, error) {
 	if err := validateDir(dir); err != nil {
 		return nil, err
 	}
-	s := &Set{plugin: p, dir: dir, metrics: reloadMetrics{plugin: p.name(), apiServerIDHash: hashOf([]byte(apiServerID))}}
+	s := &Set{plugin: p, dir: dir,
+		metrics: reloadMetrics{plugin: p.name(), apiServerIDHash: hashOf([]byte(apiServerID))}}
 	files, err := readDir(dir)
 	if err != nil {
 		return nil, err

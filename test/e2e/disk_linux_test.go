@@ -62,7 +62,8 @@ func TestDiskFills(t *testing.T) {
 	t.Parallel()
 	mounts(t)
 	dir := dataDir(t)
-	const script = `mount -t tmpfs -o mode=700,size=300m tmpfs "$DIR" && "$@"; echo "exit code $?"; rm "$DIR/filler" && ` +
+	const script = `mount -t tmpfs -o mode=700,size=300m tmpfs "$DIR" && "$@"; echo "exit code $?"; rm ` +
+		`"$DIR/filler" && ` +
 		`exec ` +
 		`"$@"`
 	p := startFor(t, mounted(t, script, dir, "--data-dir="+dir))

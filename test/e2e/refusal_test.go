@@ -72,7 +72,8 @@ func TestRefusals(t *testing.T) {
 			[]string{"NamespaceAutoProvision", filepath.Join(files, "missing.yaml")}},
 		{"a configuration that its plugin refuses", []string{"--enable-admission-plugins=EventRateLimit",
 			"--admission-control-config-file=" + file("refused.yaml", head+"- name: EventRateLimit\n"+
-				"  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: 3}\n")},
+				"  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, "+
+				"limits: 3}\n")},
 			2, []string{"EventRateLimit", "refused.yaml", "limits"}},
 
 		// The API server.
