@@ -12,12 +12,13 @@ func (e *Env) Enabled(gate featuregate.Feature) bool {
 	return e.knows(gate) && e.Features.Enabled(gate)
 }
 
-// knows tells whether the host has a feature gate. To ask whether another is on would panic.
+// knows tells whether the host has a feature gate. To ask whether another is on would panic. One
+// that came after the version that the host emulates is there, and off.
 func (e *Env) knows(gate featuregate.Feature) bool {
 	if e.Features == nil {
 		return false
 	}
-	_, known := e.Features.DeepCopy().GetAll()[gate]
+	_, known := e.Features.DeepCopy().GetAllVersioned()[gate]
 	return known
 }
 

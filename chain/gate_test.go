@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/featuregate"
 )
@@ -17,17 +18,26 @@ func TestGate(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	emulating := featuregate.NewVersionedFeatureGate(version.MustParse("1.34"))
+	if err := emulating.AddVersioned(map[featuregate.Feature]featuregate.VersionedSpecs{
+		"Later": {{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta}},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		gate     featuregate.Feature
 		features featuregate.FeatureGate
 		built    bool
 		err      string
 	}{
-		"none":        {"", nil, true, ""},
-		"on":          {"On", gates, true, ""},
-		"off":         {"Off", gates, false, ""},
-		"unknown":     {"Other", gates, false, `admission plugin "a": needs the feature gate Other, on or off`},
-		"no features": {"On", nil, false, `admission plugin "a": needs the feature gate On, on or off`},
+		"none":                                {"", nil, true, ""},
+		"of a later version than is emulated": {"Later", emulating, false, ""},
+		"on":                                  {"On", gates, true, ""},
+		"off":                                 {"Off", gates, false, ""},
+		"unknown": {"Other", gates, false,
+			`admission plugin "a": needs the feature gate Other, on or off`},
+		"no features": {"On", nil, false,
+			`admission plugin "a": needs the feature gate On, on or off`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			built := false

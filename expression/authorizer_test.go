@@ -62,7 +62,8 @@ func TestAuthorizer(t *testing.T) {
 				asked = append(asked, a)
 				return authorizer.DecisionAllow, "", nil
 			})
-			verdict := conditions(test.expression).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, record))
+			verdict := conditions(test.expression).Match(t.Context(),
+				NewVariables(contentOf(pod()), nil, request, alice, record))
 			if !verdict.Matches {
 				t.Fatalf("%+v", verdict)
 			}

@@ -284,7 +284,8 @@ func TestVariables(t *testing.T) {
 		},
 		{
 			name: "a request that panics is an error",
-			variables: NewVariables(contentOf(pod()), nil, func() *admissionv1.AdmissionRequest { panic("no request") }, alice,
+			variables: NewVariables(contentOf(pod()), nil, func() *admissionv1.AdmissionRequest { panic("no request") },
+				alice,
 				nil),
 			true:   []string{"object.metadata.name == 'web'"},
 			errors: map[string]string{"request.name == ''": "internal error: no request"},
@@ -361,7 +362,8 @@ func (u *unconvertible) DeepCopyObject() runtime.Object { return u }
 func TestVariablesAreConvertedOnce(t *testing.T) {
 	requests := 0
 	object, old := &counting{Unstructured: *widget()}, &counting{Unstructured: *widget()}
-	v := NewVariables(contentOf(object), contentOf(old), func() *admissionv1.AdmissionRequest { requests++; return request() }, alice,
+	v := NewVariables(contentOf(object), contentOf(old),
+		func() *admissionv1.AdmissionRequest { requests++; return request() }, alice,
 		allowing)
 	for _, step := range []struct {
 		expression              string

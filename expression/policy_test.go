@@ -144,7 +144,8 @@ func TestPolicyExpressions(t *testing.T) {
 				test.kind = Condition
 			}
 			e := NewCompiler().Compose(test.variables, test.params).Expression(test.expression, test.kind)
-			result, err := NewVariables(contentOf(pod()), nil, request, alice, allowing).Run(test.in).Evaluate(t.Context(), e)
+			result, err := NewVariables(contentOf(pod()), nil, request, alice,
+				allowing).Run(test.in).Evaluate(t.Context(), e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -337,7 +338,8 @@ func TestPlanIsThatOfTheWholeEnvironment(t *testing.T) {
 			}
 			value, details, err := whole.ContextEval(t.Context(), &frame{program: p,
 				run: NewVariables(contentOf(pod()), nil, request, alice, allowing).Run(Inputs{Authorizer: true})})
-			o := NewVariables(contentOf(pod()), nil, request, alice, allowing).Run(Inputs{Authorizer: true}).outcome(t.Context(),
+			o := NewVariables(contentOf(pod()), nil, request, alice,
+				allowing).Run(Inputs{Authorizer: true}).outcome(t.Context(),
 				p)
 			if o.cost != *details.ActualCost() || (err == nil) != (o.cause == nil) ||
 				err != nil && err.Error() != o.cause.Error() || err == nil && o.value.Equal(value) != types.True {

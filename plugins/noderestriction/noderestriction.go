@@ -119,7 +119,7 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		cluster: newCluster(env),
 	}
 	// Asking for a gate that a host doesn't have would panic.
-	known := env.Features.DeepCopy().GetAll()
+	known := env.Features.DeepCopy().GetAllVersioned()
 	for gate, on := range map[featuregate.Feature]*bool{
 		insecureRequests: &p.insecureRequests, audienceRestriction: &p.audienceRestriction,
 		podCertificates: &p.podCertificates, expansionRecovery: &p.expansionRecovery,

@@ -20,8 +20,8 @@ type Object struct {
 
 	// object is what the mutations so far have made of it.
 	object runtime.Object
-	// content is the same as JSON, nil until somebody asks. As long as the object is the one that was
-	// given it is what given returns, if there is that.
+	// content is the same as JSON, nil until somebody asks. As long as the object is the one that
+	// was given it is what given returns, if there is that.
 	content map[string]any
 	given   func() (map[string]any, error)
 	// defaulted says that the object has its defaults.

@@ -213,7 +213,11 @@ func TestPodSecurity(t *testing.T) {
 	patch("p", "debug-well", `{"spec": {"ephemeralContainers": [{"name": "debug", "image": "debug:1"}]}}`,
 		outcome{warning: warned, audit: policy()}, "ephemeralcontainers")
 
-	// A running pod can be resized, whatever else it is.
+	// A running pod can be resized, whatever else it is. PodResizeValidator asks for its node.
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	running := host("running")
 	running.Spec.NodeName = "node"
 	running.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")}

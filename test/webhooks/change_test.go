@@ -94,7 +94,7 @@ func TestPluginConfigurationStopsTheStart(t *testing.T) {
 	for plugin, test := range map[string]struct{ configuration, want string }{
 		"MutatingAdmissionWebhook": {`{apiVersion: apiserver.config.k8s.io/v1, kind: ` +
 			`WebhookAdmissionConfiguration, kubeConfigFile: here}`,
-			`kubeConfigFile: Invalid value: "here": must be an absolute file path`},
+			"/here: no such file or directory"},
 		"ValidatingAdmissionWebhook": {`{apiVersion: apiserver.config.k8s.io/v1, kind: ` +
 			`WebhookAdmissionConfiguration, kubeconfig: /here}`, `unknown field "kubeconfig"`},
 	} {
