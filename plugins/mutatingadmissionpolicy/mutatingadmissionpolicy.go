@@ -29,6 +29,7 @@ var Descriptor = chain.Descriptor{
 	Summary:  "Has objects changed by the expressions of MutatingAdmissionPolicies",
 	Phases:   chain.Mutating,
 	Default:  true,
+	Gate:     "MutatingAdmissionPolicy", // on since 1.36: no v1 of its kinds is served by servers that emulate others
 	Needs:    []schema.GroupVersionResource{policies, bindings},
 	Enforces: []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
