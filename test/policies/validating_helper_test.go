@@ -146,3 +146,7 @@ func undefine(t *testing.T, plural string) {
 		return errors.New("it is there")
 	})
 }
+
+func coreResource(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: resource}
+}
