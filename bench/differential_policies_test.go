@@ -9,15 +9,17 @@ import (
 const (
 	registration   = "/apis/admissionregistration.k8s.io/v1/"
 	configMaps     = "/api/v1/namespaces/d/configmaps"
-	everyViolation = "every violation is told, not the first alone"
+	everyViolation = "tells every violation, not the first alone"
 )
 
 // An underPolicy is a policy for objects of its own name alone, and requests that it decides.
 type underPolicy struct {
 	name string
-	// match, spec and binding are fields of the policy's matchConstraints, its spec, and its binding's.
+	// match, spec and binding are fields of the policy's matchConstraints, its spec, and its
+	// binding's.
 	match, spec, binding string
-	// resource is what the policy is about, path where that is created, of which object is the body.
+	// resource is what the policy is about, path where that is created, of which object is the
+	// body.
 	resource, path, object string
 	// until is in the answer once the policy is in force.
 	until string
@@ -86,12 +88,14 @@ const costly = `variables.l.all(a, variables.l.all(b, variables.l.all(c, variabl
 
 func ofValidatingPolicies() []request {
 	all := []request{
-		create(configMaps, "{kind: ConfigMap, apiVersion: v1, metadata: {name: one, labels: {of: params}}, data: {p: first}}"),
+		create(configMaps,
+			"{kind: ConfigMap, apiVersion: v1, metadata: {name: one, labels: {of: params}}, data: {p: first}}"),
 		create(configMaps, "{kind: ConfigMap, apiVersion: v1, metadata: {name: none}}"),
 		create(namespaces, "{kind: Namespace, apiVersion: v1, metadata: {name: chosen, labels: {chosen: 'yes'}}}"),
 	}
 	missing := func(action string) string {
-		return "validationActions: [Deny], paramRef: {name: absent, namespace: d, parameterNotFoundAction: " + action + "}"
+		return "validationActions: [Deny], paramRef: {name: absent, namespace: d, parameterNotFoundAction: " + action +
+			"}"
 	}
 	params := "paramKind: {apiVersion: v1, kind: ConfigMap}, validations: [{expression: 'false', " +
 		"messageExpression: \"'params say ' + params.data.p\"}]"
@@ -100,7 +104,8 @@ func ofValidatingPolicies() []request {
 		judged("expression", "it is b", `validations: [{expression: "false", message: m,
 messageExpression: "'it is ' + object.data.a"}]`).also("data: {b: c}", `data: {a: ""}`, `data: {a: "x\ny"}`,
 			"data: {a: "+strings.Repeat("long", 2000)+"}"),
-		judged("default", "failed expression", `validations: [{expression: "object.data.a == 'x'"}]`).also("data: {a: x}"),
+		judged("default", "failed expression",
+			`validations: [{expression: "object.data.a == 'x'"}]`).also("data: {a: x}"),
 		judged("lines", "failed expression", `validations: [{expression: "object.data.a\n== 'x'"}]`),
 		judged("message-error", "failed expression", `validations: [{expression: "false",
 messageExpression: "string(object.data.none)"}]`),
@@ -119,7 +124,8 @@ matchConditions: [{name: is-b, expression: "object.data.a == 'b'"}, {name: alway
 		judged("errors", "no such key", `validations: [{expression: "object.data.none == 'x'", message: m}]`).also(""),
 		judged("errors-ignored", "matched", `failurePolicy: Ignore,
 validations: [{expression: "object.data.a != 'b'", message: matched}]`).also("data: {b: c}", ""),
-		judged("of-namespace", "denied request", `validations: [{expression: "namespaceObject.metadata.name == 'none'"}]`),
+		judged("of-namespace", "denied request",
+			`validations: [{expression: "namespaceObject.metadata.name == 'none'"}]`),
 		judged("of-request", "denied request", `validations: [{expression: "request.operation == 'x'",
 messageExpression: "request.operation + request.namespace + request.name + request.resource.resource +
 request.kind.kind + request.userInfo.username + string(request.dryRun)"}]`),
@@ -146,7 +152,8 @@ validations: [{expression: "object.data.a != 'b'", message: small}, {expression:
 		judged("params", "params say first", params).
 			bound("validationActions: [Deny], paramRef: {name: one, namespace: d, parameterNotFoundAction: Deny}"),
 		judged("params-here", "params say first", params).
-			bound("validationActions: [Deny], paramRef: {selector: {matchLabels: {of: params}}, parameterNotFoundAction: Deny}"),
+			bound("validationActions: [Deny], paramRef: {selector: {matchLabels: {of: params}}, " +
+				"parameterNotFoundAction: Deny}"),
 		judged("params-deny", "no params found", params).bound(missing("Deny")),
 		judged("params-none", "no params found", params).bound("validationActions: [Deny], " +
 			"paramRef: {selector: {matchLabels: {of: nothing}}, parameterNotFoundAction: Deny}"),
@@ -167,14 +174,16 @@ validations: [{expression: "false"}]`).bound(missing("Deny")),
 	all = append(all, remove(configMaps+"/absent", ""), request{verb: "POST", path: configMaps + dry,
 		body: allowed.object, until: `"kind": "ConfigMap"`})
 	return append(all, invalidPolicies("validating", []string{
-		``, `validations: []`, `validations: [{}]`, `validations: [{expression: "1"}]`, `validations: [{expression: "x"}]`,
+		``, `validations: []`, `validations: [{}]`, `validations: [{expression: "1"}]`,
+		`validations: [{expression: "x"}]`,
 		`validations: [{expression: "true ||"}]`, `validations: [{expression: "true", reason: Other}]`,
 		`validations: [{expression: "true", message: "a\nb"}]`, `validations: [{expression: "true", message: " "}]`,
 		`validations: [{expression: "a\nb"}]`, `validations: [{expression: "true", messageExpression: "1"}]`,
 		`validations: [{expression: "true"}], failurePolicy: Maybe`,
 		`validations: [{expression: "params.a == 1"}]`,
 		`validations: [{expression: "true"}], paramKind: {apiVersion: v, kind: ""}`,
-		`validations: [{expression: "true"}], matchConditions: [{name: a, expression: "1"}, {name: a, expression: "true"}]`,
+		`validations: [{expression: "true"}], matchConditions: [{name: a, expression: "1"}, {name: a, expression: ` +
+			`"true"}]`,
 		`validations: [{expression: "true"}], variables: [{name: 1a, expression: "1"}, {name: b, expression: "x"}]`,
 		`validations: [{expression: "variables.none"}]`,
 		`auditAnnotations: [{key: k, valueExpression: "1"}, {key: k, valueExpression: "'a'"}, {key: "/"}]`,
@@ -182,7 +191,8 @@ validations: [{expression: "false"}]`).bound(missing("Deny")),
 		`validationActions: [Other]`, `validationActions: [Deny], paramRef: {}`,
 		`validationActions: [Deny], paramRef: {name: a, selector: {}, parameterNotFoundAction: Deny}`,
 		`validationActions: [Deny], paramRef: {name: a}`,
-		`validationActions: [Deny], matchResources: {resourceRules: [{operations: [X], apiGroups: [], apiVersions: []}]}`,
+		`validationActions: [Deny], matchResources: {resourceRules: [{operations: [X], apiGroups: [], apiVersions: ` +
+			`[]}]}`,
 	})...)
 }
 
@@ -210,11 +220,12 @@ func invalidPolicies(kind string, specs, bindings []string) []request {
 // ofOptionalPlugins is about plugins that are off by default.
 func ofOptionalPlugins() []request {
 	const (
-		conflicting = "A pod with a toleration that contradicts the namespace's is refused"
-		forbidding  = "Every refusal of PodTolerationRestriction is a 403"
+		conflicting = "refuses a pod with a toleration that contradicts the namespace's"
+		forbidding  = "PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403"
 	)
 	tolerating := func(name, tolerations string) string {
-		return "{kind: Pod, apiVersion: v1, metadata: {name: " + name + "}, spec: {tolerations: [" + tolerations + "], " +
+		return "{kind: Pod, apiVersion: v1, metadata: {name: " + name + "}, spec: {tolerations: [" + tolerations +
+			"], " +
 			shapes[0] + "}}"
 	}
 	annotated := func(name, annotations string) request {
@@ -225,14 +236,17 @@ func ofOptionalPlugins() []request {
 		return create("/api/v1/namespaces/"+namespace+"/serviceaccounts",
 			"{kind: ServiceAccount, apiVersion: v1, metadata: {name: default}}")
 	}
-	const server = `{"operator":"Exists","effect":"NoExecute"},{"key":"node.kubernetes.io/memory-pressure","operator":"Exists"}`
+	const server = `{"operator":"Exists","effect":"NoExecute"},{"key":"node.kubernetes.io/memory-pressure",` +
+		`"operator":"Exists"}`
 	all := []request{}
 	for _, words := range [][3]string{
-		{"equal", "scheduler.alpha.kubernetes.io/tolerationsWhitelist", `{"key":"k","operator":"Equal","value":"v"},` + server},
+		{"equal", "scheduler.alpha.kubernetes.io/tolerationsWhitelist", `{"key":"k","operator":"Equal","value":"v"},` +
+			server},
 		{"implied", "scheduler.alpha.kubernetes.io/tolerationsWhitelist", `{"key":"k","value":"v"},` + server},
 		{"gives-equal", "scheduler.alpha.kubernetes.io/defaultTolerations",
 			`{"key":"k","operator":"Equal","value":"v","effect":"NoSchedule"}`},
-		{"gives-implied", "scheduler.alpha.kubernetes.io/defaultTolerations", `{"key":"k","value":"v","effect":"NoSchedule"}`},
+		{"gives-implied", "scheduler.alpha.kubernetes.io/defaultTolerations",
+			`{"key":"k","value":"v","effect":"NoSchedule"}`},
 	} {
 		name := words[0]
 		path := "/api/v1/namespaces/" + name + "/pods" + dry
@@ -256,7 +270,7 @@ func ofOptionalPlugins() []request {
 	}
 	all = append(all, annotated("broken", "scheduler.alpha.kubernetes.io/defaultTolerations: x"), account("broken"),
 		create("/api/v1/namespaces/broken/pods"+dry, tolerating("x", "")).
-			unlike("refuse with 403 where a namespace's annotations can't be read"),
+			unlike("PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403"),
 		annotated("selecting", "scheduler.alpha.kubernetes.io/node-selector: 'a=b,c=d'"), account("selecting"),
 		annotated("unreadable", "scheduler.alpha.kubernetes.io/node-selector: 'a in (b'"), account("unreadable"))
 	for _, selector := range []string{"", "a: b", "a: x", "e: f", "a: b, c: x"} {
@@ -264,7 +278,7 @@ func ofOptionalPlugins() []request {
 			"{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {nodeSelector: {"+selector+"}, "+shapes[0]+"}}"))
 	}
 	all = append(all, create("/api/v1/namespaces/unreadable/pods"+dry, tolerating("x", "")).
-		unlike("refuse with 403 where a namespace's annotations can't be read"))
+		unlike("PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403"))
 	for _, key := range []string{"kubernetes.io/hostname", "other"} {
 		all = append(all, create(pods+dry, `{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {affinity: {
 podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: `+key+`,
