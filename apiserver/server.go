@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"syscall"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -52,6 +53,15 @@ func (e OptionsError) Error() string { return e.Err.Error() }
 
 // Unwrap is the error as it was.
 func (e OptionsError) Unwrap() error { return e.Err }
+
+// optionsError is err as an error in the options, unless it is for want of space, which there may be
+// again, that what the options say can't be done.
+func optionsError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return OptionsError{Err: err}
+}
 
 // Server is an API server that has been built and has not yet ended.
 type Server struct {
@@ -98,14 +108,14 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 		return nil, err
 	}
 	if err := o.complete(); err != nil {
-		return nil, OptionsError{Err: err}
+		return nil, optionsError(err)
 	}
 	if err := s.openStorage(ctx); err != nil {
 		return nil, err
 	}
 	c, err := newConfig(ctx, o, s.backend, s.ready)
 	if err != nil {
-		return nil, OptionsError{Err: err}
+		return nil, optionsError(err)
 	}
 	if err := s.buildAdmission(c, admit); err != nil {
 		return nil, err
