@@ -54,8 +54,8 @@ func (e OptionsError) Error() string { return e.Err.Error() }
 // Unwrap is the error as it was.
 func (e OptionsError) Unwrap() error { return e.Err }
 
-// optionsError is err as an error in the options, unless it is for want of space, which there may be
-// again, that what the options say can't be done.
+// optionsError is err as an error in the options, unless it is for want of space, which there may
+// be again, that what the options say can't be done.
 func optionsError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return err
