@@ -256,7 +256,7 @@ func TestControllersApart(t *testing.T) {
 // sentence.
 func TestEtcdRefusals(t *testing.T) {
 	t.Parallel()
-	says(t, refused(t, 1, "serve", "--data-dir="+dataDir(t), "--secure-port=0", "--etcd-servers=https://127.0.0.1:1",
+	says(t, refused(t, 2, "serve", "--data-dir="+dataDir(t), "--secure-port=0", "--etcd-servers=https://127.0.0.1:1",
 		"--etcd-cafile=/no/such/ca.crt"), "/no/such/ca.crt")
 	says(t, refused(t, 2, "controllers"), "--kubeconfig")
 	says(t, refused(t, 2, "controllers", "--kubeconfig="+filepath.Join(dataDir(t), "none")), "--kubeconfig", "none",

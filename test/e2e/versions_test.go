@@ -44,6 +44,6 @@ func TestStorageVersions(t *testing.T) {
 		return nil
 	})
 	srv.stop(t)
-	says(t, refusedBy(t, 1, startFor(t, serveCommand(t, feature))), "StorageVersionAPI",
+	says(t, refusedBy(t, 2, startFor(t, serveCommand(t, feature))), "StorageVersionAPI",
 		"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true")
 }

@@ -214,7 +214,10 @@ func TestPodSecurity(t *testing.T) {
 		outcome{warning: warned, audit: policy()}, "ephemeralcontainers")
 
 	// A running pod can be resized, whatever else it is. PodResizeValidator asks for its node.
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"kubernetes.io/os": "linux"}},
+		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("8")}},
+	}
 	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
