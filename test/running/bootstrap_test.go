@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/test/servertest"
@@ -39,14 +40,18 @@ func TestRolesOfAnOlderCluster(t *testing.T) {
 	if err := rbac.ClusterRoleBindings().Delete(ctx, "system:public-info-viewer", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	edit, err := rbac.ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	own := rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"widgets"},
 		Verbs: []string{"create"}}
-	edit.AggregationRule, edit.Rules = nil, []rbacv1.PolicyRule{own}
-	if _, err := rbac.ClusterRoles().Update(ctx, edit, metav1.UpdateOptions{}); err != nil {
+	// The controller of aggregated roles may be writing, too.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		edit, err := rbac.ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		edit.AggregationRule, edit.Rules = nil, []rbacv1.PolicyRule{own}
+		_, err = rbac.ClusterRoles().Update(ctx, edit, metav1.UpdateOptions{})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := rbac.ClusterRoles().Delete(ctx, "system:aggregate-to-edit", metav1.DeleteOptions{}); err != nil {
