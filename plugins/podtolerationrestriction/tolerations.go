@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"gatehouse.dev/plugins/internal/tolerations"
 )
 
 // parse reads a list of tolerations as the annotations have it, in JSON. Nothing at all is an empty
@@ -100,7 +102,7 @@ func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 // widened tells whether one of the list covers the toleration and more.
 func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list,
-		func(other corev1.Toleration) bool { return identityOf(other) != identityOf(t) && covers(other, t) })
+		func(other corev1.Toleration) bool { return !tolerations.Equal(other, t) && tolerations.Covers(other, t) })
 }
 
 // conflicts tells whether the toleration is for a key and effect for which there are defaults, but
@@ -109,7 +111,7 @@ func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 	same, t := false, spelt(t)
 	for _, d := range defaults {
 		d = spelt(d)
-		if covers(d, t) || covers(t, d) {
+		if tolerations.Covers(d, t) || tolerations.Covers(t, d) {
 			return false
 		}
 		same = same || d.Key == t.Key && d.Effect == t.Effect
@@ -119,36 +121,7 @@ func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 
 // covered tells whether one of the list covers the toleration.
 func covered(t corev1.Toleration, list []corev1.Toleration) bool {
-	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return covers(other, t) })
-}
-
-// covers tells whether wide tolerates every taint that narrow does, and at least as long. An
-// operator that is left out is Equal in wide, but is not in narrow, so that a whitelist must have
-// such a toleration in the same words.
-//
-// Source: isSuperset in k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
-func covers(wide, narrow corev1.Toleration) bool {
-	if identityOf(wide) == identityOf(narrow) {
-		return true
-	}
-	if wide.Key != narrow.Key && (wide.Key != "" || wide.Operator != corev1.TolerationOpExists) {
-		return false
-	}
-	if wide.Effect != narrow.Effect && wide.Effect != "" {
-		return false
-	}
-	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
-		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds) {
-		return false
-	}
-	switch wide.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpEqual, "":
-		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
-	default:
-		return false // of numeric comparisons only the same
-	}
+	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return tolerations.Covers(other, t) })
 }
 
 // identity is what makes two tolerations the same.

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"gatehouse.dev/plugins/internal/tolerations"
 )
 
 // read makes tolerations of "foo=bar:NoSchedule foo:NoExecute@10 *": key=value of operator Equal,
@@ -69,7 +71,7 @@ func TestCovers(t *testing.T) {
 	for wide, list := range covered {
 		for narrow := range covered {
 			want := wide == narrow || slices.Contains(strings.Fields(list), narrow)
-			if got := covers(one(wide), one(narrow)); got != want {
+			if got := tolerations.Covers(one(wide), one(narrow)); got != want {
 				t.Errorf("%s covers %s: got %t, want %t", wide, narrow, got, want)
 			}
 		}
@@ -101,7 +103,7 @@ func TestCoversByOperator(t *testing.T) {
 		"no key and Equal is not all keys": {corev1.Toleration{}, equal, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := covers(test.wide, test.narrow); got != test.want {
+			if got := tolerations.Covers(test.wide, test.narrow); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -388,8 +390,8 @@ whitelist:
 		got.Default, want) {
 		t.Errorf("default: got %v", got.Default)
 	}
-	if want := read("foo=bar:NoSchedule foo=bar"); len(got.Whitelist) != 2 || !covers(got.Whitelist[0], want[0]) ||
-		!covers(got.Whitelist[1], want[1]) {
+	if want := read("foo=bar:NoSchedule foo=bar"); len(got.Whitelist) != 2 ||
+		!tolerations.Covers(got.Whitelist[0], want[0]) || !tolerations.Covers(got.Whitelist[1], want[1]) {
 		t.Errorf("whitelist: got %v", got.Whitelist)
 	}
 

@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/plugins/internal/tolerations"
 )
 
 // maxCompared is how many tolerations are all compared with each other. A pod may have any number,
@@ -27,45 +28,13 @@ func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 		if len(all) > maxCompared && i < len(pod) {
 			earlier, later = nil, all[len(pod):]
 		}
-		if slices.ContainsFunc(earlier, func(other corev1.Toleration) bool { return covers(other, t) }) ||
+		if slices.ContainsFunc(earlier, func(other corev1.Toleration) bool { return tolerations.Covers(other, t) }) ||
 			slices.ContainsFunc(later, func(other corev1.Toleration) bool {
-				return !equal(other, t) && covers(other, t)
+				return !tolerations.Equal(other, t) && tolerations.Covers(other, t)
 			}) {
 			continue
 		}
 		merged = append(merged, t)
 	}
 	return merged
-}
-
-// covers tells whether wide tolerates every taint that narrow does, and at least as long. An
-// operator that is left out is Equal in wide, but in narrow it is only covered by what is equal, or
-// by Exists: as upstream's isSuperset.
-func covers(wide, narrow corev1.Toleration) bool {
-	if equal(wide, narrow) {
-		return true
-	}
-	if wide.Key != narrow.Key && (wide.Key != "" || wide.Operator != corev1.TolerationOpExists) {
-		return false
-	}
-	if wide.Effect != narrow.Effect && wide.Effect != "" {
-		return false
-	}
-	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
-		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds) {
-		return false
-	}
-	switch wide.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpEqual, "":
-		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
-	default:
-		return false // of numeric comparisons only the same
-	}
-}
-
-func equal(a, b corev1.Toleration) bool {
-	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect &&
-		ptr.Equal(a.TolerationSeconds, b.TolerationSeconds)
 }

@@ -1,0 +1,43 @@
+// Package tolerations compares tolerations as Kubernetes does where it merges them, for the plugins
+// that merge a pod's with those of its namespace or of its RuntimeClass.
+package tolerations
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Equal tells whether two tolerations are the same in each field.
+func Equal(a, b corev1.Toleration) bool {
+	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect &&
+		ptr.Equal(a.TolerationSeconds, b.TolerationSeconds)
+}
+
+// Covers tells whether wide tolerates every taint that narrow does, and at least as long. An
+// operator that is left out is Equal in wide, but is not in narrow, which is then covered by the
+// same words, or by Exists, only.
+//
+// Source: isSuperset in k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
+func Covers(wide, narrow corev1.Toleration) bool {
+	if Equal(wide, narrow) {
+		return true
+	}
+	if wide.Key != narrow.Key && (wide.Key != "" || wide.Operator != corev1.TolerationOpExists) {
+		return false
+	}
+	if wide.Effect != narrow.Effect && wide.Effect != "" {
+		return false
+	}
+	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
+		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds) {
+		return false
+	}
+	switch wide.Operator {
+	case corev1.TolerationOpExists:
+		return true
+	case corev1.TolerationOpEqual, "":
+		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
+	default:
+		return false // of numeric comparisons only the same
+	}
+}
