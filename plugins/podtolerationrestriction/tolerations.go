@@ -102,7 +102,9 @@ func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 // widened tells whether one of the list covers the toleration and more.
 func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list,
-		func(other corev1.Toleration) bool { return !tolerations.Equal(other, t) && tolerations.Covers(other, t) })
+		func(other corev1.Toleration) bool {
+			return !tolerations.Equal(other, t) && tolerations.Covers(other, t)
+		})
 }
 
 // conflicts tells whether the toleration is for a key and effect for which there are defaults, but
