@@ -46,8 +46,8 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s has a cluster twice:\n%s", path, body)
 		}
 	}
-	// /metrics shows both databases. A scrape leaves out the one that doesn't tell its size within a
-	// second, which a busy machine may not manage.
+	// /metrics shows both databases. A scrape leaves out the one that doesn't tell its size within
+	// a second, which a busy machine may not manage.
 	servertest.Retry(t, "the sizes of both databases", func() error {
 		metrics, err := c.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 		if err != nil {
