@@ -282,7 +282,7 @@ const kubelet = "system:node:a system:nodes system:authenticated"
 
 var ofKubelets = []request{
 	create("/api/v1/nodes", "{kind: Node, apiVersion: v1, metadata: {name: b}}").by(kubelet),
-	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {node-restriction.kubernetes.io/x: y}}").by(kubelet),
+	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {node-restriction.kubernetes.io/x: yes-indeed}}").by(kubelet),
 	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {kubernetes.io/os: linux}}").by(kubelet),
 	patch("merge", "/api/v1/nodes/a", "spec: {taints: [{key: k, effect: NoSchedule}]}").by(kubelet),
 	patch("merge", "/api/v1/nodes/a/status", "status: {capacity: {cpu: '4'}}").by(kubelet),

@@ -189,6 +189,7 @@ var (
 	volumes   = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 	generated = regexp.MustCompile(`generated-[a-z0-9]{5}`)
 	addresses = regexp.MustCompile(`10\.(9[6-9]|10\d|11[01])\.\d+\.\d+`)
+	revisions = regexp.MustCompile(`resourceVersion\\*":\\*"\d+`)
 )
 
 func normalize(value any) any {
@@ -215,7 +216,7 @@ func normalize(value any) any {
 		}
 	case string:
 		for name, pattern := range map[string]*regexp.Regexp{"time": times, "uid": uids, "kube-api-access-…": volumes,
-			"generated-…": generated, "address": addresses} {
+			"generated-…": generated, "address": addresses, "revision": revisions} {
 			value = pattern.ReplaceAllString(value, name)
 		}
 		return value
