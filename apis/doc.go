@@ -1,15 +1,16 @@
-// Package apis holds the API types that Kubernetes no longer carries, in the versions in which it
-// last served them. Go types, JSON names, defaults and models are written to be what manifests and
-// clients of those days expect.
+// Package apis holds the API types that Kubernetes doesn't carry: our own, and those that it has
+// dropped, in the versions in which it last served them. Go types, JSON names, defaults and models
+// of the latter are written to be what manifests and clients of those days expect.
 //
+//   - decisions/v1alpha1: Decision, what became of a request and why
 //   - admissionregistration/v1alpha1: InitializerConfiguration, served by Kubernetes until 1.13
 //   - policy/v1beta1: PodSecurityPolicy, served by Kubernetes until 1.24
 //   - settings/v1alpha1: PodPreset, served by Kubernetes until 1.19
 //   - openapi: what they look like in OpenAPI
 //   - initializers: what else there was to initializers than a kind
 //
-// The types are a library of k8s.io/api's size: the API server serves them (package
-// apiserver/removed), the plugins of the same names read them.
+// The types are a library of k8s.io/api's size: the API server serves them (packages
+// apiserver/removed and decision/api), the plugins of the same names read them.
 //
 // What is generated is generated from the types by the tools of the Kubernetes version that go.mod
 // requires:
@@ -17,5 +18,5 @@
 //	go generate ./apis
 package apis
 
-//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen@v0.36.3 --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./admissionregistration/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
-//go:generate go run k8s.io/kube-openapi/cmd/openapi-gen@v0.0.0-20260317180543-43fb72c5454a --go-header-file=/dev/null --output-dir=openapi --output-pkg=gatehouse.dev/apis/openapi --output-file=zz_generated.openapi.go --output-model-name-file=zz_generated.model_name.go --report-filename=/dev/null ./admissionregistration/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
+//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen@v0.36.3 --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
+//go:generate go run k8s.io/kube-openapi/cmd/openapi-gen@v0.0.0-20260317180543-43fb72c5454a --go-header-file=/dev/null --output-dir=openapi --output-pkg=gatehouse.dev/apis/openapi --output-file=zz_generated.openapi.go --output-model-name-file=zz_generated.model_name.go --report-filename=/dev/null ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1

@@ -52,7 +52,7 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 		if err := inParallel(hook, rbacInheritanceTasks(client)); err != nil {
 			return err
 		}
-		tasks = append(tasks, rbacTasks(client)...)
+		tasks = append(tasks, rbacTasks(client, c.options.extensionRoles())...)
 	}
 	return inParallel(hook, tasks)
 }

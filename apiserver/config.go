@@ -136,7 +136,7 @@ func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready 
 		if o.HideUninitialized {
 			handler = uninitialized.WithRequest(handler, c.Serializer)
 		}
-		return server.DefaultBuildHandlerChain(withTimeToAnswer(withQuotaHolder(handler)), c)
+		return server.DefaultBuildHandlerChain(o.extended(withTimeToAnswer(withQuotaHolder(handler))), c)
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
@@ -192,8 +192,8 @@ func (c *config) applyOpenAPI() {
 			maps.Copy(all, removedopenapi.Definitions(ref))
 			return all
 		})
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
-		aggregatorscheme.Scheme, removed.Versions)
+	namer := openapinamer.NewDefinitionNamer(append(c.options.extensionSchemes(), legacyscheme.Scheme,
+		apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, removed.Versions)...)
 	c.generic.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, namer)
 	c.generic.OpenAPIConfig.Info.Title = "Kubernetes"
 	c.generic.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, namer)

@@ -34,6 +34,8 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 	"k8s.io/kubernetes/pkg/routes"
 	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	decisionsv1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 // delegate is the shared configuration for one more server of the chain, which must not run the
@@ -272,5 +274,6 @@ func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServiceP
 	add("scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1alpha2": 2})
 	add("node.k8s.io", 16300, map[string]int32{"v1": 15})
 	add("resource.k8s.io", 16200, map[string]int32{"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1})
+	add(decisionsv1alpha1.SchemeGroupVersion.Group, 2000, map[string]int32{"v1alpha1": 9})
 	return priorities
 }

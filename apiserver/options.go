@@ -70,6 +70,9 @@ type Options struct {
 	// error.
 	RequiredAPIs map[schema.GroupVersionResource][]string
 
+	// Extensions are what is served besides.
+	Extensions []Extension
+
 	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
 	// for InitializationTimeout at most; see package storage/uninitialized.
 	HideUninitialized     bool

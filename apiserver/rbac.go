@@ -54,10 +54,10 @@ func rbacInheritanceTasks(client kubernetes.Interface) []task {
 	return tasks
 }
 
-// rbacTasks bring Kubernetes' default roles and bindings to what this version grants: missing ones
-// are made, missing rules and subjects added, except where an object says
+// rbacTasks bring Kubernetes' default roles and bindings, and more roles, to what this version
+// grants: missing ones are made, missing rules and subjects added, except where an object says
 // rbac.authorization.kubernetes.io/autoupdate=false.
-func rbacTasks(client kubernetes.Interface) []task {
+func rbacTasks(client kubernetes.Interface, more []rbacv1.ClusterRole) []task {
 	var tasks []task
 	role := func(object string, owner reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
 		options := reconciliation.ReconcileRoleOptions{Role: owner, Client: modifier, Confirm: true}
@@ -68,7 +68,8 @@ func rbacTasks(client kubernetes.Interface) []task {
 		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
 	}
 	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
-	for _, roles := range [][]rbacv1.ClusterRole{bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()} {
+	for _, roles := range [][]rbacv1.ClusterRole{bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles(),
+		more} {
 		for _, r := range roles {
 			role("clusterrole "+r.Name, reconciliation.ClusterRoleRuleOwner{ClusterRole: &r},
 				reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()})

@@ -161,6 +161,9 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
 	}
+	for _, e := range c.options.Extensions {
+		named = append(named, e.Group)
+	}
 	return s.InstallAPIGroups(named...)
 }
 

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // versioned shows plugins the request's objects in the types of their API version for one
@@ -37,8 +39,9 @@ type versioned struct {
 	// err is why an object could not be shown. GetObject can't return it, so the chain
 	// asks for it after each plugin.
 	err error
-	// before is the object as it was when the current plugin first asked for it, kept where
-	// tracking is on, that is, where an observer wants to know what a plugin changed.
+	// before is the object as it was when a plugin first asked for it after the last one that
+	// changed it, kept where tracking is on, that is, where an observer wants to know what plugins
+	// change.
 	tracking bool
 	before   runtime.Object
 	// calls are those of the current plugin, nil where no observer wants them.
@@ -113,17 +116,18 @@ func (v *versioned) failure() error {
 	return apierrors.NewInternalError(fmt.Errorf("showing %s to admission plugins: %w", v.GetKind(), v.err))
 }
 
-// begin and changed enclose a plugin's call, where an observer wants to know what it changed.
-func (v *versioned) begin() {
+// changes are what the plugin changed that has just been called, where an observer wants to know.
+func (v *versioned) changes() []jsondiff.Operation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.before = nil
-}
-
-func (v *versioned) changed() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.before != nil && differ(v.before, v.object.shown)
+	if v.before == nil || !v.looked {
+		return nil
+	}
+	changes := difference(v.before, v.object.shown)
+	if len(changes) > 0 {
+		v.before = nil
+	}
+	return changes
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that
@@ -136,7 +140,7 @@ func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	shown, internal := v.object.shown, v.Attributes.GetObject()
-	v.object, v.shared = form{}, nil
+	v.object, v.shared, v.before = form{}, nil, nil
 	if shown == nil || shown == internal {
 		return nil
 	}
@@ -159,9 +163,30 @@ func (v *versioned) writeBack() error {
 	return nil
 }
 
-// differ tells whether two states of an object mean different things.
-func differ(a, b runtime.Object) bool {
-	return !reflect.DeepEqual(a, b) && !equality.Semantic.DeepEqual(a, b)
+// copyShown is a copy of the server's own object as plugins see it, nil where there is none.
+func (v *versioned) copyShown() runtime.Object {
+	object := v.Attributes.GetObject()
+	if object == nil {
+		return nil
+	}
+	shown, err := versionedForm(object, v.GetKind(), v.interfaces)
+	if err != nil {
+		return nil
+	}
+	return shown.DeepCopyObject()
+}
+
+// difference is what makes after of before. Objects that were decoded can be encoded, so an error
+// is a defect, but none to refuse a request for.
+func difference(before, after runtime.Object) []jsondiff.Operation {
+	if before == nil || after == nil {
+		return nil
+	}
+	operations, err := jsondiff.Of(before, after)
+	if err != nil {
+		klog.ErrorS(err, "Comparing an object with itself before a plugin", "type", fmt.Sprintf("%T", after))
+	}
+	return operations
 }
 
 // versionedForm returns obj in the type that plugins see: that of kind, which is what the request

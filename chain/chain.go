@@ -9,11 +9,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/klog/v2"
+
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // Chain is the admission control of a server: the plugins that were selected, built and in order.
@@ -165,9 +166,9 @@ func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attribute
 	for _, p := range c.mutating.of(a) {
 		start := c.now()
 		v.calls = c.newCalls()
-		changed, err := c.admitPlugin(ctx, p, a, v, o)
+		changes, err := c.admitPlugin(ctx, p, a, v, o)
 		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err,
-			Changed: changed, Calls: v.calls.taken()})
+			Changes: changes, Calls: v.calls.taken()})
 		if err != nil {
 			return err
 		}
@@ -176,30 +177,30 @@ func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attribute
 }
 
 func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned,
-	o admission.ObjectInterfaces) (changed bool, err error) {
+	o admission.ObjectInterfaces) (changes []jsondiff.Operation, err error) {
 	if p.internal {
 		// What plugins have changed so far is in the versioned object: the server's own gets
 		// it first, and is converted anew for the plugins that follow.
 		if err := v.writeBack(); err != nil {
-			return false, err
+			return nil, err
 		}
-		var before runtime.Object
-		if object := a.GetObject(); c.tracking && object != nil {
-			before = object.DeepCopyObject()
+		if !c.tracking {
+			return nil, guard(p.name, Mutating, a, func() error { return p.Admit(ctx, a, o) })
 		}
+		before := v.copyShown()
 		err := guard(p.name, Mutating, a, func() error { return p.Admit(ctx, a, o) })
-		return before != nil && differ(before, a.GetObject()), err
-	}
-	if c.tracking {
-		v.begin()
+		return difference(before, v.copyShown()), err
 	}
 	v.beforePlugin()
 	err = guard(p.name, Mutating, a, func() error { return p.Admit(ctx, v, o) })
 	v.afterPlugin()
 	if failure := v.failure(); failure != nil {
-		return false, failure
+		return nil, failure
 	}
-	return c.tracking && v.changed(), err
+	if !c.tracking {
+		return nil, err
+	}
+	return v.changes(), err
 }
 
 // Validate runs the validating phase: every validating plugin in order. The first error ends it.

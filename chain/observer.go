@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // An Observer is told what the chain does with each request. Metrics, traces and audit are
@@ -21,12 +23,12 @@ type Observer interface {
 	PhaseDone(ctx context.Context, phase PhaseStep)
 }
 
-// A ChangeObserver is an Observer that may ask for PluginStep.Changed. It is asked once, when the
-// chain is built. Knowing what a plugin changed takes a deep copy and a comparison of
-// the object for each plugin that looks at it, which is not spent where no observer wants it.
+// A ChangeObserver is an Observer that may ask for PluginStep.Changes. It is asked once, when the
+// chain is built. Knowing what a plugin changed takes a comparison of the object with a copy for
+// each plugin that looks at it, which is not spent where no observer wants it.
 type ChangeObserver interface {
 	Observer
-	// ObservesChanges tells whether the observer reads PluginStep.Changed.
+	// ObservesChanges tells whether the observer reads PluginStep.Changes.
 	ObservesChanges() bool
 }
 
@@ -45,9 +47,9 @@ type PluginStep struct {
 	Duration time.Duration
 	// Err is nil where the plugin admitted the request, and the refusal otherwise.
 	Err error
-	// Changed says that the plugin changed the object. It is always false where no observer asked
-	// for it, and in the validating phase.
-	Changed bool
+	// Changes are what the plugin changed in the object, as a JSON patch. They are empty where no
+	// observer asked for them, and in the validating phase. Values of a Secret are among them.
+	Changes []jsondiff.Operation
 	// Calls are the steps within this one, in order: each webhook, policy and so on. They are empty
 	// where no observer asked for them, see CallObserver.
 	Calls []Call
@@ -71,7 +73,7 @@ type PhaseStep struct {
 type ObserverFuncs struct {
 	Plugin func(ctx context.Context, step PluginStep)
 	Phase  func(ctx context.Context, phase PhaseStep)
-	// Changes asks for PluginStep.Changed.
+	// Changes asks for PluginStep.Changes.
 	Changes bool
 	// Calls asks for PluginStep.Calls.
 	Calls bool

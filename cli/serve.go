@@ -56,6 +56,7 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
 	config.API.AddFlags(&groups)
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
+	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("gatehouse"))
 	groupFlags(c, groups)
 	return c

@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,7 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
+	"gatehouse.dev/decision"
 )
 
 // controllersRetry is how long after they ended controllers run again.
@@ -32,6 +34,8 @@ type Config struct {
 	Observers []chain.Observer
 	// Controllers says which controllers run inside the server once it is ready.
 	Controllers controllers.Options
+	// Decisions says what is kept of what became of requests.
+	Decisions decision.Options
 }
 
 // NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all
@@ -41,19 +45,25 @@ func NewConfig(plugins []chain.Descriptor) *Config {
 		API:         apiserver.NewOptions(),
 		Plugins:     plugins,
 		Controllers: controllers.Options{Controllers: []string{"*"}, Impersonate: true},
+		Decisions:   decision.NewOptions(),
 	}
 }
 
 // Server has been built and waits to be run.
 type Server struct {
 	*apiserver.Server
-	config *Config
+	config      *Config
+	decisions   *decision.Store
+	decisionLog *decision.Log
 }
+
+// Decisions are those that the server has made and still has, nil where it makes none.
+func (s *Server) Decisions() *decision.Store { return s.decisions }
 
 // New builds a server. Everything that is wrong with the configuration is its error, an
 // apiserver.OptionsError; see apiserver.New.
 func New(ctx context.Context, c *Config) (*Server, error) {
-	if err := c.Controllers.Validate(); err != nil {
+	if err := errors.Join(c.Controllers.Validate(), c.Decisions.Validate()); err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
 	// Servers that share an etcd share its objects, so only one of them may run controllers over
@@ -64,11 +74,23 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 		return nil, apiserver.OptionsError{Err: err}
 	}
 	c.require(selected)
-	api, err := apiserver.New(ctx, c.API, c.buildChain)
+	s := &Server{config: c}
+	observers := slices.Clone(c.Observers)
+	if c.Decisions.Enabled {
+		recorder, err := s.record()
+		if err != nil {
+			return nil, apiserver.OptionsError{Err: err}
+		}
+		observers = append(observers, recorder)
+	}
+	s.Server, err = apiserver.New(ctx, c.API, func(env *chain.Env) (admission.Interface, error) {
+		return c.buildChain(env, observers)
+	})
 	if err != nil {
+		s.closeLog()
 		return nil, err
 	}
-	return &Server{Server: api, config: c}, nil
+	return s, nil
 }
 
 // require makes the API server do what the plugins that will run need of it.
@@ -92,12 +114,12 @@ func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
 	return selected, err
 }
 
-func (c *Config) buildChain(env *chain.Env) (admission.Interface, error) {
+func (c *Config) buildChain(env *chain.Env, observers []chain.Observer) (admission.Interface, error) {
 	selected, config, err := c.Admission.Load(c.Plugins)
 	if err != nil {
 		return nil, err
 	}
-	built, err := chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, c.Observers...)...)
+	built, err := chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +147,7 @@ func (s *Server) Run(ctx context.Context) error {
 	err := s.Server.Run(serving)
 	stopControlling()
 	<-controlled
+	s.closeLog()
 	return err
 }
 

@@ -7,6 +7,7 @@ package openapi
 
 import (
 	v1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
+	decisionsv1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
 	v1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	common "k8s.io/kube-openapi/pkg/common"
@@ -19,6 +20,15 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.InitializerConfiguration{}.OpenAPIModelName():         schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfiguration(ref),
 		v1alpha1.InitializerConfigurationList{}.OpenAPIModelName():     schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigurationList(ref),
 		v1alpha1.Rule{}.OpenAPIModelName():                             schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref),
+		decisionsv1alpha1.Call{}.OpenAPIModelName():                    schema_gatehousedev_apis_decisions_v1alpha1_Call(ref),
+		decisionsv1alpha1.Decision{}.OpenAPIModelName():                schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref),
+		decisionsv1alpha1.DecisionList{}.OpenAPIModelName():            schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref),
+		decisionsv1alpha1.Owner{}.OpenAPIModelName():                   schema_gatehousedev_apis_decisions_v1alpha1_Owner(ref),
+		decisionsv1alpha1.PatchOperation{}.OpenAPIModelName():          schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref),
+		decisionsv1alpha1.Request{}.OpenAPIModelName():                 schema_gatehousedev_apis_decisions_v1alpha1_Request(ref),
+		decisionsv1alpha1.Step{}.OpenAPIModelName():                    schema_gatehousedev_apis_decisions_v1alpha1_Step(ref),
+		decisionsv1alpha1.User{}.OpenAPIModelName():                    schema_gatehousedev_apis_decisions_v1alpha1_User(ref),
+		decisionsv1alpha1.Value{}.OpenAPIModelName():                   schema_gatehousedev_apis_decisions_v1alpha1_Value(ref),
 		v1beta1.AllowedCSIDriver{}.OpenAPIModelName():                  schema_gatehousedev_apis_policy_v1beta1_AllowedCSIDriver(ref),
 		v1beta1.AllowedFlexVolume{}.OpenAPIModelName():                 schema_gatehousedev_apis_policy_v1beta1_AllowedFlexVolume(ref),
 		v1beta1.AllowedHostPath{}.OpenAPIModelName():                   schema_gatehousedev_apis_policy_v1beta1_AllowedHostPath(ref),
@@ -261,6 +271,649 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is what it is: Webhook, Policy, Quota or LimitRange.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is its name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"configuration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "configuration is the object that a webhook is in.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"binding": {
+						SchemaProps: spec.SchemaProps{
+							Description: "binding is the one with which a policy was evaluated.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"param": {
+						SchemaProps: spec.SchemaProps{
+							Description: "param is the one with which a policy was evaluated, as namespace/name or name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"verdict": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verdict is what it came to.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Admitted", "Failed", "Refused", "Skipped"},
+						},
+					},
+					"failedOpen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "failedOpen says that it failed, and that its failurePolicy let the request pass.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"why": {
+						SchemaProps: spec.SchemaProps{
+							Description: "why is the reason in words.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"duration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "duration is what it took, nothing where it was skipped.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Duration"),
+						},
+					},
+					"patch": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "patch is what it changed, as a JSON patch (RFC 6902).",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"patchCut": {
+						SchemaProps: spec.SchemaProps{
+							Description: "patchCut says that the patch was too large to be kept whole.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "name", "verdict"},
+			},
+		},
+		Dependencies: []string{
+			decisionsv1alpha1.PatchOperation{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration"},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Decision is what became of a request, and why. Its name is the request's audit ID, which the answer had in its header Audit-Id. A decision about an object without a namespace is in the namespace default, as events are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is when the request was authorized.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime"),
+						},
+					},
+					"request": {
+						SchemaProps: spec.SchemaProps{
+							Description: "request is what was asked for, and by whom.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(decisionsv1alpha1.Request{}.OpenAPIModelName()),
+						},
+					},
+					"verdict": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verdict is what the request came to: Admitted; Refused, an answer of 4xx; Failed, one of 5xx or none.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Admitted", "Failed", "Refused", "Skipped"},
+						},
+					},
+					"code": {
+						SchemaProps: spec.SchemaProps{
+							Description: "code is the HTTP status of the answer, 0 where there was none.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is that of the answer's status, where the request wasn't admitted.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is that of the answer's status, where the request wasn't admitted.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"by": {
+						SchemaProps: spec.SchemaProps{
+							Description: "by is the plugin that refused the request. It is empty where no plugin did.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"changedBy": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "changedBy are the plugins that changed the object, in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"duration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "duration is the time from when the request was authorized to its answer.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Duration"),
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "steps are what the plugins did, in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(decisionsv1alpha1.Step{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"omittedSteps": {
+						SchemaProps: spec.SchemaProps{
+							Description: "omittedSteps is how many more steps there were: those about other objects of the same request, as where a collection is deleted.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"request", "verdict", "duration"},
+			},
+		},
+		Dependencies: []string{
+			decisionsv1alpha1.Request{}.OpenAPIModelName(), decisionsv1alpha1.Step{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration", "k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime", "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecisionList is a list of Decisions, the newest last.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Decisions.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(decisionsv1alpha1.Decision{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			decisionsv1alpha1.Decision{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_Owner(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Owner is the object that controls another.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is its kind, as ReplicaSet.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is its name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
+			},
+		},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PatchOperation is one operation of a JSON patch (RFC 6902).",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"op": {
+						SchemaProps: spec.SchemaProps{
+							Description: "op is add, remove, replace, move, copy or test.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "path is a JSON pointer (RFC 6901) to what is changed.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "from is a JSON pointer to what is moved or copied.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is what is added, or what replaces what was there. Of a value that is secret it only says that it changed.",
+							Ref:         ref(decisionsv1alpha1.Value{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"op", "path"},
+			},
+		},
+		Dependencies: []string{
+			decisionsv1alpha1.Value{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Request is what was asked for, and by whom.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"operation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "operation is CREATE, UPDATE, DELETE or CONNECT.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "group, version and resource are those of the request.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is that of the API that was asked.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the name of the resource, as pods.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"subresource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subresource is the name of the subresource, as exec; empty for the object itself.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is that of the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is that of the object. It is empty where the server had not yet made one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"generateName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "generateName is what the object's name was to be made from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"owner": {
+						SchemaProps: spec.SchemaProps{
+							Description: "owner is the object that controls this one, as the ReplicaSet of a pod.",
+							Ref:         ref(decisionsv1alpha1.Owner{}.OpenAPIModelName()),
+						},
+					},
+					"dryRun": {
+						SchemaProps: spec.SchemaProps{
+							Description: "dryRun says that nothing was to be stored.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"user": {
+						SchemaProps: spec.SchemaProps{
+							Description: "user is who asked.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
+						},
+					},
+					"userAgent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "userAgent is the program that asked, in its own words.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"operation", "version", "resource", "user"},
+			},
+		},
+		Dependencies: []string{
+			decisionsv1alpha1.Owner{}.OpenAPIModelName(), decisionsv1alpha1.User{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Step is what one plugin did.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"plugin": {
+						SchemaProps: spec.SchemaProps{
+							Description: "plugin is the plugin's name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phase is Mutate or Validate.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"round": {
+						SchemaProps: spec.SchemaProps{
+							Description: "round is 1 where the plugin ran once more, since a webhook or a policy had changed the object.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"verdict": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verdict is Admitted, Refused or Failed.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Admitted", "Failed", "Refused", "Skipped"},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is why, where it isn't Admitted.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"duration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "duration is what the plugin took.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Duration"),
+						},
+					},
+					"patch": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "patch is what the plugin changed, as a JSON patch (RFC 6902).",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"patchCut": {
+						SchemaProps: spec.SchemaProps{
+							Description: "patchCut says that the patch was too large to be kept whole.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"calls": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "calls are the steps within this one: each webhook, policy, quota or LimitRange.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(decisionsv1alpha1.Call{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"omittedCalls": {
+						SchemaProps: spec.SchemaProps{
+							Description: "omittedCalls is how many more calls there were, which admitted the request and changed nothing.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"plugin", "phase", "round", "verdict", "duration"},
+			},
+		},
+		Dependencies: []string{
+			decisionsv1alpha1.Call{}.OpenAPIModelName(), decisionsv1alpha1.PatchOperation{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration"},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_User(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "User is who made a request.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"username": {
+						SchemaProps: spec.SchemaProps{
+							Description: "username is the name by which the user is known to the authorizer.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"groups": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "groups are the user's groups.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"username"},
+			},
+		},
+	}
+}
+
+func schema_gatehousedev_apis_decisions_v1alpha1_Value(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Value is any JSON value.",
+				Type:        decisionsv1alpha1.Value{}.OpenAPISchemaType(),
+				Format:      decisionsv1alpha1.Value{}.OpenAPISchemaFormat(),
 			},
 		},
 	}

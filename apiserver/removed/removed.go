@@ -28,6 +28,7 @@ import (
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/internal/negotiation"
 )
 
 // Resources are the resources of the removed kinds. Each is a storage of its own, and may be served
@@ -50,7 +51,7 @@ var (
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 
 	// Serializer encodes and decodes what clients get and send.
-	Serializer runtime.NegotiatedSerializer = withoutProtobuf{codecs}
+	Serializer = negotiation.WithoutProtobuf(codecs)
 
 	// StorageVersions are the versions in which objects are stored.
 	StorageVersions = schema.GroupVersions{
@@ -88,20 +89,6 @@ func newScheme() *runtime.Scheme {
 	scheme.AddTypeDefaultingFunc(&settingsv1alpha1.PodPreset{},
 		func(o any) { defaultPodPreset(o.(*settingsv1alpha1.PodPreset)) })
 	return scheme
-}
-
-// withoutProtobuf offers JSON and YAML.
-type withoutProtobuf struct{ runtime.NegotiatedSerializer }
-
-// SupportedMediaTypes implements runtime.NegotiatedSerializer.
-func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
-	var supported []runtime.SerializerInfo
-	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
-		if info.MediaType != runtime.ContentTypeProtobuf {
-			supported = append(supported, info)
-		}
-	}
-	return supported
 }
 
 // Storage is what serves a resource.

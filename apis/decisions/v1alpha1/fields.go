@@ -1,0 +1,55 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Fields are the fields of a Decision that field selectors may name.
+func Fields(d *Decision) fields.Set {
+	return fields.Set{
+		"metadata.name":         d.Name,
+		"metadata.namespace":    d.Namespace,
+		"verdict":               string(d.Verdict),
+		"by":                    d.By,
+		"request.user.username": d.Request.User.Username,
+		"request.operation":     d.Request.Operation,
+		"request.resource":      d.Request.Resource,
+		"request.name":          d.Request.Name,
+	}
+}
+
+var selectable = Fields(&Decision{})
+
+// fieldLabel is an error for a field that selectors can't name.
+func fieldLabel(label, value string) (string, string, error) {
+	if _, ok := selectable[label]; !ok {
+		return "", "",
+			fmt.Errorf("%q is not a known field selector: only %q", label, slices.Sorted(maps.Keys(selectable)))
+	}
+	return label, value, nil
+}
+
+// MarshalJSON returns the JSON.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if len(v.Raw) == 0 {
+		return []byte("null"), nil
+	}
+	return v.Raw, nil
+}
+
+// UnmarshalJSON keeps the JSON.
+func (v *Value) UnmarshalJSON(data []byte) error {
+	v.Raw = bytes.Clone(data)
+	return nil
+}
+
+// OpenAPISchemaType is that of any value: none.
+func (Value) OpenAPISchemaType() []string { return nil }
+
+// OpenAPISchemaFormat is none.
+func (Value) OpenAPISchemaFormat() string { return "" }

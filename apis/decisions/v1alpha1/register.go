@@ -1,0 +1,29 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	// SchemeGroupVersion is the group and version of the kinds of this package.
+	SchemeGroupVersion = schema.GroupVersion{Group: "decisions.gatehouse.dev", Version: "v1alpha1"}
+
+	// Decisions is the resource in which Decision objects are served.
+	Decisions = SchemeGroupVersion.WithResource("decisions")
+)
+
+const (
+	// ServerLabel is the label of a Decision that names the server that made it.
+	ServerLabel = "decisions.gatehouse.dev/server"
+	// AuditIDAnnotation has the audit ID of the request where that can't be the Decision's name.
+	AuditIDAnnotation = "decisions.gatehouse.dev/audit-id"
+)
+
+// AddToScheme makes scheme know the kinds of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion, &Decision{}, &DecisionList{})
+	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
+	return scheme.AddFieldLabelConversionFunc(SchemeGroupVersion.WithKind("Decision"), fieldLabel)
+}

@@ -1,0 +1,379 @@
+// Package jsondiff tells what has changed between two states of an object, as the JSON patch
+// (RFC 6902) that makes the second of the first.
+//
+// It walks over the Go values, typed or not, and writes JSON only of what differs: two pods that
+// are alike are told so in a few microseconds, where turning them into JSON first takes a hundred.
+// What it says is what the difference of their JSON is: a field has the name of its tag, one that
+// is empty and omitted isn't there, and a type that has a form of its own in JSON, as a quantity,
+// is compared in it.
+//
+// Elements of lists are told apart by their merge key where the API gives the list one
+// (patchMergeKey), by the name that an object without a type has, and else by what they are, so
+// that a container that was put in front of others is one addition.
+package jsondiff
+
+import (
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Operation is one operation of a JSON patch.
+type Operation struct {
+	// Op is add, remove or replace.
+	Op string `json:"op"`
+	// Path is a JSON pointer (RFC 6901).
+	Path string `json:"path"`
+	// Value is what is added, or what replaces what was there; nil where something is removed.
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Of returns the operations, none where the two are alike. Both must be pointers to the same type,
+// or the same kind of map; an error is that of writing a value as JSON.
+func Of(before, after any) ([]Operation, error) {
+	w := walk{}
+	w.values(reflect.ValueOf(before), reflect.ValueOf(after), "")
+	return w.operations, w.err
+}
+
+// walk is one comparison.
+type walk struct {
+	path       []string
+	operations []Operation
+	err        error
+	// only says that whether there is a difference is all that is asked for, differs that there is.
+	only, differs bool
+}
+
+// equal tells whether two values are alike.
+func (w *walk) equal(before, after reflect.Value, key string) bool {
+	inner := walk{only: true}
+	inner.values(before, after, key)
+	if inner.err != nil && w.err == nil {
+		w.err = inner.err
+	}
+	return !inner.differs
+}
+
+func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
+
+// emit writes an operation on what is at the path; value is invalid for a removal.
+func (w *walk) emit(op string, value reflect.Value) {
+	w.differs = true
+	if w.only || w.err != nil {
+		return
+	}
+	o := Operation{Op: op, Path: pointer(w.path)}
+	if op != "remove" {
+		if value.IsValid() {
+			o.Value, w.err = json.Marshal(value.Interface())
+		} else {
+			o.Value = json.RawMessage("null")
+		}
+	}
+	w.operations = append(w.operations, o)
+}
+
+func (w *walk) at(segment string, do func()) {
+	w.path = append(w.path, segment)
+	do()
+	w.path = w.path[:len(w.path)-1]
+}
+
+// values compares two values that are there. key is the merge key of the list that they may be.
+func (w *walk) values(before, after reflect.Value, key string) {
+	if w.done() {
+		return
+	}
+	if !before.IsValid() || !after.IsValid() || before.Type() != after.Type() {
+		if before.IsValid() || after.IsValid() {
+			w.emit("replace", after)
+		}
+		return
+	}
+	shape := shapeOf(before.Type())
+	if shape.own {
+		w.inJSON(before, after)
+		return
+	}
+	switch before.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		switch {
+		case before.IsNil() && after.IsNil():
+		case before.IsNil() || after.IsNil():
+			w.emit("replace", after)
+		case before.Kind() == reflect.Pointer && before.Pointer() == after.Pointer():
+		default:
+			w.values(before.Elem(), after.Elem(), key)
+		}
+	case reflect.Struct:
+		w.fields(shape, before, after)
+	case reflect.Map:
+		w.maps(before, after)
+	case reflect.Slice:
+		switch {
+		case before.IsNil() != after.IsNil():
+			w.emit("replace", after)
+		case before.Type().Elem().Kind() == reflect.Uint8:
+			if string(before.Bytes()) != string(after.Bytes()) {
+				w.emit("replace", after)
+			}
+		default:
+			w.lists(before, after, key)
+		}
+	default:
+		if !before.Equal(after) {
+			w.emit("replace", after)
+		}
+	}
+}
+
+// inJSON compares values of a type that has a form of its own in JSON.
+func (w *walk) inJSON(before, after reflect.Value) {
+	if reflect.DeepEqual(before.Interface(), after.Interface()) {
+		return
+	}
+	was, err := json.Marshal(before.Interface())
+	if err != nil {
+		w.err = err
+		return
+	}
+	now, err := json.Marshal(after.Interface())
+	if err != nil {
+		w.err = err
+		return
+	}
+	if string(was) != string(now) {
+		w.emit("replace", after)
+	}
+}
+
+func (w *walk) fields(s *shape, before, after reflect.Value) {
+	for i := range s.fields {
+		f := &s.fields[i]
+		was, now := before.Field(f.index), after.Field(f.index)
+		if f.inline {
+			w.values(was, now, "")
+			continue
+		}
+		hadIt, hasIt := f.in(was), f.in(now)
+		if !hadIt && !hasIt {
+			continue
+		}
+		w.path = append(w.path, f.name)
+		switch {
+		case !hadIt:
+			w.emit("add", now)
+		case !hasIt:
+			w.emit("remove", reflect.Value{})
+		default:
+			w.values(was, now, f.mergeKey)
+		}
+		w.path = w.path[:len(w.path)-1]
+		if w.done() {
+			return
+		}
+	}
+}
+
+func (w *walk) maps(before, after reflect.Value) {
+	if before.IsNil() != after.IsNil() {
+		w.emit("replace", after)
+		return
+	}
+	if before.Type().Key().Kind() != reflect.String {
+		w.inJSON(before, after)
+		return
+	}
+	keys := before.MapKeys()
+	for _, key := range after.MapKeys() {
+		if !before.MapIndex(key).IsValid() {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		was, now := before.MapIndex(key), after.MapIndex(key)
+		w.at(key.String(), func() {
+			switch {
+			case !was.IsValid():
+				w.emit("add", now)
+			case !now.IsValid():
+				w.emit("remove", reflect.Value{})
+			default:
+				w.values(was, now, "")
+			}
+		})
+		if w.done() {
+			return
+		}
+	}
+}
+
+// lists compares two lists. What both have, in the same order, stays where it is; elements that
+// changed places make the list a new one.
+func (w *walk) lists(before, after reflect.Value, key string) {
+	if w.only {
+		// That they differ shows without telling elements apart.
+		if before.Len() != after.Len() {
+			w.differs = true
+		}
+		for i := 0; i < before.Len() && !w.done(); i++ {
+			w.values(before.Index(i), after.Index(i), "")
+		}
+		return
+	}
+	steps, ok := w.align(before, after, key)
+	if !ok {
+		w.emit("replace", after)
+		return
+	}
+	at := 0
+	for _, step := range steps {
+		w.at(strconv.Itoa(at), func() {
+			switch {
+			case step.was < 0:
+				w.emit("add", after.Index(step.now))
+			case step.now < 0:
+				w.emit("remove", reflect.Value{})
+			default:
+				w.values(before.Index(step.was), after.Index(step.now), "")
+			}
+		})
+		if step.now >= 0 {
+			at++
+		}
+	}
+}
+
+// step is an element of a list before and after, -1 where it isn't there.
+type step struct{ was, now int }
+
+// align pairs the elements of two lists. It is false where they stand in another order.
+func (w *walk) align(before, after reflect.Value, key string) ([]step, bool) {
+	was, now := w.identities(before, key), w.identities(after, key)
+	if was == nil || now == nil {
+		return w.alignByValue(before, after), true
+	}
+	had, has := indices(was), indices(now)
+	if len(had) < len(was) || len(has) < len(now) {
+		return w.alignByValue(before, after), true // not unique
+	}
+	var steps []step
+	i, j := 0, 0
+	for i < len(was) || j < len(now) {
+		switch {
+		case i < len(was) && j < len(now) && was[i] == now[j]:
+			steps = append(steps, step{i, j})
+			i, j = i+1, j+1
+		case i < len(was) && !contains(has, was[i]):
+			steps = append(steps, step{i, -1})
+			i++
+		case j < len(now) && !contains(had, now[j]):
+			steps = append(steps, step{-1, j})
+			j++
+		default:
+			return nil, false
+		}
+	}
+	return steps, true
+}
+
+// alignByValue pairs what is alike at both ends, and in between element by element.
+func (w *walk) alignByValue(before, after reflect.Value) []step {
+	was, now := before.Len(), after.Len()
+	start := 0
+	for start < was && start < now && w.equal(before.Index(start), after.Index(start), "") {
+		start++
+	}
+	end := 0
+	for end < was-start && end < now-start && w.equal(before.Index(was-1-end), after.Index(now-1-end), "") {
+		end++
+	}
+	var steps []step
+	for i := range max(was, now) - end {
+		s := step{i, i}
+		if i >= was-end {
+			s.was = -1
+		}
+		if i >= now-end {
+			s.now = -1
+		}
+		steps = append(steps, s)
+	}
+	for i := range end {
+		steps = append(steps, step{was - end + i, now - end + i})
+	}
+	return steps
+}
+
+// identities are what the elements of a list are told apart by, nil where that is all they are.
+func (w *walk) identities(list reflect.Value, key string) []string {
+	ids := make([]string, list.Len())
+	for i := range ids {
+		element := list.Index(i)
+		for element.Kind() == reflect.Interface || element.Kind() == reflect.Pointer {
+			if element.IsNil() {
+				return nil
+			}
+			element = element.Elem()
+		}
+		var id reflect.Value
+		switch element.Kind() {
+		case reflect.Struct:
+			if key == "" {
+				return nil
+			}
+			s := shapeOf(element.Type())
+			if at := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key }); at >= 0 {
+				id = element.Field(s.fields[at].index)
+			}
+		case reflect.Map:
+			if element.Type().Key().Kind() == reflect.String {
+				id = element.MapIndex(reflect.ValueOf("name").Convert(element.Type().Key()))
+			}
+		}
+		for id.IsValid() && id.Kind() == reflect.Interface {
+			id = id.Elem()
+		}
+		switch {
+		case !id.IsValid():
+			return nil
+		case id.Kind() == reflect.String:
+			ids[i] = id.String()
+		case id.CanInt():
+			ids[i] = strconv.FormatInt(id.Int(), 10)
+		default:
+			return nil
+		}
+	}
+	return ids
+}
+
+func indices(ids []string) map[string]struct{} {
+	set := make(map[string]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	return set
+}
+
+func contains(set map[string]struct{}, id string) bool {
+	_, ok := set[id]
+	return ok
+}
+
+// escaper makes a segment of a pointer of a name.
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, segment := range path {
+		b.WriteByte('/')
+		escaper.WriteString(&b, segment)
+	}
+	return b.String()
+}

@@ -1,0 +1,163 @@
+// Package api serves the decisions of a server as the resource decisions of the API group
+// decisions.gatehouse.dev: they can be got, listed and watched, by namespace, and selected by
+// fields and labels. Nobody writes them.
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/duration"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/server"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/negotiation"
+)
+
+var (
+	scheme         = runtime.NewScheme()
+	codecs         = serializer.NewCodecFactory(scheme)
+	parameterCodec = runtime.NewParameterCodec(scheme)
+)
+
+func init() {
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	utilruntime.Must(scheme.SetVersionPriority(v1alpha1.SchemeGroupVersion))
+}
+
+// Group is the API group over a store.
+func Group(store *decision.Store) *server.APIGroupInfo {
+	info := server.NewDefaultAPIGroupInfo(v1alpha1.SchemeGroupVersion.Group, scheme, parameterCodec, codecs)
+	info.NegotiatedSerializer = negotiation.WithoutProtobuf(codecs)
+	info.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		v1alpha1.Decisions.Resource: &storage{store},
+	}
+	return &info
+}
+
+type storage struct{ store *decision.Store }
+
+var (
+	_ rest.Getter               = &storage{}
+	_ rest.Lister               = &storage{}
+	_ rest.Watcher              = &storage{}
+	_ rest.Scoper               = &storage{}
+	_ rest.SingularNameProvider = &storage{}
+)
+
+// New implements rest.Storage.
+func (*storage) New() runtime.Object { return &v1alpha1.Decision{} }
+
+// Destroy implements rest.Storage.
+func (*storage) Destroy() {}
+
+// NewList implements rest.Lister.
+func (*storage) NewList() runtime.Object { return &v1alpha1.DecisionList{} }
+
+// NamespaceScoped implements rest.Scoper.
+func (*storage) NamespaceScoped() bool { return true }
+
+// GetSingularName implements rest.SingularNameProvider.
+func (*storage) GetSingularName() string { return "decision" }
+
+// Get implements rest.Getter.
+func (s *storage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	if d := s.store.Get(request.NamespaceValue(ctx), name); d != nil {
+		return d, nil
+	}
+	return nil, apierrors.NewNotFound(v1alpha1.Decisions.GroupResource(), name)
+}
+
+// List implements rest.Lister. All that there is comes at once: it is bounded.
+func (s *storage) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
+	items, revision := s.store.List(filter(ctx, options))
+	return &v1alpha1.DecisionList{ListMeta: metav1.ListMeta{ResourceVersion: revision}, Items: items}, nil
+}
+
+// Watch implements rest.Watcher.
+func (s *storage) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	var revision string
+	initial := false
+	if options != nil {
+		revision = options.ResourceVersion
+		initial = options.SendInitialEvents != nil && *options.SendInitialEvents
+	}
+	return s.store.Watch(filter(ctx, options), revision, initial)
+}
+
+func filter(ctx context.Context, options *internalversion.ListOptions) decision.Filter {
+	f := decision.Filter{Namespace: request.NamespaceValue(ctx)}
+	if options != nil {
+		f.Labels, f.Fields = options.LabelSelector, options.FieldSelector
+	}
+	return f
+}
+
+// columns are those of kubectl get.
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Age", Type: "string", Description: "How long ago the request was made."},
+	{Name: "Verdict", Type: "string", Description: "Admitted, Refused or Failed."},
+	{Name: "Operation", Type: "string", Description: "CREATE, UPDATE, DELETE or CONNECT."},
+	{Name: "Object", Type: "string", Description: "The object, as resource/name and, of a subresource, its name."},
+	{Name: "User", Type: "string", Description: "Who made the request."},
+	{Name: "By", Type: "string", Description: "The plugin that refused it."},
+	{Name: "Changed By", Type: "string", Description: "The plugins that changed the object."},
+	{Name: "Took", Type: "string", Description: "The time to the answer."},
+	{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The request's audit ID."},
+	{Name: "Message", Type: "string", Priority: 1, Description: "What the client was told."},
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (*storage) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	table := &metav1.Table{}
+	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+		table.ColumnDefinitions = columns
+	}
+	now := time.Now()
+	row := func(d *v1alpha1.Decision) {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
+			duration.HumanDuration(now.Sub(d.Time.Time)), string(d.Verdict), d.Request.Operation,
+			decision.Object(&d.Request), d.Request.User.Username, orNone(d.By), orNone(strings.Join(d.ChangedBy, ",")),
+			decision.Took(d.Duration.Duration), d.Name, d.Message,
+		}, Object: runtime.RawExtension{Object: d}})
+	}
+	switch object := object.(type) {
+	case *v1alpha1.Decision:
+		row(object)
+	case *v1alpha1.DecisionList:
+		for i := range object.Items {
+			row(&object.Items[i])
+		}
+	default:
+		return nil, fmt.Errorf("no table of %T", object)
+	}
+	if list, err := meta.ListAccessor(object); err == nil {
+		table.ResourceVersion = list.GetResourceVersion()
+	} else if object, err := meta.Accessor(object); err == nil {
+		table.ResourceVersion = object.GetResourceVersion()
+	}
+	return table, nil
+}
+
+// orNone is what kubectl shows where there is nothing.
+func orNone(text string) string {
+	if text == "" {
+		return "<none>"
+	}
+	return text
+}

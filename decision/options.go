@@ -1,0 +1,63 @@
+package decision
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// Options say what a server keeps of its decisions.
+type Options struct {
+	// Enabled is whether decisions are made at all.
+	Enabled bool
+	// MaxCount and MaxBytes bound what is kept in memory.
+	MaxCount int
+	MaxBytes int64
+	// LogPath is a file to which each decision is written as a line of JSON; "-" for the standard
+	// output, empty for none. It is rotated as the audit log is: at LogMaxSize megabytes, with the
+	// old files kept for LogMaxAge days and LogMaxBackup in number, 0 for any.
+	LogPath                             string
+	LogMaxSize, LogMaxAge, LogMaxBackup int
+	LogCompress                         bool
+}
+
+// NewOptions are the defaults: ten thousand decisions, in 64 MiB, and no log.
+func NewOptions() Options {
+	return Options{Enabled: true, MaxCount: 10_000, MaxBytes: 64 << 20}
+}
+
+// AddFlags adds the flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.Enabled, "decisions", o.Enabled,
+		"Record what became of each request and why, and serve that as decisions.gatehouse.dev.")
+	flags.IntVar(&o.MaxCount, "decision-max-count", o.MaxCount, "How many decisions are kept in memory.")
+	flags.Int64Var(&o.MaxBytes, "decision-max-bytes", o.MaxBytes,
+		"How many bytes of memory the decisions may take that are kept.")
+	flags.StringVar(&o.LogPath, "decision-log-path", o.LogPath,
+		"If set, every decision is written to this file as a line of JSON. '-' means standard out.")
+	flags.IntVar(&o.LogMaxAge, "decision-log-maxage", o.LogMaxAge,
+		"The maximum number of days to retain old decision log files based on the timestamp encoded in their filename.")
+	flags.IntVar(&o.LogMaxBackup, "decision-log-maxbackup", o.LogMaxBackup,
+		"The maximum number of old decision log files to retain. 0 means no limit.")
+	flags.IntVar(&o.LogMaxSize, "decision-log-maxsize", o.LogMaxSize,
+		"The maximum size in megabytes of the decision log file before it gets rotated.")
+	flags.BoolVar(&o.LogCompress, "decision-log-compress", o.LogCompress,
+		"If set, the rotated decision log files will be compressed using gzip.")
+}
+
+// Validate names the flags that are wrong.
+func (o *Options) Validate() error {
+	var errs []error
+	for flag, value := range map[string]int64{"decision-max-count": int64(o.MaxCount), "decision-max-bytes": o.MaxBytes,
+		"decision-log-maxage": int64(o.LogMaxAge), "decision-log-maxbackup": int64(o.LogMaxBackup),
+		"decision-log-maxsize": int64(o.LogMaxSize)} {
+		if value < 0 {
+			errs = append(errs, fmt.Errorf("--%s: %d must be greater than or equal to 0", flag, value))
+		}
+	}
+	if !o.Enabled && o.LogPath != "" {
+		errs = append(errs, errors.New("--decision-log-path needs --decisions"))
+	}
+	return errors.Join(errs...)
+}

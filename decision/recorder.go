@@ -1,0 +1,214 @@
+package decision
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unique"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+)
+
+// A Recorder makes a decision of each request that the chain was asked about, and of each write
+// that was refused before. It is an Observer of the chain and a filter around it: the chain knows
+// what the plugins did, the filter what the answer was.
+type Recorder struct {
+	store *Store
+	// told are those who are told of every decision, as the decision log.
+	told []func(*v1alpha1.Decision)
+}
+
+// NewRecorder returns a recorder that keeps its decisions in the store, and tells them besides.
+func NewRecorder(store *Store, told ...func(*v1alpha1.Decision)) *Recorder {
+	return &Recorder{store: store, told: told}
+}
+
+var (
+	_ chain.ChangeObserver = &Recorder{}
+	_ chain.CallObserver   = &Recorder{}
+)
+
+// ObservesChanges is true: patches are what a decision is about.
+func (r *Recorder) ObservesChanges() bool { return true }
+
+// ObservesCalls is true.
+func (r *Recorder) ObservesCalls() bool { return true }
+
+// PluginDone implements chain.Observer.
+func (r *Recorder) PluginDone(ctx context.Context, step chain.PluginStep) {
+	if recording := recordingOf(ctx); recording != nil {
+		recording.pluginDone(&step)
+	}
+}
+
+// PhaseDone implements chain.Observer. What a connection is used for is no part of the decision to
+// admit it, and may take hours.
+func (r *Recorder) PhaseDone(ctx context.Context, phase chain.PhaseStep) {
+	recording := recordingOf(ctx)
+	if recording == nil {
+		return
+	}
+	if decided := recording.phaseDone(&phase); decided && phase.Err == nil &&
+		phase.Attributes.GetOperation() == admission.Connect {
+		r.finish(ctx, recording, http.StatusOK, nil)
+	}
+}
+
+// Filter records what becomes of the requests that next handles. It has its place behind
+// authorization: what is refused there never comes here.
+func (r *Recorder) Filter(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := request.RequestInfoFrom(req.Context())
+		if !ok || !info.IsResourceRequest || !asks(info) {
+			next.ServeHTTP(w, req)
+			return
+		}
+		recording := &recording{start: time.Now(), info: info, userAgent: req.UserAgent()}
+		ctx := withRecording(req.Context(), recording)
+		answer := &answer{ResponseWriter: w}
+		defer func() {
+			cause := recover()
+			if cause != nil {
+				answer.code, answer.body = 0, nil
+			}
+			r.finish(ctx, recording, answer.code, answer.status())
+			if cause != nil {
+				panic(cause)
+			}
+		}()
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), req.WithContext(ctx))
+		// A handler that writes nothing has answered all the same, unless the request is over.
+		if answer.code == 0 && ctx.Err() == nil {
+			answer.code = http.StatusOK
+		}
+	})
+}
+
+// connects are the subresources that may be connected to by any verb.
+var connects = map[string]bool{"exec": true, "attach": true, "portforward": true, "proxy": true}
+
+// asks tells whether the chain may be asked about the request.
+func asks(info *request.RequestInfo) bool {
+	switch info.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return connects[info.Subresource]
+}
+
+// finish makes a decision of the recording, once. code is 0 where there was no answer.
+func (r *Recorder) finish(ctx context.Context, recording *recording, code int, status *metav1.Status) {
+	recording.mu.Lock()
+	over := recording.over
+	recording.over = true
+	attempt, asked := recording.kept(), recording.asked
+	recording.mu.Unlock()
+	if over || !asked && code != 0 && code < http.StatusBadRequest {
+		return
+	}
+	d := newRecord(ctx, recording, attempt, code, status)
+	r.store.add(d)
+	if d.by != "" {
+		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.by)
+	}
+	if len(r.told) == 0 && d.class != changed {
+		return
+	}
+	served := d.decision(r.store.server)
+	if len(served.ChangedBy) > 0 {
+		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(served.ChangedBy, ","))
+	}
+	for _, tell := range r.told {
+		tell(served)
+	}
+}
+
+// newRecord puts together what is known of a request that is over.
+func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *record {
+	info := recording.info
+	d := &record{
+		start: recording.start, duration: time.Since(recording.start),
+		code: int32(code), verdict: verdictOfCode(code),
+	}
+	if a != nil {
+		d.request = v1alpha1.Request{Operation: string(a.operation), Group: a.group, Version: a.version,
+			Resource: a.resource, Subresource: a.subresource, Namespace: a.namespace, Name: a.name,
+			GenerateName: a.generateName, Owner: a.owner, DryRun: a.dryRun}
+		d.steps, d.omitted = a.steps, int32(a.dropped+recording.omitted)
+		if d.verdict != v1alpha1.Admitted {
+			d.by = a.by
+		}
+	} else {
+		d.request = v1alpha1.Request{Operation: operations[info.Verb], Group: info.APIGroup, Version: info.APIVersion,
+			Resource: info.Resource, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
+	}
+	if status == nil && a != nil && a.err != nil && d.verdict != v1alpha1.Admitted {
+		// It was too large to be kept until here.
+		status = &metav1.Status{Reason: apierrors.ReasonForError(a.err), Message: a.err.Error()}
+	}
+	if status != nil {
+		d.reason, d.message = status.Reason, cut(status.Message)
+		if d.request.Name == "" && status.Details != nil {
+			d.request.Name = status.Details.Name
+		}
+	}
+	d.user, d.groups = unique.Make(""), unique.Make("")
+	if user, ok := request.UserFrom(ctx); ok {
+		d.user, d.groups = unique.Make(user.GetName()), unique.Make(strings.Join(user.GetGroups(), "\n"))
+	}
+	d.userAgent = unique.Make(recording.userAgent)
+	if d.request.Group == "" && d.request.Resource == "namespaces" {
+		d.request.Namespace = "" // which the library has for the object's own name
+	}
+	d.namespace = d.request.Namespace
+	if d.namespace == "" {
+		d.namespace = metav1.NamespaceDefault
+	}
+	d.setName(audit.GetAuditIDTruncated(ctx))
+	d.class = d.classify()
+	return d
+}
+
+// operations are the chain's names of verbs.
+var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE",
+	"deletecollection": "DELETE"}
+
+// setName takes the audit ID for a name. A client may have sent any it likes.
+func (r *record) setName(auditID string) {
+	r.name = auditID
+	if auditID == "" || len(validation.IsDNS1123Subdomain(auditID)) > 0 {
+		r.name, r.auditID = newName(), auditID
+	}
+}
+
+// verdictOfCode is what an answer means.
+func verdictOfCode(code int) v1alpha1.Verdict {
+	switch {
+	case code == 0 || code >= http.StatusInternalServerError:
+		return v1alpha1.Failed
+	case code >= http.StatusBadRequest:
+		return v1alpha1.Refused
+	}
+	return v1alpha1.Admitted
+}
+
+// verdictOf is what a plugin's error means. One that is no status of the API is answered with 500.
+func verdictOf(err error) v1alpha1.Verdict {
+	if err == nil {
+		return v1alpha1.Admitted
+	}
+	if status, ok := err.(apierrors.APIStatus); ok {
+		return verdictOfCode(int(status.Status().Code))
+	}
+	return v1alpha1.Failed
+}

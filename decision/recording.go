@@ -1,0 +1,192 @@
+package decision
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+)
+
+// A recording is what the chain has told of a request that is not over yet.
+//
+// The chain may be asked several times for one request: storage asks again after a conflict, an
+// apply that finds nothing to update creates, and the deletion of a collection is one of each
+// object. The recording has an attempt for each object, the last one, of which the decision is
+// made.
+type recording struct {
+	start     time.Time
+	info      *request.RequestInfo
+	userAgent string
+
+	mu sync.Mutex // objects of a collection are deleted concurrently
+	// open are the attempts that the chain is at, by the object's name where it is a collection,
+	// else by nothing.
+	open map[string]*attempt
+	// last is the attempt that ended last, or the first one that was refused.
+	last *attempt
+	// omitted is how many steps others had.
+	omitted int
+	asked   bool
+	over    bool
+}
+
+// attempt is the way of one object through the chain.
+type attempt struct {
+	operation                admission.Operation
+	namespace, name          string
+	generateName             string
+	owner                    *v1alpha1.Owner
+	dryRun                   bool
+	group, version, resource string
+	subresource              string
+	steps                    []step
+	dropped                  int
+	mutated                  bool
+	by                       string
+	err                      error
+}
+
+type recordingKey struct{}
+
+func withRecording(ctx context.Context, r *recording) context.Context {
+	return context.WithValue(ctx, recordingKey{}, r)
+}
+
+// recordingOf is that of the request; nil where nobody records it.
+func recordingOf(ctx context.Context) *recording {
+	r, _ := ctx.Value(recordingKey{}).(*recording)
+	return r
+}
+
+// stepsOfARequest is how many steps a pod's creation has with the default plugins, roughly.
+const stepsOfARequest = 32
+
+// pluginDone writes down a plugin's step.
+func (r *recording) pluginDone(s *chain.PluginStep) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	a := r.attempt(s.Attributes)
+	if s.Phase == chain.Mutating && a.mutated {
+		a = r.again(s.Attributes)
+	}
+	if s.Err != nil {
+		a.by = s.Plugin
+	}
+	if len(a.steps) == maxSteps {
+		a.dropped++
+		return
+	}
+	a.steps = append(a.steps, newStep(s))
+}
+
+// phaseDone writes down that a phase has ended, and tells whether that decided the request.
+func (r *recording) phaseDone(p *chain.PhaseStep) (decided bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
+	a := r.attempt(p.Attributes)
+	if p.Phase == chain.Mutating && a.mutated {
+		a = r.again(p.Attributes) // no plugin was called
+	}
+	a.mutated = true
+	a.learn(p.Attributes)
+	a.err = p.Err
+	if p.Phase == chain.Mutating && p.Err == nil {
+		return false
+	}
+	if r.isCollection() {
+		r.close(a)
+	}
+	return true
+}
+
+// isCollection tells whether the request is about many objects.
+func (r *recording) isCollection() bool { return r.info.Verb == "deletecollection" }
+
+func (r *recording) key(a admission.Attributes) string {
+	if r.isCollection() {
+		return a.GetName()
+	}
+	return ""
+}
+
+// attempt is the one that the chain is at.
+func (r *recording) attempt(a admission.Attributes) *attempt {
+	r.asked = true
+	if r.open == nil {
+		r.open = make(map[string]*attempt, 1)
+	}
+	key := r.key(a)
+	if r.open[key] == nil {
+		r.open[key] = &attempt{steps: make([]step, 0, stepsOfARequest)}
+		r.open[key].learn(a)
+	}
+	return r.open[key]
+}
+
+// again starts the object's way once more.
+func (r *recording) again(a admission.Attributes) *attempt {
+	delete(r.open, r.key(a))
+	return r.attempt(a)
+}
+
+// close keeps the attempt, or forgets it in favour of the one that is kept.
+func (r *recording) close(a *attempt) {
+	delete(r.open, a.name)
+	switch kept := r.last; {
+	case kept == nil || kept.name == a.name:
+		r.last = a
+	case kept.err != nil:
+		r.omitted += len(a.steps)
+	default:
+		r.omitted += len(kept.steps)
+		r.last = a
+	}
+}
+
+// kept is the attempt that the decision is made of; nil where the chain wasn't asked.
+func (r *recording) kept() *attempt {
+	if r.last != nil || r.isCollection() {
+		return r.last
+	}
+	return r.open[""]
+}
+
+// learn writes down what the request is about. A name that was generated is known late.
+func (a *attempt) learn(attributes admission.Attributes) {
+	resource := attributes.GetResource()
+	a.operation = attributes.GetOperation()
+	a.group, a.version, a.resource = resource.Group, resource.Version, resource.Resource
+	a.subresource, a.dryRun = attributes.GetSubresource(), attributes.IsDryRun()
+	a.namespace = attributes.GetNamespace()
+	if name := attributes.GetName(); name != "" {
+		a.name = name
+	}
+	object := attributes.GetObject()
+	if object == nil {
+		object = attributes.GetOldObject()
+	}
+	if object == nil || a.subresource != "" {
+		return
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return
+	}
+	a.generateName = accessor.GetGenerateName()
+	if owner := metav1.GetControllerOf(accessor); owner != nil && a.owner == nil {
+		a.owner = &v1alpha1.Owner{Kind: owner.Kind, Name: owner.Name}
+	}
+}

@@ -1,0 +1,182 @@
+package decision
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// A Store keeps the last decisions of a server, in memory, bounded in number and in bytes.
+//
+// Each class of decisions has a share of the room, and may have more while others have less. What
+// goes first, where there is no room, is the oldest of the class that exceeds its share by most. So
+// a flood of plain decisions, or of refusals by a client that tries again and again, leaves the
+// others where they are.
+type Store struct {
+	server   string
+	maxCount int
+	maxBytes int64
+
+	mu       sync.Mutex
+	revision uint64
+	// oldest is the revision from which on changes are still known.
+	oldest   uint64
+	queues   [classes]queue
+	byName   map[namespacedName]*record
+	bytes    int64
+	gone     []deletion
+	watchers map[*watcher]struct{}
+}
+
+type namespacedName struct{ namespace, name string }
+
+// deletion is that of a record that had to go, for watchers that come back.
+type deletion struct {
+	revision uint64
+	record   *record
+}
+
+// shares are the parts of the room that the classes have, in hundredths.
+var shares = [classes]int64{plain: 20, changed: 30, refused: 50}
+
+// maxGone is how many deletions are kept.
+const maxGone = 1000
+
+// NewStore returns an empty store for decisions of the server of that name: at most so many, and
+// roughly so many bytes.
+func NewStore(server string, maxCount int, maxBytes int64) *Store {
+	// Revisions go on from the time, so that those of an earlier process are known to be old.
+	now := uint64(time.Now().UnixMicro())
+	return &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
+		byName: map[namespacedName]*record{}, watchers: map[*watcher]struct{}{}}
+}
+
+func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }
+
+func newName() string { return string(uuid.NewUUID()) }
+
+// add keeps a record, and lets go of others where there is no room.
+func (s *Store) add(r *record) {
+	r.size = r.sizeOf()
+	if r.size > s.maxBytes || s.maxCount == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.byName[r.key()] != nil {
+		// A client may send the same audit ID as often as it likes.
+		if r.auditID == "" {
+			r.auditID = r.name
+		}
+		r.name = newName()
+	}
+	for len(s.byName)+1 > s.maxCount || s.bytes+r.size > s.maxBytes {
+		s.evict()
+	}
+	s.revision++
+	r.revision = s.revision
+	s.queues[r.class].push(r)
+	s.byName[r.key()] = r
+	s.bytes += r.size
+	s.notify(added, r, r.revision)
+}
+
+func (r *record) key() namespacedName { return namespacedName{r.namespace, r.name} }
+
+// evict lets go of the oldest of the class that exceeds its share by most.
+func (s *Store) evict() {
+	worst, excess := class(-1), 0.0
+	for c := range classes {
+		q := &s.queues[c]
+		if q.len() == 0 {
+			continue
+		}
+		used := max(float64(q.len())/float64(s.maxCount), float64(q.bytes)/float64(s.maxBytes))
+		if over := used * 100 / float64(shares[c]); worst < 0 || over > excess {
+			worst, excess = c, over
+		}
+	}
+	r := s.queues[worst].pop()
+	delete(s.byName, r.key())
+	s.bytes -= r.size
+	s.revision++
+	if len(s.gone) == maxGone {
+		s.oldest = s.gone[0].revision
+		s.gone = append(s.gone[:0], s.gone[1:]...)
+	}
+	s.gone = append(s.gone, deletion{s.revision, r})
+	s.notify(deleted, r, s.revision)
+}
+
+// Get returns the decision of that name, nil where there is none.
+func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
+	s.mu.Lock()
+	r := s.byName[namespacedName{namespace, name}]
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.decision(s.server)
+}
+
+// List returns the decisions that the filter wants, the newest last, and the revision of the store.
+func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
+	s.mu.Lock()
+	records, revision := s.records(&want), s.revision
+	s.mu.Unlock()
+	decisions := []v1alpha1.Decision{}
+	for _, r := range records {
+		if d := r.decision(s.server); want.Matches(d) {
+			decisions = append(decisions, *d)
+		}
+	}
+	return decisions, revisionString(revision)
+}
+
+// records are those that the filter may want, in order. Records don't change once they are kept.
+func (s *Store) records(want *Filter) []*record {
+	var all []*record
+	for c := range classes {
+		q := &s.queues[c]
+		for _, r := range q.records[q.first:] {
+			if want.may(r) {
+				all = append(all, r)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *record) int { return cmp.Compare(a.revision, b.revision) })
+	return all
+}
+
+// queue has the records of a class, the oldest first.
+type queue struct {
+	records []*record
+	first   int
+	bytes   int64
+}
+
+func (q *queue) len() int { return len(q.records) - q.first }
+
+func (q *queue) push(r *record) {
+	q.records = append(q.records, r)
+	q.bytes += r.size
+}
+
+func (q *queue) pop() *record {
+	r := q.records[q.first]
+	q.records[q.first] = nil
+	q.first++
+	q.bytes -= r.size
+	if q.first > 64 && q.first > len(q.records)/2 {
+		q.records = append(q.records[:0], q.records[q.first:]...)
+		clear(q.records[len(q.records):cap(q.records)])
+		q.first = 0
+	}
+	return r
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/decision"
+	"gatehouse.dev/decision/api"
+)
+
+// decisionsViewer is the role of who may see decisions, to be bound in a namespace or in all.
+const decisionsViewer = "gatehouse:decisions-viewer"
+
+// record makes the server record its decisions and serve them.
+func (s *Server) record() (*decision.Recorder, error) {
+	c := s.config
+	s.decisions = decision.NewStore(c.serverName(), c.Decisions.MaxCount, c.Decisions.MaxBytes)
+	var err error
+	if s.decisionLog, err = c.Decisions.OpenLog(); err != nil {
+		return nil, err
+	}
+	var told []func(*v1alpha1.Decision)
+	if s.decisionLog != nil {
+		told = append(told, s.decisionLog.Tell)
+	}
+	recorder := decision.NewRecorder(s.decisions, told...)
+	c.API.Extensions = []apiserver.Extension{{
+		Group: api.Group(s.decisions),
+		Roles: []rbacv1.ClusterRole{{
+			ObjectMeta: metav1.ObjectMeta{Name: decisionsViewer},
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{v1alpha1.SchemeGroupVersion.Group},
+				Resources: []string{v1alpha1.Decisions.Resource},
+				Verbs:     []string{"get", "list", "watch"},
+			}},
+		}},
+		Filter: recorder.Filter,
+	}}
+	return recorder, nil
+}
+
+func (s *Server) closeLog() {
+	if s.decisionLog == nil {
+		return
+	}
+	if err := s.decisionLog.Close(); err != nil {
+		klog.ErrorS(err, "Closing the decision log")
+	}
+}
+
+// serverName tells this server from others over the same etcd, in a label's value: by its host and
+// port.
+func (c *Config) serverName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	port := c.API.SecureServing.BindPort
+	if listener := c.API.SecureServing.Listener; listener != nil {
+		if address, ok := listener.Addr().(*net.TCPAddr); ok {
+			port = address.Port
+		}
+	}
+	suffix := "_" + strconv.Itoa(port)
+	host = notInLabels.ReplaceAllString(host, "-")
+	host = host[:min(len(host), validation.LabelValueMaxLength-len(suffix))]
+	return strings.TrimLeft(host, "-_.") + suffix
+}
+
+var notInLabels = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
