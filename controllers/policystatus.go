@@ -73,27 +73,35 @@ func policyStatuses(_ context.Context, e *environment) (func(context.Context), e
 	}
 	return func(ctx context.Context) {
 		defer c.queue.ShutDown()
-		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			return
+		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			c.run(ctx)
 		}
-		go func() {
-			<-ctx.Done()
-			c.queue.ShutDown()
-		}()
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			for c.next(ctx) {
-			}
-		}, time.Second)
 	}, nil
 }
 
-// next does one policy, false at the end.
+func (c *policyStatus) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		c.queue.ShutDown()
+	}()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		for c.next(ctx) {
+		}
+	}, time.Second)
+}
+
+// next does one policy, false at the end. A queue that is shut down still hands out what is in it,
+// maybe thousands of policies: these wait for the next controller, and not the server's end for
+// them.
 func (c *policyStatus) next(ctx context.Context) bool {
 	name, ended := c.queue.Get()
 	if ended {
 		return false
 	}
 	defer c.queue.Done(name)
+	if ctx.Err() != nil {
+		return false
+	}
 	if err := c.check(ctx, name); err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Checking the types of a policy", "policy", name)
 		c.queue.AddRateLimited(name)
