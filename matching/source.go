@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -88,8 +89,8 @@ func (s *Source[S]) Current() *S { return s.current.Load() }
 // for that with a ready.Gate.
 func (s *Source[S]) Synced() <-chan struct{} { return s.synced }
 
-// Notify has a new snapshot made. Changes that come while one is being made are in the next,
-// together.
+// Notify has a new snapshot made. Changes that come while one is being made, or before it is time
+// for another, are in the next, together.
 func (s *Source[S]) Notify() {
 	select {
 	case s.changed <- struct{}{}:
@@ -112,9 +113,19 @@ func (s *Source[S]) Follow(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
+// What a burst of changes costs must grow with their number, and not with that times how many
+// configurations there are, each of which is looked at for a snapshot. So it is only a tenth of the
+// time that snapshots are being made: the next one isn't begun before restFactor times as long as
+// the last one took, a millisecond or so with a hundred configurations, or maxRest after it.
+const (
+	restFactor = 9
+	maxRest    = time.Second
+)
+
 // Run makes snapshots until done is closed.
 func (s *Source[S]) Run(done <-chan struct{}) {
 	waiting := s.caches
+	changed, rested := s.changed, (<-chan time.Time)(nil)
 	for {
 		var next <-chan struct{} // nil once all caches are full, and nothing comes from that
 		if len(waiting) > 0 {
@@ -126,8 +137,12 @@ func (s *Source[S]) Run(done <-chan struct{}) {
 				s.refresh()
 				close(s.synced)
 			}
-		case <-s.changed:
+		case <-changed:
+			begin := time.Now()
 			s.refresh()
+			changed, rested = nil, time.After(min(restFactor*time.Since(begin), maxRest))
+		case <-rested:
+			changed = s.changed
 		case <-done:
 			return
 		}

@@ -2,7 +2,10 @@ package matching
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,4 +107,47 @@ func TestSource(t *testing.T) {
 	close(done)
 	<-ended
 	factory.Shutdown()
+}
+
+// However fast changes come, it is a tenth of the time at most that snapshots are being made, and
+// the last change is in one; a change that comes alone is in one at once.
+func TestBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			takes  = 10 * time.Millisecond
+			during = 10 * time.Second
+		)
+		var state, builds atomic.Int64
+		source := NewSource(func() *int64 {
+			seen := state.Load()
+			builds.Add(1)
+			time.Sleep(takes)
+			return &seen
+		})
+		done := make(chan struct{})
+		defer close(done)
+		go source.Run(done)
+		builds.Store(0)
+		for begin := time.Now(); time.Since(begin) < during; time.Sleep(time.Millisecond) {
+			state.Add(1)
+			source.Notify()
+			synctest.Wait()
+		}
+		if most := int64(during/takes/10) + 1; builds.Load() > most {
+			t.Errorf("%d snapshots were made in %v, more than %d", builds.Load(), during, most)
+		}
+		time.Sleep(10 * takes)
+		synctest.Wait()
+		if got := *source.Current(); got != state.Load() {
+			t.Errorf("the last snapshot is of change %d, not of the last, %d", got, state.Load())
+		}
+		time.Sleep(maxRest)
+		state.Add(1)
+		source.Notify()
+		time.Sleep(takes)
+		synctest.Wait()
+		if got := *source.Current(); got != state.Load() {
+			t.Errorf("a change alone isn't in force after %v", takes)
+		}
+	})
 }

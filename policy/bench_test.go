@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -110,7 +113,7 @@ func BenchmarkValidate(b *testing.B) {
 }
 
 // compiled are n policies, made ready and all their expressions compiled.
-func compiled(b *testing.B, n int, spec func(int) string) (time func()) {
+func compiled(b *testing.B, n int, spec func(int) string) (use func()) {
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	for i := range n {
 		policies = append(policies, policyOf(b, fmt.Sprint("p", i), spec(i)))
@@ -163,21 +166,76 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 // From the objects in the cache to policies in force, and on to the first request that they all
-// match.
+// match: one that comes at once, and one that finds everything compiled.
 func BenchmarkStart(b *testing.B) {
 	objects := many(b, 2000, unlike, nil)
-	for b.Loop() {
-		c := cluster(b, objects...)
-		var plugin *Validating
-		d := descriptor
-		d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
-			var err error
-			plugin, err = NewValidating(config, env)
-			return plugin, err
-		}
-		c.Build(b, d, "")
-		if err := plugin.ready.Wait(context.Background(), create()); err != nil {
-			b.Fatal(err)
-		}
+	for _, prepared := range []bool{false, true} {
+		b.Run(fmt.Sprintf("compiled=%t", prepared), func(b *testing.B) {
+			var inForce, first time.Duration
+			for b.Loop() {
+				c := cluster(b, objects...)
+				var plugin *Validating
+				d := descriptor
+				d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+					var err error
+					plugin, err = NewValidating(config, env)
+					return plugin, err
+				}
+				begin := time.Now()
+				c.Build(b, d, "")
+				if err := plugin.ready.Wait(context.Background(), create()); err != nil {
+					b.Fatal(err)
+				}
+				inForce += time.Since(begin)
+				if prepared {
+					for _, p := range plugin.snapshot().policies {
+						p.prepare()
+					}
+				}
+				begin = time.Now()
+				if err := plugin.Validate(b.Context(), create(), interfaces); err != nil {
+					b.Fatal(err)
+				}
+				first += time.Since(begin)
+			}
+			b.ReportMetric(float64(inForce.Milliseconds())/float64(b.N), "ms-in-force")
+			b.ReportMetric(float64(first.Milliseconds())/float64(b.N), "ms-first-request")
+		})
 	}
 }
+
+// A policy of many changes: what it takes until requests are judged by it.
+func BenchmarkChange(b *testing.B) {
+	for _, n := range []int{100, 1_000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			policies, bindings := &fixed[*admissionregistrationv1.ValidatingAdmissionPolicy]{},
+				&fixed[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{}
+			for i, object := range many(b, n, unlike, nil) {
+				if i%2 == 0 {
+					policies.objects = append(policies.objects,
+						object.(*admissionregistrationv1.ValidatingAdmissionPolicy))
+				} else {
+					bindings.objects = append(bindings.objects,
+						object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding))
+				}
+			}
+			s := newSource(kind[*admissionregistrationv1.ValidatingAdmissionPolicy,
+				*admissionregistrationv1.ValidatingAdmissionPolicyBinding, *validations]{
+				define: defineValidating, bind: bindValidating, policies: policies.list, bindings: bindings.list,
+			})
+			s.params = newParamKinds(nil, nil, nil, nil)
+			s.snapshot()
+			target := matching.TargetOf(create())
+			b.ReportAllocs()
+			for b.Loop() {
+				policies.objects[0] = policies.objects[0].DeepCopy()
+				s.snapshot().index.Candidates(target, nil)
+			}
+		})
+	}
+}
+
+// fixed is a lister.
+type fixed[T any] struct{ objects []T }
+
+func (f *fixed[T]) list(labels.Selector) ([]T, error) { return slices.Clone(f.objects), nil }

@@ -10,9 +10,15 @@ import (
 	"gatehouse.dev/matching"
 )
 
+// action is what a kind of policy does when it is evaluated: validations or mutations.
+type action interface {
+	// prepare compiles its expressions, those that haven't been yet.
+	prepare()
+}
+
 // definition is what policies of every kind have, ready to be matched and evaluated. It never
 // changes.
-type definition[E any] struct {
+type definition[E action] struct {
 	name string
 	// static says that it is of a file, out of the API's reach.
 	static   bool
@@ -23,8 +29,7 @@ type definition[E any] struct {
 	paramKind  *admissionregistrationv1.ParamKind
 	paramGVK   schema.GroupVersionKind
 	conditions *expression.Conditions
-	// does is what this kind of policy does when it is evaluated.
-	does E
+	does       E
 }
 
 // stated is what a policy says, whichever kind of policy it is.
@@ -39,7 +44,7 @@ type stated struct {
 
 // define makes a policy ready; does is called with all but what it returns. Like all that is made
 // of configurations it doesn't fail: what is wrong is an error of the requests that it is for.
-func define[E any](compiler *expression.Compiler, s stated, static bool,
+func define[E action](compiler *expression.Compiler, s stated, static bool,
 	does func(*expression.Composition, *definition[E]) E) *definition[E] {
 	composition := compiler.Compose(s.variables, s.paramKind != nil)
 	d := &definition[E]{
@@ -58,6 +63,12 @@ func define[E any](compiler *expression.Compiler, s stated, static bool,
 	}
 	d.does = does(composition, d)
 	return d
+}
+
+// prepare compiles the policy's expressions. One that doesn't compile is an error of the requests.
+func (d *definition[E]) prepare() {
+	_ = d.conditions.Prepare()
+	d.does.prepare()
 }
 
 // ignores tells whether the policy lets pass what it can't judge.

@@ -12,9 +12,9 @@
 //
 // A snapshot has all policies that have a binding, in order of their names, those of files first.
 // It is made anew when a policy, a binding or what is known of a param kind changes, from what was
-// made of them before: what didn't change is taken over, compiled expressions too. Expressions are
-// compiled when the first request needs them: thousands of policies are in force at once, and no
-// request waits for a compilation that it doesn't need.
+// made of them before: what didn't change is taken over, compiled expressions too. Thousands of
+// policies are in force at once: their expressions are compiled after that, by one goroutine, in
+// their order. A request that needs one before its turn compiles that, and waits for no other.
 //
 // What any kind of policy has in common is engine, params and invocations; E is what a kind of
 // policy does besides. candidate.concerned calls back for each binding and params of one policy

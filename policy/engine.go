@@ -17,7 +17,7 @@ import (
 )
 
 // engine is what the kinds of policies have in common.
-type engine[E any] struct {
+type engine[E action] struct {
 	*admission.Handler
 	// snapshot returns the policies in force.
 	snapshot func() *snapshot[E]
@@ -30,7 +30,7 @@ type engine[E any] struct {
 }
 
 // kind is one kind of policies, with their bindings.
-type kind[P, B object, E any] struct {
+type kind[P, B object, E action] struct {
 	define    func(compiler *expression.Compiler, policy P, static bool) *definition[E]
 	bind      func(binding B, static bool) *binding
 	policies  lister[P]
@@ -48,15 +48,8 @@ type object interface {
 type informersOf struct{ policies, bindings cache.SharedIndexInformer }
 
 // newEngine builds an engine for policies of a kind; those of files are in dir, empty for none.
-func newEngine[P, B object, E any](env *chain.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
-	compiler := expression.NewCompiler()
-	s := &source[P, B, E]{
-		listPolicies: k.policies, listBindings: k.bindings,
-		policies: matching.NewCollection(func(p P, static bool, _ *definition[E]) *definition[E] {
-			return k.define(compiler, p, static)
-		}),
-		bindings: matching.NewCollection(func(b B, static bool, _ *binding) *binding { return k.bind(b, static) }),
-	}
+func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
+	s := newSource(k)
 	if dir != "" {
 		var err error
 		if s.files, err = k.manifests.Load(dir, env.APIServerID); err != nil {
@@ -72,6 +65,7 @@ func newEngine[P, B object, E any](env *chain.Env, dir string, k kind[P, B, E]) 
 		}
 	}
 	go following.Run(env.Done)
+	go s.prepare(following.Current, env.Done)
 	var checks []healthz.HealthChecker
 	if s.files != nil {
 		go s.files.Run(wait.ContextForChannel(env.Done), following.Notify)

@@ -18,6 +18,12 @@ type mutator struct {
 	field string
 }
 
+func (m *mutations) prepare() {
+	for i := range m.mutators {
+		_ = m.mutators[i].expression.Prepare()
+	}
+}
+
 // newMutators compiles mutations when they are first evaluated. One without an expression, which
 // API validation doesn't let happen, does nothing.
 func newMutators(c *expression.Composition, stated []admissionregistrationv1.Mutation) []mutator {

@@ -7,14 +7,17 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
 	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/expression"
 )
 
 const (
@@ -202,6 +205,47 @@ func TestOthersAreTakenOver(t *testing.T) {
 		after.policies[0].definition {
 		t.Error("what was made of q is not kept, or what was made of p is")
 	}
+}
+
+// noted is what a kind of policy does that tells of its preparation.
+type noted struct {
+	name string
+	to   chan<- string
+}
+
+func (n noted) prepare() { n.to <- n.name }
+
+// What comes into force is compiled before a request asks for it, and nothing that has no binding.
+func TestPrepared(t *testing.T) {
+	to := make(chan string)
+	policies := []*admissionregistrationv1.ValidatingAdmissionPolicy{policyOf(t, "p", ""), policyOf(t, "q", "")}
+	bindings := []*admissionregistrationv1.ValidatingAdmissionPolicyBinding{bind(t, "q", "")}
+	s := newSource(kind[*admissionregistrationv1.ValidatingAdmissionPolicy,
+		*admissionregistrationv1.ValidatingAdmissionPolicyBinding, noted]{
+		define: func(_ *expression.Compiler, p *admissionregistrationv1.ValidatingAdmissionPolicy,
+			_ bool) *definition[noted] {
+			return &definition[noted]{name: p.Name, does: noted{p.Name, to}}
+		},
+		bind: bindValidating,
+		policies: func(labels.Selector) ([]*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+			return policies, nil
+		},
+		bindings: func(labels.Selector) ([]*admissionregistrationv1.ValidatingAdmissionPolicyBinding, error) {
+			return bindings, nil
+		},
+	})
+	s.params = newParamKinds(nil, nil, nil, nil)
+	done, ended := make(chan struct{}), make(chan struct{})
+	current := s.snapshot()
+	go func() {
+		s.prepare(func() *snapshot[noted] { return current }, done)
+		close(ended)
+	}()
+	if got := <-to; got != "q" {
+		t.Errorf("%s is prepared first, and not q", got)
+	}
+	close(done)
+	<-ended
 }
 
 // A kind of params that appears while its policy is in force is found; one that nobody asks for any

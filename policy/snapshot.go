@@ -9,19 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
 	"gatehouse.dev/matching/manifest"
 )
 
 // snapshot is all policies in force at one time. But for its index, which is filled as requests
 // come, it never changes.
-type snapshot[E any] struct {
+type snapshot[E action] struct {
 	policies []inForce[E]
 	index    *matching.Index[candidate[E]]
 }
 
 // inForce is a policy with its bindings and its kind of params.
-type inForce[E any] struct {
+type inForce[E action] struct {
 	*definition[E]
 	bindings []*binding
 	// params are the objects of paramKind, or why there are none.
@@ -30,7 +31,7 @@ type inForce[E any] struct {
 }
 
 // candidate is a policy that has a rule for a request, with the bindings that have one, too.
-type candidate[E any] struct {
+type candidate[E action] struct {
 	*inForce[E]
 	match *matching.Candidate
 	bound []bound
@@ -41,7 +42,7 @@ type bound struct {
 	match *matching.Candidate
 }
 
-func newSnapshot[E any](policies []inForce[E]) *snapshot[E] {
+func newSnapshot[E action](policies []inForce[E]) *snapshot[E] {
 	s := &snapshot[E]{policies: policies}
 	s.index = matching.NewIndex(s.resolve)
 	return s
@@ -78,7 +79,7 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 type lister[T any] func(labels.Selector) ([]T, error)
 
 // source makes the snapshots of policies of type P and bindings of type B.
-type source[P, B object, E any] struct {
+type source[P, B object, E action] struct {
 	policies     *matching.Collection[P, *definition[E]]
 	bindings     *matching.Collection[B, *binding]
 	listPolicies lister[P]
@@ -89,6 +90,21 @@ type source[P, B object, E any] struct {
 
 	// last is the snapshot that was made last, nil before the first.
 	last *snapshot[E]
+	// unprepared has an element where a snapshot may have expressions that aren't compiled yet.
+	unprepared chan struct{}
+}
+
+// newSource returns a source without files and params.
+func newSource[P, B object, E action](k kind[P, B, E]) *source[P, B, E] {
+	compiler := expression.NewCompiler()
+	return &source[P, B, E]{
+		listPolicies: k.policies, listBindings: k.bindings,
+		policies: matching.NewCollection(func(p P, static bool, _ *definition[E]) *definition[E] {
+			return k.define(compiler, p, static)
+		}),
+		bindings:   matching.NewCollection(func(b B, static bool, _ *binding) *binding { return k.bind(b, static) }),
+		unprepared: make(chan struct{}, 1),
+	}
 }
 
 // snapshot returns the policies as they are now: the same snapshot as before, with its index, where
@@ -116,8 +132,32 @@ func (s *source[P, B, E]) snapshot() *snapshot[E] {
 			(a.paramsErr == nil) == (b.paramsErr == nil)
 	}) {
 		s.last = newSnapshot(all)
+		select {
+		case s.unprepared <- struct{}{}:
+		default:
+		}
 	}
 	return s.last
+}
+
+// prepare compiles the expressions of what comes into force, one after the other until done is
+// closed: requests that come later needn't.
+func (s *source[P, B, E]) prepare(current func() *snapshot[E], done <-chan struct{}) {
+	for {
+		select {
+		case <-s.unprepared:
+		case <-done:
+			return
+		}
+		for _, p := range current().policies {
+			select {
+			case <-done:
+				return
+			default:
+				p.prepare()
+			}
+		}
+	}
 }
 
 // join returns the policies that have bindings. Those of files are bound by files.

@@ -26,6 +26,8 @@ type validations struct {
 	annotations []annotation
 	// hasMessages says that there are messageExpressions.
 	hasMessages bool
+	// expressions are those of all three.
+	expressions []*expression.Expression
 	// readsParams tells whether any expression of the policy does.
 	readsParams func() bool
 }
@@ -50,22 +52,21 @@ func compileValidations(composition *expression.Composition, of *definition[*val
 		validations: make([]validation, len(spec.Validations)),
 		annotations: make([]annotation, len(spec.AuditAnnotations)),
 	}
-	var all []*expression.Expression
 	for i := range spec.Validations {
 		s := &spec.Validations[i]
 		v.validations[i] = validation{Validation: s,
 			condition: composition.Expression(s.Expression, expression.Condition)}
-		all = append(all, v.validations[i].condition)
+		v.expressions = append(v.expressions, v.validations[i].condition)
 		if s.MessageExpression != "" {
 			v.validations[i].message = composition.Expression(s.MessageExpression, expression.Message)
-			all = append(all, v.validations[i].message)
+			v.expressions = append(v.expressions, v.validations[i].message)
 			v.hasMessages = true
 		}
 	}
 	for i := range spec.AuditAnnotations {
 		s := &spec.AuditAnnotations[i]
 		v.annotations[i] = annotation{s, composition.Expression(s.ValueExpression, expression.AuditAnnotation)}
-		all = append(all, v.annotations[i].value)
+		v.expressions = append(v.expressions, v.annotations[i].value)
 	}
 	if spec.ParamKind == nil {
 		v.readsParams = func() bool { return false }
@@ -73,12 +74,18 @@ func compileValidations(composition *expression.Composition, of *definition[*val
 	}
 	v.readsParams = sync.OnceValue(func() bool {
 		reads := v.conditions.ReadsParams()
-		for _, e := range all {
+		for _, e := range v.expressions {
 			reads = e.ReadsParams() || reads
 		}
 		return reads
 	})
 	return v
+}
+
+func (v *validations) prepare() {
+	for _, e := range v.expressions {
+		_ = e.Prepare()
+	}
 }
 
 // judgement is what a policy came to on a request, for one params.
