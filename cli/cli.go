@@ -93,25 +93,6 @@ controller Kubernetes ever shipped, in one ordered list.
 	return root
 }
 
-// addBuiltIn adds cobra's commands, which write where root does by then.
-func addBuiltIn(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	root.InitDefaultHelpCmd()
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "completion":
-			c.Args, c.RunE = knownWord, help
-			c.Example = "  gatehouse completion bash > /etc/bash_completion.d/gatehouse"
-			for _, shell := range c.Commands() {
-				shell.Args = noArgs
-			}
-		case "help":
-			c.Args = func(_ *cobra.Command, args []string) error { return knownPath(root, args) }
-			c.Example = "  gatehouse help serve"
-		}
-	}
-}
-
 // help shows a command's help, for commands that have nothing to do but their parts.
 func help(c *cobra.Command, _ []string) error { return c.Help() }
 

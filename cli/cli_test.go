@@ -77,7 +77,7 @@ func TestHelp(t *testing.T) {
 		if code != 0 || stderr != "" {
 			t.Errorf("%v: exit code %d, %s", path, code, stderr)
 		}
-		if !strings.Contains(stdout, "Examples:\n") && c.Parent().Name() != "completion" {
+		if !strings.Contains(stdout, "Examples:\n") {
 			t.Errorf("%v: the help has no examples", path)
 		}
 		for line := range strings.Lines(stdout) {

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 
@@ -56,11 +57,15 @@ func newControllers() *cobra.Command {
 		Use:   "controllers",
 		Short: "Run the controllers against a server, apart from it",
 		Long: `Run the controllers against a server, apart from it. Several processes may: the one that holds the
-Lease kube-system/gatehouse-controllers works, the others wait.`,
+Lease kube-system/gatehouse-controllers works, the others wait. Feature gates are to be those of the
+server.`,
 		Example: `  gatehouse serve --controllers=''
   gatehouse controllers --kubeconfig=gatehouse-data/admin.kubeconfig`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := applyGates(c); err != nil {
+				return err
+			}
 			if err := options.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -88,6 +93,8 @@ Lease kube-system/gatehouse-controllers works, the others wait.`,
 		"Run each controller as its service account, by impersonation.")
 	options.AddFlags(fs)
 	log.addFlags(fs)
+	// What objects cost quotas depends on feature gates, which should be the server's.
+	compatibility.DefaultComponentGlobalsRegistry.AddFlags(groups.FlagSet("features"))
 	groupFlags(c, groups)
 	return c
 }

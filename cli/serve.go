@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apiserver/pkg/util/compatibility"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/apiserver"
@@ -64,16 +63,8 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 
 func serve(c *cobra.Command, config *server.Config, log *logging) error {
 	log.apply(c.ErrOrStderr())
-	// Feature gates take effect once all of them have been read.
-	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
-		return usageError{err}
-	}
-	if gates := c.Flags().Lookup("feature-gates"); gates.Changed {
-		for _, name := range apiserver.FormerGates() {
-			if strings.Contains(gates.Value.String(), name) {
-				fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: feature gate %s is always on: leave it out\n", name)
-			}
-		}
+	if err := applyGates(c); err != nil {
+		return err
 	}
 	selected, err := config.SelectPlugins()
 	if err != nil {

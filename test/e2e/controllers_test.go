@@ -1,10 +1,18 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
+	"os/exec"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // A controller that isn't allowed what it needs doesn't end the server, which says which one and
@@ -44,5 +52,60 @@ func TestControllerThatCannotWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, srv.client, "stays")
+	srv.stop(t)
+}
+
+// Controllers that run apart go by feature gates of their own, which should be the server's. Here
+// they aren't: without the gate of devices that are extended resources, too, what the server has
+// counted looks wrong to the controller, which has it count again.
+func TestControllersGates(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, "--controllers=")
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
+		Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r",
+		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpus", Count: 2}}}
+	const limited = "requests.example.com/gpu"
+	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{limited: resource.MustParse("9")}}}
+	quotas := srv.client.CoreV1().ResourceQuotas("default")
+	_, err := srv.client.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{})
+	if err == nil {
+		_, err = srv.client.ResourceV1().ResourceClaims("default").Create(t.Context(), claim, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = quotas.Create(t.Context(), limit, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counted *corev1.ResourceQuota
+	eventually(t, startTimeout, func(ctx context.Context) (err error) {
+		if counted, err = quotas.Get(ctx, "q", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if used := counted.Status.Used[limited]; used.String() != "2" {
+			return fmt.Errorf("used are %s, want 2", used.String())
+		}
+		return nil
+	})
+
+	again, err := quotas.Watch(t.Context(), metav1.ListOptions{ResourceVersion: counted.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Stop()
+	apart := startFor(t, exec.Command(binaries.gatehouse, "controllers", "--kubeconfig="+srv.kubeconfig,
+		"--feature-gates=DRAExtendedResource=false"))
+	select {
+	case event := <-again.ResultChan():
+		if event.Type != watch.Modified {
+			t.Errorf("got %v of %v", event.Type, event.Object)
+		}
+	case <-time.After(startTimeout):
+		t.Errorf("in %s the controller has found nothing wrong", startTimeout)
+	}
+	apart.stop(t)
 	srv.stop(t)
 }

@@ -1,0 +1,67 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// shells are those that can complete gatehouse's words and flags, with what is said of each.
+var shells = map[string]struct{ needs, example string }{
+	"bash": {"It needs the package bash-completion.",
+		`  # In this shell
+  source <(gatehouse completion bash)
+
+  # In every new one, on Linux
+  gatehouse completion bash > /etc/bash_completion.d/gatehouse
+
+  # In every new one, on macOS
+  gatehouse completion bash > $(brew --prefix)/etc/bash_completion.d/gatehouse`},
+	"zsh": {"It needs the line 'autoload -U compinit; compinit' in ~/.zshrc.",
+		`  # In this shell
+  source <(gatehouse completion zsh)
+
+  # In every new one, on Linux
+  gatehouse completion zsh > "${fpath[1]}/_gatehouse"
+
+  # In every new one, on macOS
+  gatehouse completion zsh > $(brew --prefix)/share/zsh/site-functions/_gatehouse`},
+	"fish": {"It needs nothing else.",
+		`  # In this shell
+  gatehouse completion fish | source
+
+  # In every new one
+  gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`},
+	"powershell": {"It needs nothing else.",
+		`  # In this shell
+  gatehouse completion powershell | Out-String | Invoke-Expression
+
+  # In every new one
+  gatehouse completion powershell >> $PROFILE`},
+}
+
+// addBuiltIn adds cobra's commands, which write where root does by then, and says in our words what
+// they do.
+func addBuiltIn(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args, c.RunE = knownWord, help
+			c.Short = "Print a script that completes words and flags in a shell"
+			c.Long = c.Short + "."
+			c.Example = "  gatehouse completion bash > /etc/bash_completion.d/gatehouse"
+			for _, shell := range c.Commands() {
+				name := shell.Name()
+				shell.Args = noArgs
+				shell.Short = "Print the script for " + name
+				shell.Long = "Print a script that makes " + name + " complete the words and flags of gatehouse.\n" +
+					shells[name].needs
+				shell.Example = shells[name].example
+				shell.Flags().Lookup("no-descriptions").Usage = "complete without saying what words and flags do"
+			}
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error { return knownPath(root, args) }
+			c.Short = "Show what a command does and its flags"
+			c.Long = c.Short + "."
+			c.Example = "  gatehouse help serve"
+		}
+	}
+}
