@@ -56,7 +56,11 @@ func TestDocuments(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := os.Stat(filepath.Join(r.dir, "go.mod")); err == nil {
-					r.do(step{shell: "go mod edit -replace=gatehouse.dev=" + root})
+					// Its replace is for its place in the tree.
+					replace := r.command(t.Context(), "go mod edit -replace=gatehouse.dev="+root)
+					if out, err := replace.CombinedOutput(); err != nil {
+						t.Fatalf("%v: %v\n%s", replace, err, out)
+					}
 				}
 			}
 			if name == "README.md" {
