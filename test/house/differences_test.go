@@ -1,0 +1,37 @@
+package house
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// differs is how a manual page says that something is other than in Kubernetes.
+var differs = regexp.MustCompile(`Other than in|Other than there|\(Kubernetes|Kubernetes' plugin of this name`)
+
+// What a plugin does other than in Kubernetes, by its manual page, is in the list of all
+// differences, too.
+func TestDifferencesAreListed(t *testing.T) {
+	list, err := os.ReadFile(root + "docs/differences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(root + "plugins/*/README.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d manual pages: %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, bugs, _ := strings.Cut(string(text), "\n## Bugs\n")
+		bugs, _, _ = strings.Cut(bugs, "\n## ")
+		link := "../plugins/" + filepath.Base(filepath.Dir(page)) + "/README.md#bugs"
+		if is, listed := differs.MatchString(bugs), strings.Contains(string(list), link); is != listed {
+			t.Errorf("%s: differs from Kubernetes: %t; docs/differences.md has %s: %t", page, is, link, listed)
+		}
+	}
+}
