@@ -10,9 +10,8 @@ import (
 )
 
 // timely is etcd whose writes, where they are not done in time, are errors that the API answers
-// with
-// 504. As they come from etcd they would be internal errors, except where the request's own time is
-// over at the same moment and is noticed first.
+// with 504. As they come from etcd they would be internal errors, except where the request's own
+// time is over at the same moment and is noticed first.
 type timely struct{ kubernetes.Interface }
 
 // OptimisticPut implements kubernetes.Interface.
