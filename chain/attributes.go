@@ -44,7 +44,7 @@ type versioned struct {
 	// change.
 	tracking bool
 	before   runtime.Object
-	// calls are those of the current plugin, nil where no observer wants them.
+	// calls are where plugins write theirs down, nil where no observer wants them.
 	calls *Calls
 	// shared is what plugins share (see Shared). looked says that the current plugin asked for the
 	// object, sharing that it asked for something shared.

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -24,16 +25,25 @@ type Call struct {
 	// Binding and Param say with which of these a policy was evaluated. Param is namespace/name, or
 	// name; empty for none.
 	Binding, Param string
+	// Expression is the one of a policy that was violated, or could not be evaluated.
+	Expression string
+	// Backend is where a webhook is: its URL, or service, port and path.
+	Backend string
 
 	Verdict Verdict
+	// Code is the HTTP status of a refusal or failure, where there is one.
+	Code int32
 	// Ignored says that it failed, and that its failurePolicy lets the request pass.
 	Ignored bool
-	// Why is the reason in words, where the verdict isn't Admitted.
+	// Why is the reason in words, where the verdict isn't Admitted; of a quota and a LimitRange also
+	// what it came to.
 	Why string
 	// Duration is what it took; 0 where it was skipped.
 	Duration time.Duration
 	// Patch is the change that it made, as JSON (RFC 6902); nil for none.
 	Patch []byte
+	// Warnings are what it has the client warned of.
+	Warnings []string
 }
 
 // CallKind is the kind of a Call.
@@ -61,10 +71,31 @@ const (
 
 // Calls are written down by a plugin while it is called, in the order in which observers will read
 // them. They are for the request's goroutine.
-type Calls struct{ list []Call }
+type Calls struct {
+	list []Call
+	// step is that of the plugin that is being called; chain is whose observers are told of it.
+	step  PluginStep
+	chain *Chain
+}
 
 // Add writes one down.
 func (c *Calls) Add(call Call) { c.list = append(c.list, call) }
+
+// Later is for a plugin that leaves to others what it is there to decide, as ResourceQuota does to
+// storage. What it returns is to be called once, when that is decided: with the error that the
+// request is refused with, nil for none, and with the calls that led to it. Observers are told of
+// both as the plugin's own, see LateObserver.
+func (c *Calls) Later(ctx context.Context) func(err error, calls ...Call) {
+	step, observers := c.step, c.chain.observers
+	return func(err error, calls ...Call) {
+		step.Err, step.Calls = err, calls
+		for _, o := range observers {
+			if o, ok := o.(LateObserver); ok {
+				o.PluginLate(ctx, step)
+			}
+		}
+	}
+}
 
 // CallsOf is where a plugin writes down its calls, given the attributes that the chain called it
 // with; nil where nobody wants to know, and then a plugin is to spend nothing on it:
@@ -79,15 +110,22 @@ func CallsOf(a admission.Attributes) *Calls {
 	return nil
 }
 
-// newCalls are those of the next plugin.
-func (c *Chain) newCalls() *Calls {
+// newCalls are those of the phase of a request.
+func (c *Chain) newCalls(a admission.Attributes, phase Phases) *Calls {
 	if !c.recording {
 		return nil
 	}
-	return &Calls{}
+	return &Calls{chain: c, step: PluginStep{Attributes: a, Phase: phase}}
 }
 
-// taken are all that have been written down.
+// begin is called before each plugin.
+func (c *Calls) begin(plugin string, round int) {
+	if c != nil {
+		c.list, c.step.Plugin, c.step.Round = nil, plugin, round
+	}
+}
+
+// taken are all that the plugin has written down.
 func (c *Calls) taken() []Call {
 	if c == nil {
 		return nil

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -57,6 +58,34 @@ func TestCalls(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("wanted %t: the steps are %q\nwant %q", wanted, got, want)
 		}
+	}
+}
+
+// What a plugin left to others to decide is told when it is decided, as the plugin's own step.
+func TestLaterIsTold(t *testing.T) {
+	var decide func(error, ...Call)
+	list := []Descriptor{
+		described("leaves", fake{validate: func(a admission.Attributes) error {
+			decide = CallsOf(a).Later(t.Context())
+			return nil
+		}}),
+		described("last", fake{validate: idle}),
+	}
+	var got []string
+	c := newChain(t, list, ObserverFuncs{}, ObserverFuncs{Calls: true, Late: func(_ context.Context, s PluginStep) {
+		got = append(got, fmt.Sprintf("%s %s %s %s %v", s.Plugin, s.Phase, s.Attributes.GetName(), s.Calls[0].Name,
+			s.Err))
+	}})
+	a := create(newPod())
+	if err := c.Validate(t.Context(), a, newInterfaces()); err != nil {
+		t.Fatal(err)
+	}
+	if got != nil {
+		t.Errorf("told %q before it was decided", got)
+	}
+	decide(errors.New("full"), Call{Kind: Quota, Name: "q", Verdict: Refused})
+	if want := []string{"leaves validating " + a.GetName() + " q full"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -147,6 +147,7 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int,
 	err error) {
 	v := newVersioned(a, o, true, c.tracking)
+	v.calls = c.newCalls(a, Mutating)
 	if err := c.admitRound(ctx, 0, a, v, o); err != nil {
 		return 1, err
 	}
@@ -165,7 +166,7 @@ func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attribute
 	o admission.ObjectInterfaces) error {
 	for _, p := range c.mutating.of(a) {
 		start := c.now()
-		v.calls = c.newCalls()
+		v.calls.begin(p.name, round)
 		changes, err := c.admitPlugin(ctx, p, a, v, o)
 		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err,
 			Changes: changes, Calls: v.calls.taken()})
@@ -213,9 +214,10 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 
 func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	v := newVersioned(a, o, false, false)
+	v.calls = c.newCalls(a, Validating)
 	for _, p := range c.validating.of(a) {
 		start := c.now()
-		v.calls = c.newCalls()
+		v.calls.begin(p.name, 0)
 		var shown admission.Attributes = v
 		if p.internal {
 			shown = a

@@ -32,6 +32,16 @@ type ChangeObserver interface {
 	ObservesChanges() bool
 }
 
+// A LateObserver is an Observer that is also told what plugins left to others to decide.
+type LateObserver interface {
+	Observer
+
+	// PluginLate is called when it is decided, after the phase and before the request is answered:
+	// the step is that of PluginDone, with the error and the calls there are now. Its Duration is 0.
+	// It is called where an observer asked for calls, see CallObserver.
+	PluginLate(ctx context.Context, step PluginStep)
+}
+
 // PluginStep is one call of a plugin.
 type PluginStep struct {
 	// Attributes are the request's, with its objects in the form the server holds them in. In the
@@ -73,6 +83,7 @@ type PhaseStep struct {
 type ObserverFuncs struct {
 	Plugin func(ctx context.Context, step PluginStep)
 	Phase  func(ctx context.Context, phase PhaseStep)
+	Late   func(ctx context.Context, step PluginStep)
 	// Changes asks for PluginStep.Changes.
 	Changes bool
 	// Calls asks for PluginStep.Calls.
@@ -82,6 +93,7 @@ type ObserverFuncs struct {
 var (
 	_ ChangeObserver = ObserverFuncs{}
 	_ CallObserver   = ObserverFuncs{}
+	_ LateObserver   = ObserverFuncs{}
 )
 
 // PluginDone calls Plugin.
@@ -95,6 +107,13 @@ func (f ObserverFuncs) PluginDone(ctx context.Context, step PluginStep) {
 func (f ObserverFuncs) PhaseDone(ctx context.Context, phase PhaseStep) {
 	if f.Phase != nil {
 		f.Phase(ctx, phase)
+	}
+}
+
+// PluginLate calls Late.
+func (f ObserverFuncs) PluginLate(ctx context.Context, step PluginStep) {
+	if f.Late != nil {
+		f.Late(ctx, step)
 	}
 }
 

@@ -102,8 +102,11 @@ func (r *record) sizeOf() int64 {
 		for i := range m.calls {
 			c := &m.calls[i]
 			n += int64(unsafe.Sizeof(*c)) + sizeOfPatch(c.Patch)
-			for _, s := range []string{c.Name, c.Configuration, c.Binding, c.Param, c.Why} {
+			for _, s := range []string{c.Name, c.Configuration, c.Binding, c.Param, c.Expression, c.Backend, c.Why} {
 				n += int64(len(s))
+			}
+			for _, s := range c.Warnings {
+				n += int64(unsafe.Sizeof(s)) + int64(len(s))
 			}
 		}
 	}
@@ -179,10 +182,11 @@ func (s *step) served() v1alpha1.Step {
 
 // Limits of what is kept of one request, so that no plugin, webhook or policy makes it large.
 const (
-	maxPatch   = 64 << 10 // bytes of a patch
-	maxMessage = 8 << 10  // bytes of a message
-	maxCalls   = 100      // of a step
-	maxSteps   = 500      // of a request
+	maxPatch    = 64 << 10 // bytes of a patch
+	maxMessage  = 8 << 10  // bytes of a message
+	maxCalls    = 100      // of a step
+	maxWarnings = 10       // of a call
+	maxSteps    = 500      // of a request
 )
 
 // newStep is what is kept of a plugin's step.
@@ -234,8 +238,12 @@ func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted
 			break
 		}
 		call := v1alpha1.Call{Kind: string(c.Kind), Name: c.Name, Configuration: c.Configuration, Binding: c.Binding,
-			Param: c.Param, Verdict: v1alpha1.Verdict(c.Verdict), FailedOpen: c.Ignored, Why: cut(c.Why),
+			Param: c.Param, Expression: cut(c.Expression), Backend: cut(c.Backend),
+			Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored, Why: cut(c.Why),
 			Duration: metav1.Duration{Duration: c.Duration}}
+		for _, warning := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
+			call.Warnings = append(call.Warnings, cut(warning))
+		}
 		if c.Patch != nil {
 			var operations []v1alpha1.PatchOperation
 			if json.Unmarshal(c.Patch, &operations) == nil {

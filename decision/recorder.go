@@ -36,6 +36,7 @@ func NewRecorder(store *Store, told ...func(*v1alpha1.Decision)) *Recorder {
 var (
 	_ chain.ChangeObserver = &Recorder{}
 	_ chain.CallObserver   = &Recorder{}
+	_ chain.LateObserver   = &Recorder{}
 )
 
 // ObservesChanges is true: patches are what a decision is about.
@@ -48,6 +49,13 @@ func (r *Recorder) ObservesCalls() bool { return true }
 func (r *Recorder) PluginDone(ctx context.Context, step chain.PluginStep) {
 	if recording := recordingOf(ctx); recording != nil {
 		recording.pluginDone(&step)
+	}
+}
+
+// PluginLate implements chain.LateObserver.
+func (r *Recorder) PluginLate(ctx context.Context, step chain.PluginStep) {
+	if recording := recordingOf(ctx); recording != nil {
+		recording.pluginLate(&step)
 	}
 }
 

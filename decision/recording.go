@@ -2,6 +2,7 @@ package decision
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ type attempt struct {
 	subresource              string
 	steps                    []step
 	dropped                  int
-	mutated                  bool
+	mutated, validated       bool
 	by                       string
 	err                      error
 }
@@ -76,8 +77,11 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 		return
 	}
 	a := r.attempt(s.Attributes)
-	if s.Phase == chain.Mutating && a.mutated {
+	switch {
+	case s.Phase == chain.Mutating && a.mutated:
 		a = r.again(s.Attributes)
+	case s.Phase == chain.Validating && a.validated:
+		a.validateAgain()
 	}
 	if s.Err != nil {
 		a.by = s.Plugin
@@ -87,6 +91,27 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 		return
 	}
 	a.steps = append(a.steps, newStep(s))
+}
+
+// pluginLate adds to a plugin's step what came to be known after it.
+func (r *recording) pluginLate(s *chain.PluginStep) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.open[r.key(s.Attributes)]
+	if r.over || a == nil {
+		return
+	}
+	if s.Err != nil {
+		a.by, a.err = s.Plugin, s.Err
+	}
+	for i := len(a.steps) - 1; i >= 0; i-- {
+		if kept := &a.steps[i]; kept.plugin == s.Plugin && kept.phase == s.Phase {
+			late := newStep(s)
+			late.duration = kept.duration
+			*kept = late
+			return
+		}
+	}
 }
 
 // phaseDone writes down that a phase has ended, and tells whether that decided the request.
@@ -106,6 +131,7 @@ func (r *recording) phaseDone(p *chain.PhaseStep) (decided bool) {
 	if p.Phase == chain.Mutating && p.Err == nil {
 		return false
 	}
+	a.validated = p.Phase == chain.Validating
 	if r.isCollection() {
 		r.close(a)
 	}
@@ -140,6 +166,13 @@ func (r *recording) attempt(a admission.Attributes) *attempt {
 func (r *recording) again(a admission.Attributes) *attempt {
 	delete(r.open, r.key(a))
 	return r.attempt(a)
+}
+
+// validateAgain forgets the validating phase: storage asks once more where a name that it made is
+// taken.
+func (a *attempt) validateAgain() {
+	a.validated, a.by, a.err = false, "", nil
+	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.phase == chain.Validating })
 }
 
 // close keeps the attempt, or forgets it in favour of the one that is kept.

@@ -2,8 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"gatehouse.dev/chain"
@@ -66,6 +69,8 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, t
 			default:
 				continue
 			}
+			call.Expression = strings.TrimSpace(d.expression)
+			in.binding.act(call)
 			return
 		}
 		for i := range j.annotations {
@@ -75,6 +80,21 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, t
 			}
 		}
 	})
+}
+
+// act says what becomes of a violation where the binding doesn't have the request refused for it.
+func (b *binding) act(call *chain.Call) {
+	if call.Ignored || slices.Contains(b.actions, admissionregistrationv1.Deny) {
+		return
+	}
+	if slices.Contains(b.actions, admissionregistrationv1.Warn) {
+		call.Warnings = []string{call.Why}
+	}
+	call.Ignored = call.Verdict == chain.Failed
+	if call.Verdict == chain.Refused {
+		call.Verdict = chain.Admitted
+	}
+	call.Why += fmt.Sprintf(" (not refused: validationActions of the binding are %v)", b.actions)
 }
 
 // reportMutations tells them what a policy did to the object, whose content was before.

@@ -35,7 +35,9 @@ func TestObserversAreTold(t *testing.T) {
 			`validations: [{expression: "true"}]}`), bind(t, "unsure", ""),
 		policyOf(t, "nowhere", `{paramKind: {apiVersion: v1, kind: Nope}, validations: [{expression: "true"}]}`),
 		bind(t, "nowhere", ""), policyOf(t, "plain", `validations: [{expression: "true"}]`), bind(t, "plain", ""),
-		inOther)
+		inOther, policyOf(t, "telling", `validations: [{expression: "1 == 2", message: told}]`),
+		named(bind(t, "telling", `validationActions: [Warn, Audit]`), "warning"),
+		named(bind(t, "telling", `validationActions: [Audit]`), "auditing"))
 	d := descriptor
 
 	plugin := c.Build(t, descriptor, "").Interface
@@ -50,7 +52,8 @@ func TestObserversAreTold(t *testing.T) {
 		t.Error("the request should be refused")
 	}
 	for i := range calls {
-		if took := calls[i].Duration; took < 0 || took == 0 && calls[i].Verdict == chain.Admitted {
+		if took := calls[i].Duration; took < 0 || took == 0 && calls[i].Verdict == chain.Admitted &&
+			calls[i].Binding != "warning" { // which remembers what the one before came to
 			t.Errorf("%+v took no time", calls[i])
 		}
 		calls[i].Kind, calls[i].Duration = "", 0
@@ -60,8 +63,10 @@ func TestObserversAreTold(t *testing.T) {
 			Why: `match condition "never" is false`},
 		{Name: "elsewhere", Verdict: chain.Skipped, Why: "objectSelector doesn't select the object"},
 		{Name: "erring", Binding: "erring-binding", Verdict: chain.Failed, Ignored: true,
-			Why: "expression 'object.nope == 1' resulted in error: no such key: nope"},
-		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Refused, Why: "by one"},
+			Expression: "object.nope == 1",
+			Why:        "expression 'object.nope == 1' resulted in error: no such key: nope"},
+		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Refused, Why: "by one",
+			Expression: "params == null || size(object.spec.containers) <= params.spec.max"},
 		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: chain.Admitted},
 		{Name: "nowhere", Verdict: chain.Failed,
 			Why: "failed to configure policy: failed to find resource referenced by " +
@@ -69,6 +74,10 @@ func TestObserversAreTold(t *testing.T) {
 		{Name: "plain", Binding: "other", Verdict: chain.Skipped,
 			Why: "namespaceSelector doesn't select the namespace"},
 		{Name: "plain", Binding: "plain-binding", Verdict: chain.Admitted},
+		{Name: "telling", Binding: "auditing", Verdict: chain.Admitted, Expression: "1 == 2",
+			Why: `told (not refused: validationActions of the binding are [Audit])`},
+		{Name: "telling", Binding: "warning", Verdict: chain.Admitted, Expression: "1 == 2",
+			Why: `told (not refused: validationActions of the binding are [Warn Audit])`, Warnings: []string{"told"}},
 		{Name: "unsure", Binding: "unsure-binding", Verdict: chain.Failed, Ignored: true,
 			Why: "expression 'object.nope == 1' resulted in error: no such key: nope"},
 	}

@@ -107,6 +107,9 @@ type decision struct {
 	message string
 	reason  metav1.StatusReason
 	elapsed time.Duration
+	// expression is the validation's; empty where it is not one validation that could not be
+	// evaluated.
+	expression string
 }
 
 // annotated is an audit annotation, or why there is none.
@@ -151,6 +154,7 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 		switch {
 		case result.Err != nil:
 			j.decisions[i] = v.failed(result.Err, result.Elapsed)
+			j.decisions[i].expression = v.validations[i].Expression
 		case err != nil:
 			j.decisions[i] = v.failed(fmt.Errorf("failed messageExpression: %w", err), result.Elapsed)
 		case result.Value != types.True:
@@ -220,7 +224,8 @@ func (v *validation) deny(message string, elapsed time.Duration) decision {
 	if message == "" {
 		message = "failed expression: " + strings.TrimSpace(v.Validation.Expression)
 	}
-	d := decision{denied: true, message: message, reason: metav1.StatusReasonInvalid, elapsed: elapsed}
+	d := decision{denied: true, message: message, reason: metav1.StatusReasonInvalid, elapsed: elapsed,
+		expression: v.Expression}
 	if v.Reason != nil {
 		d.reason = *v.Reason
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -21,6 +22,26 @@ type Enforcement struct {
 	Limited []LimitedResource
 	// Refuse makes the request's error of a refusal.
 	Refuse func(error) error
+	// Decided, where not nil, is told what storage decided on which state of the namespace's
+	// quotas: that the change was made, or with which error it was refused. What failed for another
+	// reason isn't told.
+	Decided func(change Change, quotas []*corev1.ResourceQuota, refusal error)
+}
+
+// Made tells that storage has made the change.
+func (e *Enforcement) Made(change Change, quotas []*corev1.ResourceQuota) {
+	if e != nil && e.Decided != nil && len(quotas) > 0 {
+		e.Decided(change, quotas, nil)
+	}
+}
+
+// Refused tells that storage refuses the change, and returns the request's error.
+func (e *Enforcement) Refused(change Change, quotas []*corev1.ResourceQuota, reason error) error {
+	refusal := e.Refuse(reason)
+	if e.Decided != nil {
+		e.Decided(change, quotas, refusal)
+	}
+	return refusal
 }
 
 type holderKey struct{}

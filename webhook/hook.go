@@ -28,6 +28,8 @@ type hook struct {
 	criteria   *matching.Criteria
 	conditions *expression.Conditions
 
+	// backend names where it is, for people.
+	backend string
 	// client is nil where it couldn't be made when the hook was compiled, until a call can make it;
 	// connect makes it.
 	client  atomic.Pointer[backend.Client]
@@ -64,6 +66,7 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	h.criteria = matching.ForWebhook(spec.Rules, spec.MatchPolicy, spec.NamespaceSelector, spec.ObjectSelector)
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
+	h.backend = backendOf(&spec.ClientConfig)
 	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
 	_, _ = h.getClient() // a call will say what is wrong
 	if spec.TimeoutSeconds != nil {

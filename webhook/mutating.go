@@ -72,17 +72,17 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		}
 		v, err := request.match(ctx, c)
 		if err != nil {
-			request.report(c.hook, 0, err, false, nil)
+			request.report(c.hook, 0, err, false, nil, nil)
 			return err
 		}
 		if v == nil {
 			continue
 		}
 		start := time.Now()
-		patch, err := m.call(ctx, v, c, round)
+		response, patch, err := m.call(ctx, v, c, round)
 		elapsed := time.Since(start)
 		refusal, failedOpen := m.observe(ctx, c.hook, a, elapsed, err)
-		request.report(c.hook, elapsed, err, failedOpen, patch)
+		request.report(c.hook, elapsed, err, failedOpen, response, patch)
 		if refusal != nil {
 			return refusal
 		}
@@ -104,44 +104,45 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	return nil
 }
 
-// call calls one webhook and applies its patch, which it returns, nil where the object is as it
-// was.
-func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (applied []byte, err error) {
+// call calls one webhook and applies its patch. It returns what was answered, nil for nothing, and
+// the patch, nil where the object is as it was.
+func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (response *review.Response,
+	applied []byte, err error) {
 	r := v.of
 	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, applied != nil) }()
 	encoded, err := v.getReview()
 	if err != nil {
-		return nil, v.conversionError(c, err)
+		return nil, nil, v.conversionError(c, err)
 	}
-	response, err := m.ask(ctx, c.hook, encoded, r)
-	if err != nil {
-		return nil, err
+	if response, err = m.ask(ctx, c.hook, encoded, r); err != nil {
+		return nil, nil, err
 	}
 	pass(ctx, c.hook, r, response)
 	if !response.Allowed {
-		return nil, denied(c.hook, response)
+		return response, nil, denied(c.hook, response)
 	}
 	if len(response.Patch) == 0 {
-		return nil, nil
+		return response, nil, nil
 	}
 	patch, err := review.DecodePatch(response.Patch)
 	if err != nil {
-		return nil, callError(c.hook, apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
+		return response, nil, callError(c.hook,
+			apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
 	}
 	if len(patch) == 0 {
-		return nil, nil
+		return response, nil, nil
 	}
 	if response.PatchType != admissionv1.PatchTypeJSONPatch {
-		return nil, callError(c.hook, review.Denied(c.name, response.Status),
+		return response, nil, callError(c.hook, review.Denied(c.name, response.Status),
 			fmt.Errorf("unsupported patch type %q", response.PatchType))
 	}
 	changed, err := r.patch(v, patch)
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
+		return response, nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
 	}
 	annotatePatch(ctx, r, round, c.index, c.hook, patch)
 	if !changed {
-		return nil, nil
+		return response, nil, nil
 	}
-	return response.Patch, nil
+	return response, response.Patch, nil
 }

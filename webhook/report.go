@@ -3,44 +3,83 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"path"
+	"strconv"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/webhook/review"
 )
 
-// report tells the chain's observers of one call: its error, whether that is ignored, and the patch
-// that was applied, nil for none.
-func (r *request) report(h *hook, elapsed time.Duration, err error, ignored bool, patch []byte) {
+// report tells the chain's observers of one call: its error, whether that is ignored, what it
+// answered, nil where it didn't, and the patch that was applied, nil for none.
+func (r *request) report(h *hook, elapsed time.Duration, err error, ignored bool, response *review.Response,
+	patch []byte) {
 	if r.calls == nil {
 		return
 	}
-	call := chain.Call{Kind: chain.Webhook, Name: h.name, Configuration: h.configuration, Verdict: chain.Admitted,
-		Ignored: ignored, Duration: elapsed, Patch: patch}
+	call := chain.Call{Kind: chain.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
+		Verdict: chain.Admitted, Ignored: ignored, Duration: elapsed, Patch: patch}
 	if err != nil {
-		call.Verdict, call.Why = verdictOf(err), err.Error()
+		call.Verdict, call.Code = verdictOf(err)
+		call.Why = err.Error()
+	}
+	if response != nil {
+		call.Warnings = response.Warnings
 	}
 	r.calls.Add(call)
 }
 
-// verdictOf tells a no, and what the client did wrong, from what went wrong.
-func verdictOf(err error) chain.Verdict {
+// verdictOf tells a no, and what the client did wrong, from what went wrong, and returns the code.
+func verdictOf(err error) (chain.Verdict, int32) {
 	var denial *webhookutil.ErrWebhookRejection
+	var failure *webhookutil.ErrCallingWebhook
 	var status apierrors.APIStatus
-	if errors.As(err, &denial) || errors.As(err, &status) && status.Status().Code < 500 {
-		return chain.Refused
+	switch {
+	case errors.As(err, &denial):
+		return chain.Refused, denial.Status.ErrStatus.Code
+	case errors.As(err, &failure):
+		return chain.Failed, failure.Status.ErrStatus.Code
+	case errors.As(err, &status) && status.Status().Code < 500:
+		return chain.Refused, status.Status().Code
 	}
-	return chain.Failed
+	return chain.Failed, 0
+}
+
+// backendOf names where a webhook is: its URL, or the service as
+// https://name.namespace.svc:port/path.
+func backendOf(cc *admissionregistrationv1.WebhookClientConfig) string {
+	if cc.Service == nil {
+		if cc.URL == nil {
+			return ""
+		}
+		if u, err := url.Parse(*cc.URL); err == nil {
+			u.User, u.RawQuery = nil, "" // where some keep credentials
+			return u.String()
+		}
+		return ""
+	}
+	u := url.URL{Scheme: "https", Host: cc.Service.Name + "." + cc.Service.Namespace + ".svc"}
+	if port := cc.Service.Port; port != nil && *port != 443 {
+		u.Host += ":" + strconv.Itoa(int(*port))
+	}
+	if cc.Service.Path != nil {
+		u.Path = path.Join("/", *cc.Service.Path)
+	}
+	return u.String()
 }
 
 // reportSkipped tells them of a webhook that has a rule for the request, but isn't called.
 func (r *request) reportSkipped(c *candidate, why string) {
 	if r.calls != nil {
 		r.calls.Add(chain.Call{Kind: chain.Webhook, Name: c.name, Configuration: c.configuration,
-			Verdict: chain.Skipped, Why: why})
+			Backend: c.backend, Verdict: chain.Skipped, Why: why})
 	}
 }
 
@@ -50,7 +89,7 @@ func (r *request) reportConditions(c *candidate, verdict expression.Verdict) {
 	case r.calls == nil:
 	case verdict.Err != nil:
 		r.calls.Add(chain.Call{Kind: chain.Webhook, Name: c.name, Configuration: c.configuration,
-			Verdict: chain.Failed, Ignored: true, Why: verdict.Err.Error()})
+			Backend: c.backend, Verdict: chain.Failed, Ignored: true, Why: verdict.Err.Error()})
 	default:
 		r.reportSkipped(c, fmt.Sprintf("match condition %q is false", verdict.Failed))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -17,7 +18,7 @@ import (
 
 // Observers learn of each webhook with a rule for the request: what it did, or why it wasn't asked.
 func TestCallsAreReported(t *testing.T) {
-	allowing := webhooktest.New(t, webhooktest.Allow())
+	allowing := webhooktest.New(t, webhooktest.Warnings(2))
 	denying := webhooktest.New(t, webhooktest.Deny(500, "no"))
 	patching := webhooktest.New(t, webhooktest.Patch(labelPatch("by", "webhook")))
 	idle := webhooktest.New(t, webhooktest.Patch(labelPatch("app", "web")))
@@ -53,18 +54,20 @@ func TestCallsAreReported(t *testing.T) {
 		`M Webhook c/3 Skipped: match condition "c" is false`,
 		`M Webhook c/4 Failed, ignored: match condition "c": expression 'object.nothing == 1' resulted in error: ` +
 			`no such key: nothing`,
-		"M Webhook c/5 Admitted, called",
+		"M Webhook c/5 Admitted, called, warns [\"warning 0\" \"warning 1\"]",
 		`M Webhook c/6 Admitted, called, [{"op":"add","path":"/metadata/labels/by","value":"webhook"}]`,
 		"M Webhook c/7 Admitted, called",
-		`M Webhook c/8 Failed, ignored, called: failed calling webhook "8": failed to call webhook: the server is ` +
+		`M Webhook c/8 Failed, ignored, called, 503: failed calling webhook "8": failed to call webhook: the server ` +
+			`is ` +
 			`currently unable to handle the request`,
-		`M Webhook c/9 Refused, called: admission webhook "9" denied the request: no`,
+		`M Webhook c/9 Refused, called, 500: admission webhook "9" denied the request: no`,
 		"V Webhook v/2 Skipped: objectSelector doesn't select the object",
 		"V Webhook w/1 Skipped: objectSelector doesn't select the object",
-		`V Webhook v/1 Failed, called: failed calling webhook "1": failed to call webhook: the server is currently ` +
+		`V Webhook v/1 Failed, called, 503: failed calling webhook "1": failed to call webhook: the server is ` +
+			`currently ` +
 			`unable to handle the request`,
-		"V Webhook v/3 Admitted, called",
-		`V Webhook v/4 Refused, called: admission webhook "4" denied the request: no`,
+		"V Webhook v/3 Admitted, called, warns [\"warning 0\" \"warning 1\"]",
+		`V Webhook v/4 Refused, called, 500: admission webhook "4" denied the request: no`,
 	}
 	if !slices.Equal(*got, want) {
 		t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(*got, "\n"), strings.Join(want, "\n"))
@@ -87,10 +90,11 @@ func TestFailedMatchIsReported(t *testing.T) {
 		t.Error("admitted")
 	}
 	want := []string{
-		`M Webhook c/1 Refused: pods "p" is forbidden: webhook "1": match condition "c": expression 'object.nothing ` +
+		`M Webhook c/1 Refused, 403: pods "p" is forbidden: webhook "1": match condition "c": expression ` +
+			`'object.nothing ` +
 			`== 1' resulted ` +
 			`in error: no such key: nothing`,
-		`V Webhook c/1 Refused: namespaces "nowhere" not found`,
+		`V Webhook c/1 Refused, 404: namespaces "nowhere" not found`,
 	}
 	if !slices.Equal(*got, want) {
 		t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(*got, "\n"), strings.Join(want, "\n"))
@@ -110,8 +114,17 @@ func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 			if c.Ignored {
 				text += ", ignored"
 			}
+			if !strings.HasPrefix(c.Backend, "https://") {
+				t.Errorf("the backend of %s is %q", c.Name, c.Backend)
+			}
 			if c.Duration > 0 {
 				text += ", called"
+			}
+			if c.Code != 0 {
+				text += fmt.Sprintf(", %d", c.Code)
+			}
+			if len(c.Warnings) > 0 {
+				text += fmt.Sprintf(", warns %q", c.Warnings)
 			}
 			if c.Patch != nil {
 				text += ", " + string(c.Patch)
@@ -131,4 +144,24 @@ func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 // given is a New for a plugin that is already there.
 func given(plugin admission.Interface) func(io.Reader, *chain.Env) (admission.Interface, error) {
 	return func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+}
+
+// Where a webhook is, as people know it, without what may be secret in it.
+func TestBackendIsNamed(t *testing.T) {
+	service := func(port int32, path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+			Namespace: "ns", Name: "hook", Port: &port, Path: &path}}
+	}
+	for want, cc := range map[string]admissionregistrationv1.WebhookClientConfig{
+		"":                              {},
+		"https://hooks.example.com:1/a": {URL: new("https://me:secret@hooks.example.com:1/a?token=secret")},
+		"https://hook.ns.svc": {Service: &admissionregistrationv1.ServiceReference{Namespace: "ns",
+			Name: "hook"}},
+		"https://hook.ns.svc/validate":     service(443, "/validate"),
+		"https://hook.ns.svc:8443/a%20b/c": service(8443, "a b/c"),
+	} {
+		if got := backendOf(&cc); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -74,7 +74,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		if j.response != nil {
 			pass(ctx, j.hook, a, j.response)
 		}
-		r.report(j.hook, j.elapsed, j.err, j.failedOpen, nil)
+		r.report(j.hook, j.elapsed, j.err, j.failedOpen, j.response, nil)
 		if j.failedOpen {
 			annotateFailedOpen(a, validatingFailedOpenAnnotation, 0, i, j.hook)
 		}
@@ -98,7 +98,7 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 		c := &candidates[i]
 		version, err := r.match(ctx, c)
 		if err != nil {
-			r.report(c.hook, 0, err, false, nil)
+			r.report(c.hook, 0, err, false, nil, nil)
 			return nil, err
 		}
 		if version == nil {

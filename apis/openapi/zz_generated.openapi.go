@@ -320,6 +320,20 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"expression": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expression is the one of a policy that was violated, or could not be evaluated.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"backend": {
+						SchemaProps: spec.SchemaProps{
+							Description: "backend is where a webhook is: its URL, or that of its service.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"verdict": {
 						SchemaProps: spec.SchemaProps{
 							Description: "verdict is what it came to.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
@@ -327,6 +341,13 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Admitted", "Failed", "Refused", "Skipped"},
+						},
+					},
+					"code": {
+						SchemaProps: spec.SchemaProps{
+							Description: "code is the HTTP status of a refusal or failure, where there is one.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"failedOpen": {
@@ -338,7 +359,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 					},
 					"why": {
 						SchemaProps: spec.SchemaProps{
-							Description: "why is the reason in words.",
+							Description: "why is the reason in words; of a quota what is used, requested and the limit.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -373,6 +394,26 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Description: "patchCut says that the patch was too large to be kept whole.",
 							Type:        []string{"boolean"},
 							Format:      "",
+						},
+					},
+					"warnings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "warnings are what it has the client warned of.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
 						},
 					},
 				},

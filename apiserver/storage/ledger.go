@@ -116,6 +116,8 @@ type write struct {
 	// conditions are what else must be so for that to be true. change sets them.
 	conditions []clientv3.Cmp
 	enforced   *quota.Enforcement
+	// on is the state of the quotas on which it was decided last.
+	on []*corev1.ResourceQuota
 }
 
 // outcome of a transaction: either succeeded, or current is the object's present state.
@@ -147,6 +149,7 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 		result = landed.outcome
 	}
 	if result.succeeded {
+		w.enforced.Made(change, w.on)
 		l.expire(namespace, w.key, change)
 		l.untie(namespace, w.key, change)
 	}
@@ -212,7 +215,7 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 			return stored.outcome, err
 		}
 		if refusal != nil {
-			return outcome{}, w.enforced.Refuse(refusal)
+			return outcome{}, w.enforced.Refused(*change, w.on, refusal)
 		}
 		settled = true
 	}
@@ -329,11 +332,11 @@ func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 // admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is
 // written itself the write says all.
 func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQuota, error) {
-	others := list.without(w.key).objects()
+	w.on = list.without(w.key).objects()
 	if w.enforced != nil {
-		return change.Admit(others, w.enforced.Limited)
+		return change.Admit(w.on, w.enforced.Limited)
 	}
-	return change.Apply(others), nil
+	return change.Apply(w.on), nil
 }
 
 // commitQuota writes or deletes a quota itself. It has the turn and nothing is under way, and
@@ -363,7 +366,7 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 		others := stored.without(w.key)
 		moved, refusal := w.admit(change, others)
 		if refusal != nil {
-			return outcome{}, w.enforced.Refuse(refusal)
+			return outcome{}, w.enforced.Refused(change, w.on, refusal)
 		}
 		_, writes, err := others.after(ctx, s, moved)
 		if err != nil {
@@ -374,6 +377,7 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 			return result.outcome, err
 		}
 		if result.succeeded {
+			w.enforced.Made(change, w.on)
 			// The write is done. What fails now is made up for by the first write that needs it,
 			// and by the controller.
 			_ = l.refresh(ctx, namespace, a)

@@ -16,12 +16,11 @@ type usage struct {
 	requests, limits corev1.ResourceList
 }
 
-// podViolations is what a pod has against it, in the order of the LimitRanges and their items.
-// podLevel tells whether what the pod says for itself counts.
-func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange, podLevel bool) []error {
-	var violations []error
+// podViolations tells what a LimitRange has against a pod, in the order of its items. podLevel tells
+// whether what the pod says for itself counts.
+func podViolations(pod *corev1.Pod, podLevel bool) func(*corev1.LimitRange) []error {
 	var sum *usage // of the whole pod, once it is needed
-	for _, limitRange := range ranges {
+	return func(limitRange *corev1.LimitRange) (violations []error) {
 		for i := range limitRange.Spec.Limits {
 			item := &limitRange.Spec.Limits[i]
 			switch item.Type {
@@ -39,8 +38,8 @@ func podViolations(pod *corev1.Pod, ranges []*corev1.LimitRange, podLevel bool) 
 				violations = append(violations, sum.violations(item)...)
 			}
 		}
+		return violations
 	}
-	return violations
 }
 
 // podUsage is what a whole pod wants to use: what its containers add up to, or the pod says for
@@ -66,18 +65,17 @@ func podUsage(pod *corev1.Pod, podLevel bool) *usage {
 }
 
 // claimViolations is the same for a claim, of which only requests count.
-func claimViolations(claim *corev1.PersistentVolumeClaim, ranges []*corev1.LimitRange) []error {
-	var violations []error
+func claimViolations(claim *corev1.PersistentVolumeClaim) func(*corev1.LimitRange) []error {
 	requested := usage{requests: claim.Spec.Resources.Requests}
-	for _, limitRange := range ranges {
+	return func(limitRange *corev1.LimitRange) (violations []error) {
 		for i := range limitRange.Spec.Limits {
 			if item := &limitRange.Spec.Limits[i]; item.Type == corev1.LimitTypePersistentVolumeClaim {
 				violations = append(violations, each(item.Type, item.Min, requested.min)...)
 				violations = append(violations, each(item.Type, item.Max, requested.maxRequest)...)
 			}
 		}
+		return violations
 	}
-	return violations
 }
 
 func (u usage) violations(item *corev1.LimitRangeItem) []error {

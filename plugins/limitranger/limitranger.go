@@ -114,6 +114,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if !ok {
 		return unexpected(a)
 	}
+	if calls := chain.CallsOf(a); calls != nil {
+		reportDefaults(calls, pod, found)
+	}
 	again := a.GetReinvocationContext()
 	setDefaults(pod, found, again != nil && again.IsReinvoke())
 	return nil
@@ -129,14 +132,23 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	var violations []error
+	var violationsOf func(*corev1.LimitRange) []error
 	switch object := a.GetObject().(type) {
 	case *corev1.Pod:
-		violations = podViolations(object, found, p.podLevel)
+		violationsOf = podViolations(object, p.podLevel)
 	case *corev1.PersistentVolumeClaim:
-		violations = claimViolations(object, found)
+		violationsOf = claimViolations(object)
 	default:
 		return unexpected(a)
+	}
+	calls := chain.CallsOf(a)
+	var violations []error
+	for _, limitRange := range found {
+		its := violationsOf(limitRange)
+		violations = append(violations, its...)
+		if calls != nil {
+			calls.Add(judged(limitRange, its))
+		}
 	}
 	if err := utilerrors.NewAggregate(violations); err != nil {
 		return admission.NewForbidden(a, err)

@@ -91,8 +91,17 @@ func gatesOff(env *chain.Env) quota.Gates {
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	refuse := func(err error) error { return admission.NewForbidden(a, err) }
 	enforce := func(e quota.Enforcement) bool {
+		if a.IsDryRun() {
+			return false
+		}
 		e.Namespace, e.Name, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), p.limited, refuse
-		return !a.IsDryRun() && quota.Enforce(ctx, &e)
+		if calls := chain.CallsOf(a); calls != nil {
+			tell := calls.Later(ctx)
+			e.Decided = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
+				tell(refusal, reports(change, quotas)...)
+			}
+		}
+		return quota.Enforce(ctx, &e)
 	}
 	resource, costs := counted(a)
 	if !costs {
@@ -187,6 +196,14 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 	refuse func(error) error) error {
 	client := p.client.CoreV1().ResourceQuotas(a.GetNamespace())
 	charged := sets.New[types.UID]()
+	var told []chain.Call
+	if calls := chain.CallsOf(a); calls != nil {
+		defer func() {
+			for _, call := range told {
+				calls.Add(call)
+			}
+		}()
+	}
 	var err error
 	for range attempts {
 		var list *corev1.ResourceQuotaList
@@ -205,6 +222,9 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 			limited = nil // was covered, by what is charged
 		}
 		moved, refusal := change.Admit(open, limited)
+		if refusal != nil || charged.Len() == 0 {
+			told = reports(change, open)
+		}
 		if refusal != nil {
 			// What has been charged already stays so until the quota controller counts again; only
 			// storage can do better.
@@ -233,4 +253,21 @@ func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quot
 			apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err)))
 	}
 	return nil
+}
+
+// reports are the quotas that the change concerns, as calls for the chain's observers.
+func reports(change quota.Change, quotas []*corev1.ResourceQuota) []chain.Call {
+	var calls []chain.Call
+	for _, q := range quotas {
+		words, refused := change.Explain(q)
+		if words == "" {
+			continue
+		}
+		call := chain.Call{Kind: chain.Quota, Name: q.Name, Verdict: chain.Admitted, Why: words}
+		if refused {
+			call.Verdict = chain.Refused
+		}
+		calls = append(calls, call)
+	}
+	return calls
 }

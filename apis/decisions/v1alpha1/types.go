@@ -166,12 +166,21 @@ type Call struct {
 	// param is the one with which a policy was evaluated, as namespace/name or name.
 	// +optional
 	Param string `json:"param,omitempty"`
+	// expression is the one of a policy that was violated, or could not be evaluated.
+	// +optional
+	Expression string `json:"expression,omitempty"`
+	// backend is where a webhook is: its URL, or that of its service.
+	// +optional
+	Backend string `json:"backend,omitempty"`
 	// verdict is what it came to.
 	Verdict Verdict `json:"verdict"`
+	// code is the HTTP status of a refusal or failure, where there is one.
+	// +optional
+	Code int32 `json:"code,omitempty"`
 	// failedOpen says that it failed, and that its failurePolicy let the request pass.
 	// +optional
 	FailedOpen bool `json:"failedOpen,omitempty"`
-	// why is the reason in words.
+	// why is the reason in words; of a quota what is used, requested and the limit.
 	// +optional
 	Why string `json:"why,omitempty"`
 	// duration is what it took, nothing where it was skipped.
@@ -184,6 +193,10 @@ type Call struct {
 	// patchCut says that the patch was too large to be kept whole.
 	// +optional
 	PatchCut bool `json:"patchCut,omitempty"`
+	// warnings are what it has the client warned of.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // PatchOperation is one operation of a JSON patch (RFC 6902).

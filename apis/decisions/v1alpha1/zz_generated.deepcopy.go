@@ -20,6 +20,11 @@ func (in *Call) DeepCopyInto(out *Call) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -1,0 +1,64 @@
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Explain says in words what the change means to a quota in the state it was decided on, and
+// whether the quota is against it: what is used, what the change asks for or gives back, and the
+// limit, of all that the change moves.
+//
+//	pods: 3 of 5 used, 1 requested
+//	requests.cpu: 900m of 1 used, 200m requested, which is too much
+//
+// It is empty where the quota isn't concerned.
+func (c Change) Explain(q *corev1.ResourceQuota) (words string, refused bool) {
+	if c.New != nil && !c.Moves() {
+		return "", false
+	}
+	before, after := c.Old.in(q), c.New.in(q)
+	var parts []string
+	for name, limit := range q.Spec.Hard {
+		minus, plus := before.amount(name), after.amount(name)
+		if minus == nil && plus == nil {
+			continue
+		}
+		delta := difference(plus, minus)
+		sign := delta.Sign()
+		if sign == 0 {
+			continue
+		}
+		moves := delta.String() + " requested"
+		if sign < 0 {
+			delta.Neg()
+			moves = delta.String() + " given back"
+		}
+		used, known := q.Status.Used[name]
+		if !known {
+			refused = refused || sign > 0
+			parts = append(parts, fmt.Sprintf("%s: not known yet how much of %s is used, %s", name, limit.String(),
+				moves))
+			continue
+		}
+		part := fmt.Sprintf("%s: %s of %s used, %s", name, used.String(), limit.String(), moves)
+		is := used.DeepCopy()
+		is.Add(delta)
+		if sign > 0 && limit.Cmp(is) < 0 {
+			refused = true
+			part += ", which is too much"
+		}
+		parts = append(parts, part)
+	}
+	slices.Sort(parts)
+	if c.New.in(q) != nil {
+		if missing := c.New.missing(q.Spec.Hard); missing != "" {
+			refused = true
+			parts = append(parts, missing)
+		}
+	}
+	return strings.Join(parts, "; "), refused
+}
