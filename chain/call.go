@@ -35,8 +35,8 @@ type Call struct {
 	Code int32
 	// Ignored says that it failed, and that its failurePolicy lets the request pass.
 	Ignored bool
-	// Why is the reason in words, where the verdict isn't Admitted; of a quota and a LimitRange also
-	// what it came to.
+	// Why is the reason in words, where the verdict isn't Admitted; of a quota and a LimitRange
+	// also what it came to.
 	Why string
 	// Duration is what it took; 0 where it was skipped.
 	Duration time.Duration

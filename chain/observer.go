@@ -37,8 +37,8 @@ type LateObserver interface {
 	Observer
 
 	// PluginLate is called when it is decided, after the phase and before the request is answered:
-	// the step is that of PluginDone, with the error and the calls there are now. Its Duration is 0.
-	// It is called where an observer asked for calls, see CallObserver.
+	// the step is that of PluginDone, with the error and the calls there are now. Its Duration is
+	// 0. It is called where an observer asked for calls, see CallObserver.
 	PluginLate(ctx context.Context, step PluginStep)
 }
 

@@ -16,8 +16,8 @@ type usage struct {
 	requests, limits corev1.ResourceList
 }
 
-// podViolations tells what a LimitRange has against a pod, in the order of its items. podLevel tells
-// whether what the pod says for itself counts.
+// podViolations tells what a LimitRange has against a pod, in the order of its items. podLevel
+// tells whether what the pod says for itself counts.
 func podViolations(pod *corev1.Pod, podLevel bool) func(*corev1.LimitRange) []error {
 	var sum *usage // of the whole pod, once it is needed
 	return func(limitRange *corev1.LimitRange) (violations []error) {
