@@ -31,6 +31,11 @@ type Descriptor struct {
 	// Summary says in one line what the plugin does, for `gatehouse plugins`.
 	Summary string
 
+	// Remedy says, to one whose request the plugin has refused, what would have to change for it to
+	// pass, for `gatehouse why`. It is empty where the plugin refuses nothing, or leaves it to what
+	// users configure: webhooks and policies.
+	Remedy string
+
 	// Phases are the phases the plugin takes part in. What New returns must implement
 	// admission.MutationInterface, admission.ValidationInterface or both, accordingly.
 	Phases Phases

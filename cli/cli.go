@@ -72,9 +72,13 @@ controller Kubernetes ever shipped, in one ordered list.
 
   gatehouse serve         a real Kubernetes API server with etcd inside
   gatehouse controllers   the controllers of such a server, apart from it
-  gatehouse plugins       what plugins there are, and which of them run`,
+  gatehouse plugins       what plugins there are, and which of them run
+  gatehouse why           what admission did to an object, or why it refused it`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
+
+  # Why the last request was refused
+  gatehouse why --last-refused
 
   # Completion of words and flags in this shell (also: zsh, fish, powershell)
   source <(gatehouse completion bash)`,
@@ -89,7 +93,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
 	})
-	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newVersion())
+	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newVersion())
 	return root
 }
 

@@ -70,12 +70,9 @@ const (
 	classes
 )
 
-// classify tells the class. That something isn't there, is there already or has changed meanwhile
-// is everyday life of clients that try again.
+// classify tells the class.
 func (r *record) classify() class {
-	if r.verdict != v1alpha1.Admitted &&
-		(r.by != "" || r.reason != metav1.StatusReasonNotFound && r.reason != metav1.StatusReasonConflict &&
-			r.reason != metav1.StatusReasonAlreadyExists) {
+	if r.verdict != v1alpha1.Admitted && !everyday(r.verdict, r.by, r.reason) {
 		return refused
 	}
 	for i := range r.steps {

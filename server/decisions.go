@@ -18,8 +18,8 @@ import (
 	"gatehouse.dev/decision/api"
 )
 
-// decisionsViewer is the role of who may see decisions, to be bound in a namespace or in all.
-const decisionsViewer = "gatehouse:decisions-viewer"
+// DecisionsViewer is the ClusterRole of who may see decisions, to be bound in a namespace or in all.
+const DecisionsViewer = "gatehouse:decisions-viewer"
 
 // record makes the server record its decisions and serve them.
 func (s *Server) record() (*decision.Recorder, error) {
@@ -37,7 +37,7 @@ func (s *Server) record() (*decision.Recorder, error) {
 	c.API.Extensions = []apiserver.Extension{{
 		Group: api.Group(s.decisions),
 		Roles: []rbacv1.ClusterRole{{
-			ObjectMeta: metav1.ObjectMeta{Name: decisionsViewer},
+			ObjectMeta: metav1.ObjectMeta{Name: DecisionsViewer},
 			Rules: []rbacv1.PolicyRule{{
 				APIGroups: []string{v1alpha1.SchemeGroupVersion.Group},
 				Resources: []string{v1alpha1.Decisions.Resource},

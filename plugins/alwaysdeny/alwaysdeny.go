@@ -27,6 +27,7 @@ const name = "AlwaysDeny"
 var Descriptor = chain.Descriptor{
 	Name:       name,
 	Summary:    "Refuses every request",
+	Remedy:     "Nothing passes while this plugin is enabled: leave it out of the server's flags.",
 	Phases:     chain.Mutating | chain.Validating,
 	Deprecated: "it has no real meaning: nothing at all can be changed while it runs",
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {

@@ -39,6 +39,7 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Makes nodes pull the images of every pod anew, with the pod's own credentials",
+	Remedy:  "Set imagePullPolicy to Always where the message says so.",
 	Phases:  chain.Mutating | chain.Validating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

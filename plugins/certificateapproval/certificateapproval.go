@@ -25,8 +25,10 @@ const name = "CertificateApproval"
 
 // Descriptor is CertificateApproval, not yet built. It needs an authorizer.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Lets only those approve certificates who may for the signer",
+	Name:    name,
+	Summary: "Lets only those approve certificates who may for the signer",
+	Remedy: "Have the right to approve for this signer: the verb approve on its name in signers of " +
+		"certificates.k8s.io.",
 	Phases:    chain.Validating,
 	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
 	Default:   true,

@@ -30,6 +30,7 @@ const name = "CertificateSigning"
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Lets only those issue certificates who may sign for the signer",
+	Remedy:    "Have the right to sign for this signer: the verb sign on its name in signers of certificates.k8s.io.",
 	Phases:    chain.Validating,
 	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
 	Default:   true,

@@ -32,6 +32,7 @@ const name = "CertificateSubjectRestriction"
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Refuses requests for client certificates of the group system:masters",
+	Remedy:    "Leave the group system:masters out of the request's subject, or ask another signer.",
 	Phases:    chain.Validating,
 	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests")),
 	Default:   true,

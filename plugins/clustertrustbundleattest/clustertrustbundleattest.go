@@ -33,8 +33,10 @@ const name = "ClusterTrustBundleAttest"
 
 // Descriptor is ClusterTrustBundleAttest, not yet built. It needs an authorizer.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Lets only those write a signer's trust bundles who may attest for the signer",
+	Name:    name,
+	Summary: "Lets only those write a signer's trust bundles who may attest for the signer",
+	Remedy: "Have the right to attest for this signer: the verb attest on its name in signers of " +
+		"certificates.k8s.io.",
 	Phases:    chain.Validating,
 	Resources: chain.On(certificatesv1.Resource("clustertrustbundles")),
 	Gate:      "ClusterTrustBundle",

@@ -52,6 +52,7 @@ var claims = corev1.Resource("persistentvolumeclaims")
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Gives claims that name no class the default StorageClass",
+	Remedy:    "Set spec.storageClassName, or let one StorageClass alone be the default.",
 	Phases:    chain.Mutating,
 	Resources: chain.On(claims),
 	Default:   true,

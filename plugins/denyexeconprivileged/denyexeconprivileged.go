@@ -17,6 +17,7 @@ const name = "DenyExecOnPrivileged"
 var Descriptor = chain.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods with a privileged container",
+	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
 	Phases:     chain.Validating,
 	Deprecated: "DenyEscalatingExec refuses the same and more",
 	New:        denyexec.New(name, false),

@@ -30,6 +30,7 @@ var errDenied = errors.New("Use of external IPs is denied by admission control")
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Refuses new external IPs of Services",
+	Remedy:    "Leave spec.externalIPs as it was, or shorten it; another type of Service may do what it is to do.",
 	Phases:    chain.Validating,
 	Resources: chain.On(corev1.Resource("services")),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {

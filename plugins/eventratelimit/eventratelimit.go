@@ -56,6 +56,7 @@ var (
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Limits the rate of events of the server, of namespaces, of users and of what they are about",
+	Remedy:  "Write fewer events, or have the limit raised in the plugin's configuration.",
 	Phases:  chain.Validating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)

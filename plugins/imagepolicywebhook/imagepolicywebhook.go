@@ -70,7 +70,9 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Asks a backend whether the images of a pod may run",
-	Phases:  chain.Validating,
+	Remedy: "Take images that the backend of the image policy allows. Where the backend fails it has to answer, " +
+		"or the plugin's configuration to have defaultAllow.",
+	Phases: chain.Validating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

@@ -79,8 +79,10 @@ var (
 // Descriptor is Initializers, not yet built. It needs a dynamic client, informers and an
 // authorizer.
 var Descriptor = chain.Descriptor{
-	Name:     name,
-	Summary:  "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
+	Name:    name,
+	Summary: "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
+	Remedy: "Leave metadata.initializers to the initializers that the object waits for, and other writes until " +
+		"these have done.",
 	Phases:   chain.Mutating | chain.Validating,
 	Internal: true,
 	Needs:    []schema.GroupVersionResource{admissionregistrationv1alpha1.InitializerConfigurations},

@@ -36,6 +36,7 @@ const name = "JobValidation"
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Keeps the parallelism of Jobs whose pods are scheduled together",
+	Remedy:    "Leave parallelism as it is, or make another Job: its PodGroup is scheduled as a gang.",
 	Phases:    chain.Validating,
 	Resources: chain.On(batchv1.Resource("jobs")),
 	Gate:      "GenericWorkload",

@@ -34,6 +34,7 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Refuses pods with a required anti-affinity that reaches beyond their node",
+	Remedy:  "Give required anti-affinity the topologyKey kubernetes.io/hostname, or make it preferred.",
 	Phases:  chain.Validating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

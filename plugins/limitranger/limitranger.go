@@ -68,6 +68,8 @@ var Descriptor = chain.Descriptor{
 	Name: name,
 	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their " +
 		"namespace",
+	Remedy: "Give the resources values within the LimitRanges of the namespace (kubectl describe limitrange), or " +
+		"have those changed.",
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
 	Default:   true,

@@ -38,6 +38,7 @@ const name = "NamespaceAutoProvision"
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Creates the namespace of a request where it doesn't exist",
+	Remedy:  "Have the namespace created by hand; the message says why it could not be.",
 	Phases:  chain.Mutating,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

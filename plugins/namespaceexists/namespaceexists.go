@@ -29,6 +29,7 @@ const name = "NamespaceExists"
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Refuses requests in a namespace that doesn't exist",
+	Remedy:  "Create the namespace, or name one that exists.",
 	Phases:  chain.Validating,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

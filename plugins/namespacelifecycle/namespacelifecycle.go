@@ -75,6 +75,8 @@ var Descriptor = chain.Descriptor{
 	Name: name,
 	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's " +
 		"namespaces",
+	Remedy: "Create the namespace, or name one that exists and isn't being deleted. The namespaces default, " +
+		"kube-system and kube-public can't be deleted.",
 	Phases:  chain.Mutating,
 	Default: true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {

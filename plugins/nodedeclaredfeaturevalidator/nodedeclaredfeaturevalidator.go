@@ -39,6 +39,7 @@ const name = "NodeDeclaredFeatureValidator"
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Refuses to change pods to what their node doesn't know yet",
+	Remedy:    "Leave out what the pod's node doesn't have, or take a node that has it.",
 	Phases:    chain.Validating,
 	Resources: chain.On(corev1.Resource("pods"), "", "resize"),
 	Gate:      "NodeDeclaredFeatures",

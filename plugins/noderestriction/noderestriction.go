@@ -97,8 +97,10 @@ var (
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Keeps kubelets to the objects of their own node",
-	Phases:  chain.Mutating,
-	New:     build,
+	Remedy: "A node may write itself, and what belongs to the pods that are bound to it. Have somebody else do " +
+		"the rest.",
+	Phases: chain.Mutating,
+	New:    build,
 }
 
 func build(config io.Reader, env *chain.Env) (admission.Interface, error) {

@@ -50,7 +50,9 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
-	Phases:  chain.Validating,
+	Remedy: "Have the right to delete the object whose owners change, and for blockOwnerDeletion to update the " +
+		"finalizers of its owner.",
+	Phases: chain.Validating,
 	// It looks at the metadata of everything that is written, which needs no conversion.
 	Internal: true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {

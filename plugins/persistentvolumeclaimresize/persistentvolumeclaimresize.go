@@ -52,6 +52,7 @@ var (
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
+	Remedy:    "Only a bound claim can grow, and only if its StorageClass has allowVolumeExpansion.",
 	Phases:    chain.Validating,
 	Resources: chain.On(claims),
 	Default:   true,

@@ -59,7 +59,9 @@ var Descriptor = chain.Descriptor{
 	Name:       name,
 	Summary:    "Labels volumes of AWS and GCE with their region and zone",
 	Deprecated: "clouds' own controllers label volumes",
-	Phases:     chain.Mutating,
+	Remedy: "Name a disk that exists, in the form that the message names; where the cloud can't be asked, " +
+		"correct the plugin's configuration.",
+	Phases: chain.Mutating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

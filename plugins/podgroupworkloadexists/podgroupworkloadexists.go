@@ -39,6 +39,7 @@ const name = "PodGroupWorkloadExists"
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Refuses PodGroups whose Workload, or its template, doesn't exist",
+	Remedy:    "Create the Workload, with a template of that name, first.",
 	Phases:    chain.Validating,
 	Resources: chain.On(schedulingv1alpha2.Resource("podgroups")),
 	Gate:      "GenericWorkload",

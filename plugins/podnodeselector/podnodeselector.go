@@ -49,7 +49,9 @@ const annotation = "scheduler.alpha.kubernetes.io/node-selector"
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",
-	Phases:  chain.Mutating | chain.Validating,
+	Remedy: "Take the labels that the message speaks of out of the pod's node selector, or have the namespace's " +
+		"annotation changed.",
+	Phases: chain.Mutating | chain.Validating,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		selectors, err := load(config)
 		if err != nil {

@@ -43,6 +43,7 @@ const (
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Refuses to resize pods to what their node can't give",
+	Remedy:    "Ask for no more than the node can give, on a node that resizes pods.",
 	Phases:    chain.Validating,
 	Resources: chain.On(corev1.Resource("pods"), "resize"),
 	Gate:      "InPlacePodVerticalScaling",

@@ -75,6 +75,8 @@ var (
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
+	Remedy: "Change the fields that the message names, or have the namespace's label " +
+		"pod-security.kubernetes.io/enforce name a level that allows them.",
 	Phases:  chain.Validating,
 	Default: true,
 	Resources: slices.Concat(

@@ -75,8 +75,10 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
-	Phases:  chain.Mutating | chain.Validating,
-	Needs:   []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
+	Remedy: "Have a PodSecurityPolicy that allows this pod, and the right to use it: the user's, or that of the " +
+		"pod's service account.",
+	Phases: chain.Mutating | chain.Validating,
+	Needs:  []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -61,7 +61,9 @@ var (
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
-	Phases:  chain.Mutating | chain.Validating,
+	Remedy: "Take the tolerations that the message speaks of out of the pod, or have the namespace's annotations " +
+		"changed.",
+	Phases: chain.Mutating | chain.Validating,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		cluster, err := load(config)
 		if err != nil {

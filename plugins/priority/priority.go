@@ -62,8 +62,10 @@ const groupPriorities featuregate.Feature = "WorkloadAwarePreemption"
 
 // Descriptor is Priority, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Sets the priority of pods by their PriorityClass and keeps to one default class",
+	Name:    name,
+	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",
+	Remedy: "Name a PriorityClass that exists, and leave priority and preemptionPolicy to it. Only one class may " +
+		"be the default.",
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
 	Default:   true,

@@ -43,8 +43,10 @@ const attempts = 10
 
 // Descriptor is the plugin for plugins.List.
 var Descriptor = chain.Descriptor{
-	Name:     "ResourceQuota",
-	Summary:  "Keeps what a namespace uses within its ResourceQuotas",
+	Name:    "ResourceQuota",
+	Summary: "Keeps what a namespace uses within its ResourceQuotas",
+	Remedy: "Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised " +
+		"(kubectl describe resourcequota).",
 	Phases:   chain.Validating,
 	Default:  true,
 	Enforces: []chain.Enforced{{Resource: corev1.Resource("resourcequotas")}},

@@ -55,6 +55,7 @@ var (
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Gives pods the overhead and the scheduling of their RuntimeClass",
+	Remedy:    "Name a RuntimeClass that exists, and leave overhead, and the keys of its node selector, to it.",
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: chain.On(corev1.Resource("pods")),
 	Default:   true,

@@ -38,6 +38,7 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:    name,
 	Summary: "Refuses pods that choose their own user, groups or SELinux label",
+	Remedy:  "Leave out the fields of the security context that the message names.",
 	Phases:  chain.Validating,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

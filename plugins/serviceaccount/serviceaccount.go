@@ -73,6 +73,7 @@ var pods = corev1.Resource("pods")
 var Descriptor = chain.Descriptor{
 	Name:      name,
 	Summary:   "Gives pods a service account, its token and its pull secrets",
+	Remedy:    "Create the service account, or name one that exists. A mirror pod can have none, nor Secrets.",
 	Phases:    chain.Mutating | chain.Validating,
 	Resources: chain.On(pods, "", "ephemeralcontainers"),
 	Default:   true,

@@ -11,6 +11,10 @@ import (
 
 // Fields are the fields of a Decision that field selectors may name.
 func Fields(d *Decision) fields.Set {
+	owner := d.Request.Owner
+	if owner == nil {
+		owner = &Owner{}
+	}
 	return fields.Set{
 		"metadata.name":         d.Name,
 		"metadata.namespace":    d.Namespace,
@@ -20,6 +24,8 @@ func Fields(d *Decision) fields.Set {
 		"request.operation":     d.Request.Operation,
 		"request.resource":      d.Request.Resource,
 		"request.name":          d.Request.Name,
+		"request.owner.kind":    owner.Kind,
+		"request.owner.name":    owner.Name,
 	}
 }
 

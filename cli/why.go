@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/term"
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/decision/why"
+	"gatehouse.dev/server"
+)
+
+// whyCommand is what `gatehouse why` was asked.
+type whyCommand struct {
+	command     *cobra.Command
+	kubeconfig  *kubeconfig
+	remedies    map[string]string
+	lastRefused bool
+	everywhere  bool
+	limit       int
+	output      string
+
+	client    *why.Client
+	namespace string
+	byFlag    bool
+}
+
+func newWhy(plugins []chain.Descriptor) *cobra.Command {
+	w := &whyCommand{kubeconfig: newKubeconfig(), remedies: map[string]string{}, limit: 3}
+	for _, d := range plugins {
+		w.remedies[d.Name] = d.Remedy
+	}
+	w.command = &cobra.Command{
+		Use:   "why TYPE/NAME | AUDIT-ID | --last-refused",
+		Short: "Say what admission did to an object, or why it refused it",
+		Long: `Say what admission did to an object: who refused it, and what would have to change; who set which
+field to what. It asks the server for its decisions (kubectl get decisions), which a server keeps
+for a while, in memory. The newest come first.
+
+Of a Deployment, a Job or another object that others are made for it tells what became of those.
+Where nothing is recorded it says so, and tells what the object's managedFields and events do.
+
+It ends with 0 where something was recorded, 1 where nothing was, and 2 where it was asked wrongly.`,
+		Example: `  # What became of a pod, and who set which of its fields
+  gatehouse why pod/web -n shop
+
+  # Why a Deployment has no pods
+  gatehouse why deploy web -n shop
+
+  # The last request that was refused, in any namespace
+  gatehouse why --last-refused -A
+
+  # One request, by the Audit-Id that its answer had (kubectl -v=8 shows it)
+  gatehouse why 5c1b0d9e-8f3a-4a51-9f0f-2f2f6a1d9e3b
+
+  # All that is recorded about a pod, for a script
+  gatehouse why pod/web -n shop -o json`,
+		RunE: func(_ *cobra.Command, args []string) error { return w.run(args) },
+	}
+	var groups cliflag.NamedFlagSets
+	fs := groups.FlagSet("why")
+	fs.BoolVar(&w.lastRefused, "last-refused", false,
+		"Explain the last request in the namespace that was refused, or failed.")
+	fs.BoolVarP(&w.everywhere, "all-namespaces", "A", false, "Look for --last-refused in all namespaces.")
+	fs.IntVar(&w.limit, "limit", w.limit,
+		"How many decisions to tell of, the newest; the newest refusal and the creation besides. 0 for all.")
+	fs.StringVarP(&w.output, "output", "o", "", "Output format: json or yaml, the decisions themselves; words if empty.")
+	w.kubeconfig.addFlags(groups.FlagSet("server"))
+	groupFlags(w.command, groups)
+	return w.command
+}
+
+func (w *whyCommand) run(args []string) error {
+	if err := w.check(args); err != nil {
+		return usageError{fmt.Errorf("%w (see '%s --help')", err, w.command.CommandPath())}
+	}
+	config, namespace, byFlag, err := w.kubeconfig.load()
+	if err != nil {
+		return err
+	}
+	(&logging{}).apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
+	w.namespace, w.byFlag = namespace, byFlag
+	if w.client, err = why.NewClient(config); err != nil {
+		return usageError{fmt.Errorf("kubeconfig: %w", err)}
+	}
+	ctx := w.command.Context()
+	switch {
+	case w.lastRefused:
+		return w.explainLast(ctx)
+	case len(args) == 2:
+		return w.explainObject(ctx, args[0], args[1])
+	}
+	if kind, name, ok := strings.Cut(args[0], "/"); ok {
+		return w.explainObject(ctx, kind, name)
+	}
+	return w.explainRequest(ctx, args[0])
+}
+
+// check says what is wrong with the command line.
+func (w *whyCommand) check(args []string) error {
+	const forms = "TYPE/NAME, TYPE NAME, an audit ID or --last-refused"
+	switch {
+	case w.output != "" && w.output != "json" && w.output != "yaml":
+		return fmt.Errorf("--output %q: there is json, yaml", w.output)
+	case w.limit < 0:
+		return fmt.Errorf("--limit %d: it is a number of decisions, or 0 for all", w.limit)
+	case w.lastRefused && len(args) > 0:
+		return fmt.Errorf("--last-refused takes no arguments, got %q", args)
+	case w.lastRefused && w.everywhere && w.kubeconfig.overrides.Context.Namespace != "":
+		return errors.New("--all-namespaces and --namespace can't both be said")
+	case w.everywhere && !w.lastRefused:
+		return errors.New("--all-namespaces is for --last-refused: an object is in one namespace")
+	case w.lastRefused:
+		return nil
+	case len(args) == 0:
+		return errors.New("say what about: " + forms)
+	case len(args) > 2, len(args) == 2 && strings.Contains(args[0]+args[1], "/"):
+		return fmt.Errorf("one object at a time, got %q: %s", args, forms)
+	}
+	parts := strings.Split(strings.Join(args, "/"), "/")
+	switch {
+	case slices.Contains(parts, ""):
+		return fmt.Errorf("%q is no object: %s", strings.Join(args, " "), forms)
+	case len(parts) > 2:
+		return fmt.Errorf("%q is no object, which is without its subresource: %s", args[0], forms)
+	}
+	return nil
+}
+
+func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error {
+	mapping, err := w.client.Resource(kind)
+	if meta.IsNoMatchError(err) {
+		return usageError{fmt.Errorf("the server doesn't have a resource type %q (kubectl api-resources lists them)", kind)}
+	}
+	if err != nil {
+		return err
+	}
+	found, err := w.client.Object(ctx, mapping, w.namespace, name)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(found.Decisions, found.Dependents)
+	slices.SortStableFunc(all, func(a, b v1alpha1.Decision) int { return b.Time.Compare(a.Time.Time) })
+	if w.output != "" {
+		list := &v1alpha1.DecisionList{Items: all}
+		list.APIVersion, list.Kind = v1alpha1.SchemeGroupVersion.String(), "DecisionList"
+		err = w.print(list)
+	} else if found.Object != nil || len(all) > 0 {
+		_, err = fmt.Fprint(w.command.OutOrStdout(), w.printer().Found(found, w.limit))
+	}
+	if err != nil || len(all) > 0 {
+		return err
+	}
+	object := fmt.Sprintf("%s %q", found.Resource, name)
+	if found.Namespace != "" {
+		object += fmt.Sprintf(" in namespace %q", found.Namespace)
+	}
+	switch {
+	case found.Unavailable != "":
+		return w.unavailable(found.Unavailable)
+	case found.Gone:
+		return fmt.Errorf("%s not found, and nothing about it is recorded%s", object, aWhile)
+	}
+	return fmt.Errorf("nothing about %s is recorded%s", object, aWhile)
+}
+
+// aWhile is why nothing may be recorded.
+const aWhile = ": a server keeps decisions for a while, in memory, each its own where there are several"
+
+func (w *whyCommand) explainLast(ctx context.Context) error {
+	in, where := w.namespace, "in namespace "+w.namespace+" (-A looks in all)"
+	if w.everywhere {
+		in, where = metav1.NamespaceAll, "anywhere"
+	}
+	d, err := w.client.LastRefused(ctx, in)
+	if err != nil {
+		return w.unavailable(err)
+	}
+	if d == nil {
+		return fmt.Errorf("no refusal is recorded %s%s", where, aWhile)
+	}
+	return w.explain(d)
+}
+
+func (w *whyCommand) explainRequest(ctx context.Context, auditID string) error {
+	d, err := w.client.Decision(ctx, w.namespace, auditID)
+	where := "in namespace " + w.namespace
+	if err == nil && d == nil && !w.byFlag {
+		// Where it was isn't known; who may not look everywhere is told where was looked.
+		if d, err = w.client.Decision(ctx, metav1.NamespaceAll, auditID); errors.Is(err, why.Forbidden) {
+			err = nil
+		} else {
+			where = "anywhere"
+		}
+	}
+	switch {
+	case err != nil:
+		return w.unavailable(err)
+	case d != nil:
+		return w.explain(d)
+	}
+	if mapping, err := w.client.Resource(auditID); err == nil {
+		return usageError{fmt.Errorf("%q is a type: say which object, as %s/NAME", auditID, mapping.Resource.Resource)}
+	}
+	return fmt.Errorf("no request with the audit ID %q is recorded %s%s", auditID, where, aWhile)
+}
+
+func (w *whyCommand) explain(d *v1alpha1.Decision) error {
+	if w.output != "" {
+		d.APIVersion, d.Kind = v1alpha1.SchemeGroupVersion.String(), "Decision"
+		return w.print(d)
+	}
+	_, err := fmt.Fprint(w.command.OutOrStdout(), w.printer().Decision(d))
+	return err
+}
+
+// unavailable says what to do where decisions can't be read.
+func (w *whyCommand) unavailable(err error) error {
+	switch {
+	case errors.Is(err, why.NotServed):
+		return fmt.Errorf("%w: it is not gatehouse, or was started with --decisions=false", err)
+	case errors.Is(err, why.Forbidden):
+		return fmt.Errorf("%w: have the ClusterRole %s bound to you, in the namespace (kubectl create rolebinding "+
+			"NAME --clusterrole=%s --user=YOU -n %s) or in all (kubectl create clusterrolebinding)", err,
+			server.DecisionsViewer, server.DecisionsViewer, w.namespace)
+	}
+	return err
+}
+
+func (w *whyCommand) print(object any) error {
+	data, err := json.MarshalIndent(object, "", "    ")
+	if err == nil && w.output == "yaml" {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w.command.OutOrStdout(), strings.TrimRight(string(data), "\n"))
+	return err
+}
+
+// printer fits the terminal that there is.
+func (w *whyCommand) printer() *why.Printer {
+	p := &why.Printer{Width: 100, Now: time.Now(), Remedies: w.remedies}
+	if columns, _, err := term.TerminalSize(w.command.OutOrStdout()); err == nil {
+		p.Width = min(max(columns, 40), 140)
+		p.Color = os.Getenv("NO_COLOR") == ""
+	}
+	return p
+}

@@ -1,0 +1,69 @@
+package why
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// A Manager is who set fields of an object, as the object's managedFields tell. What plugins and
+// webhooks set counts as the client's whose request it was.
+type Manager struct {
+	// Name is the manager's; Operation is Apply or Update.
+	Name, Operation, Subresource string
+	// Time is when it last changed its fields; zero where that isn't said.
+	Time time.Time
+	// Fields are the paths of what it set.
+	Fields []string
+}
+
+// Managers are those of an object, who changed it last first.
+func Managers(object metav1.Object) []Manager {
+	var all []Manager
+	for _, m := range object.GetManagedFields() {
+		manager := Manager{Name: m.Manager, Operation: string(m.Operation), Subresource: m.Subresource}
+		if m.Time != nil {
+			manager.Time = m.Time.Time
+		}
+		var set fieldpath.Set
+		if m.FieldsV1 != nil && set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) == nil {
+			set.Leaves().Iterate(func(path fieldpath.Path) { manager.Fields = append(manager.Fields, managed(path)) })
+		}
+		slices.Sort(manager.Fields)
+		all = append(all, manager)
+	}
+	slices.SortStableFunc(all, func(a, b Manager) int { return b.Time.Compare(a.Time) })
+	return all
+}
+
+// managed is a path as Kubernetes' messages write it: spec.containers[web].image, elements of lists
+// by their keys.
+func managed(path fieldpath.Path) string {
+	var text strings.Builder
+	for _, element := range path {
+		switch {
+		case element.FieldName != nil && plainKey.MatchString(*element.FieldName):
+			if text.Len() > 0 {
+				text.WriteByte('.')
+			}
+			text.WriteString(*element.FieldName)
+		case element.FieldName != nil:
+			text.WriteString("[" + *element.FieldName + "]")
+		case element.Key != nil:
+			keys := make([]string, len(*element.Key))
+			for i, key := range *element.Key {
+				keys[i] = inline(key.Value.Unstructured(), 0)
+			}
+			text.WriteString("[" + strings.Join(keys, ",") + "]")
+		case element.Value != nil:
+			text.WriteString("[" + inline((*element.Value).Unstructured(), 0) + "]")
+		case element.Index != nil:
+			text.WriteString(element.String())
+		}
+	}
+	return text.String()
+}
