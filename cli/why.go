@@ -77,7 +77,8 @@ It ends with 0 where something was recorded, 1 where nothing was, and 2 where it
 	fs.BoolVarP(&w.everywhere, "all-namespaces", "A", false, "Look for --last-refused in all namespaces.")
 	fs.IntVar(&w.limit, "limit", w.limit,
 		"How many decisions to tell of, the newest; the newest refusal and the creation besides. 0 for all.")
-	fs.StringVarP(&w.output, "output", "o", "", "Output format: json or yaml, the decisions themselves; words if empty.")
+	fs.StringVarP(&w.output, "output", "o", "",
+		"Output format: json or yaml, the decisions themselves; words if empty.")
 	w.kubeconfig.addFlags(groups.FlagSet("server"))
 	groupFlags(w.command, groups)
 	return w.command
@@ -143,7 +144,8 @@ func (w *whyCommand) check(args []string) error {
 func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error {
 	mapping, err := w.client.Resource(kind)
 	if meta.IsNoMatchError(err) {
-		return usageError{fmt.Errorf("the server doesn't have a resource type %q (kubectl api-resources lists them)", kind)}
+		return usageError{fmt.Errorf("the server doesn't have a resource type %q (kubectl api-resources lists them)",
+			kind)}
 	}
 	if err != nil {
 		return err

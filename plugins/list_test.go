@@ -145,7 +145,8 @@ func checkManual(t *testing.T, folder, name string) {
 // A plugin that may refuse says what would have to change, unless it is for those to say who
 // configure what it asks.
 func TestRemedies(t *testing.T) {
-	asking := map[string]bool{"AlwaysAdmit": true, "ValidatingAdmissionPolicy": true, "ValidatingAdmissionWebhook": true}
+	asking := map[string]bool{"AlwaysAdmit": true, "ValidatingAdmissionPolicy": true,
+		"ValidatingAdmissionWebhook": true}
 	for _, d := range List {
 		if d.Phases.Has(chain.Validating) && (d.Remedy == "") != asking[d.Name] {
 			t.Errorf("%s: the remedy is %q", d.Name, d.Remedy)

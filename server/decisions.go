@@ -18,7 +18,8 @@ import (
 	"gatehouse.dev/decision/api"
 )
 
-// DecisionsViewer is the ClusterRole of who may see decisions, to be bound in a namespace or in all.
+// DecisionsViewer is the ClusterRole of who may see decisions. It is to be bound in a namespace or in
+// all.
 const DecisionsViewer = "gatehouse:decisions-viewer"
 
 // record makes the server record its decisions and serve them.

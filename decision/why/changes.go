@@ -66,15 +66,30 @@ func changesOfStep(step *v1alpha1.Step) []Change {
 	}
 	for j, o := range step.Patch {
 		if !explained[j] {
-			all = append(all, changesOf(o, Source{step.Plugin, step.Phase, nil})...)
+			all = append(all, changesOf(o, Source{step.Plugin, step.Phase, givers(step)})...)
 		}
 	}
 	return all
 }
 
+// givers are the LimitRanges by which a plugin set what it set, as one call; nil for none.
+func givers(step *v1alpha1.Step) *v1alpha1.Call {
+	var names []string
+	for i := range step.Calls {
+		if step.Calls[i].Kind == limitRange {
+			names = append(names, step.Calls[i].Name)
+		}
+	}
+	if len(names) == 0 || step.Phase != "Mutate" {
+		return nil
+	}
+	return &v1alpha1.Call{Kind: limitRange, Name: strings.Join(names, ", ")}
+}
+
 // touches tells whether an operation of a call has to do with what is at a path of the object.
 func touches(o v1alpha1.PatchOperation, path string) bool {
-	return inside(o.Path, path) || inside(path, o.Path) || o.From != "" && (inside(o.From, path) || inside(path, o.From))
+	return inside(o.Path, path) || inside(path, o.Path) || o.From != "" && (inside(o.From, path) || inside(path,
+		o.From))
 }
 
 func inside(path, whole string) bool {

@@ -21,6 +21,8 @@ type Explanation struct {
 	Causes []Change
 	// LetPass are webhooks and policies that failed, or were violated, and refused nothing.
 	LetPass []Refusal
+	// Warned are those who had the client warned, and admitted the request.
+	Warned []Refusal
 	// NotAsked are webhooks and policies that have a rule for the request, and were skipped.
 	NotAsked []Refusal
 }
@@ -53,6 +55,9 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 			r := Refusal{Source{step.Plugin, step.Phase, call}, call.Why}
 			switch {
 			case call.Verdict == v1alpha1.Admitted:
+				for _, text := range call.Warnings {
+					e.Warned = append(e.Warned, Refusal{r.Source, text})
+				}
 			case call.Verdict == v1alpha1.Skipped:
 				e.NotAsked = append(e.NotAsked, r)
 			case call.FailedOpen || !refused:

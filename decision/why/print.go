@@ -168,6 +168,13 @@ func (p *Printer) entry(e *Entry) {
 		r := &e.LetPass[i]
 		p.item(first(i, "let pass"), fmt.Sprintf("%s %s", r.Source, passed(r)))
 	}
+	for i := range e.Warned {
+		w := &e.Warned[i]
+		p.item(first(i, "warned"), fmt.Sprintf("%s: %s", w.Source, w.Why))
+		if w.Call.Expression != "" {
+			p.item("", w.Call.Expression)
+		}
+	}
 	for i := range min(len(e.NotAsked), maxNotAsked) {
 		p.item(first(i, "not asked"), fmt.Sprintf("%s: %s", e.NotAsked[i].Source, e.NotAsked[i].Why))
 	}
@@ -206,6 +213,9 @@ func (p *Printer) refusals(e *Entry) {
 			text += ": " + r.Why
 		}
 		p.item(first(i, "by"), text)
+		if r.Call != nil && r.Call.Expression != "" {
+			p.item("", r.Call.Expression)
+		}
 	}
 	for i, c := range e.Causes {
 		value := "set to " + c.Value
@@ -230,7 +240,11 @@ func passed(r *Refusal) string {
 	case r.Call.Verdict == v1alpha1.Failed:
 		return "could not be evaluated, and that was ignored: " + r.Why
 	}
-	return "was violated, and its validationActions don't deny: " + r.Why
+	actions := "don't deny"
+	if len(r.Call.Warnings) > 0 {
+		actions = "only warn"
+	}
+	return "was violated, and its validationActions " + actions + ": " + r.Why
 }
 
 // changes are the fields that differ from what was sent, by who set them.

@@ -188,7 +188,8 @@ func TestInline(t *testing.T) {
 
 // Whatever a patch and a message say there is something to say, and no panic.
 func FuzzExplain(f *testing.F) {
-	f.Add(`[{"op":"add","path":"/spec/containers/-","value":{"name":"a"}}]`, `[{"op":"add","path":"/spec/containers/1"}]`,
+	f.Add(`[{"op":"add","path":"/spec/containers/-","value":{"name":"a"}}]`,
+		`[{"op":"add","path":"/spec/containers/1"}]`,
 		`Pod "a" is invalid: spec.containers[1].name: Duplicate value: "a"`)
 	f.Add(`[{"op":"move","from":"/a","path":"/b"}]`, `[{"op":"remove","path":""}]`, "a.b[")
 	f.Fuzz(func(t *testing.T, call, step, message string) {
