@@ -73,7 +73,8 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse serve         a real Kubernetes API server with etcd inside
   gatehouse controllers   the controllers of such a server, apart from it
   gatehouse plugins       what plugins there are, and which of them run
-  gatehouse why           what admission did to an object, or why it refused it`,
+  gatehouse why           what admission did to an object, or why it refused it
+  gatehouse dashboard     a page with what became of each request, and why`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -93,7 +94,8 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
 	})
-	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newVersion())
+	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
+		newVersion())
 	return root
 }
 

@@ -25,22 +25,23 @@ contexts:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const one = "https://one.example:6443"
 	for name, test := range map[string]struct {
 		env, host, namespace string
 		flags                []string
 		byFlag, wrong        bool
 	}{
-		"by flag":        {nothing, "https://one.example:6443", "default", []string{"--kubeconfig=" + file}, false, false},
-		"by environment": {file, "https://one.example:6443", "default", nil, false, false},
-		"the context's namespace": {file, "https://one.example:6443", "shop", []string{"--context=shop"}, false,
-			false},
-		"a namespace": {file, "https://one.example:6443", "web", []string{"--context=shop", "-n", "web"}, true,
-			false},
-		"another server": {file, "https://two.example", "default", []string{"--server=https://two.example"}, false,
-			false},
-		"none":            {nothing, "", "", nil, false, true},
-		"no such file":    {nothing, "", "", []string{"--kubeconfig=" + file + "x"}, false, true},
-		"no such context": {file, "", "", []string{"--context=two"}, false, true},
+		"by flag":        {env: nothing, flags: []string{"--kubeconfig=" + file}, host: one, namespace: "default"},
+		"by environment": {env: file, host: one, namespace: "default"},
+		"the context's namespace": {env: file, flags: []string{"--context=shop"}, host: one,
+			namespace: "shop"},
+		"a namespace": {env: file, flags: []string{"--context=shop", "-n", "web"}, host: one, namespace: "web",
+			byFlag: true},
+		"another server": {env: file, flags: []string{"--server=https://two.example"},
+			host: "https://two.example", namespace: "default"},
+		"none":            {env: nothing, wrong: true},
+		"no such file":    {env: nothing, flags: []string{"--kubeconfig=" + file + "x"}, wrong: true},
+		"no such context": {env: file, flags: []string{"--context=two"}, wrong: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.env)

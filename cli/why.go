@@ -20,7 +20,6 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision/why"
-	"gatehouse.dev/server"
 )
 
 // whyCommand is what `gatehouse why` was asked.
@@ -237,7 +236,7 @@ func (w *whyCommand) unavailable(err error) error {
 	case errors.Is(err, why.Forbidden):
 		return fmt.Errorf("%w: have the ClusterRole %s bound to you, in the namespace (kubectl create rolebinding "+
 			"NAME --clusterrole=%s --user=YOU -n %s) or in all (kubectl create clusterrolebinding)", err,
-			server.DecisionsViewer, server.DecisionsViewer, w.namespace)
+			v1alpha1.ViewerRole, v1alpha1.ViewerRole, w.namespace)
 	}
 	return err
 }

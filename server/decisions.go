@@ -18,10 +18,6 @@ import (
 	"gatehouse.dev/decision/api"
 )
 
-// DecisionsViewer is the ClusterRole of who may see decisions. It is to be bound in a namespace or in
-// all.
-const DecisionsViewer = "gatehouse:decisions-viewer"
-
 // record makes the server record its decisions and serve them.
 func (s *Server) record() (*decision.Recorder, error) {
 	c := s.config
@@ -38,7 +34,7 @@ func (s *Server) record() (*decision.Recorder, error) {
 	c.API.Extensions = []apiserver.Extension{{
 		Group: api.Group(s.decisions),
 		Roles: []rbacv1.ClusterRole{{
-			ObjectMeta: metav1.ObjectMeta{Name: DecisionsViewer},
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ViewerRole},
 			Rules: []rbacv1.PolicyRule{{
 				APIGroups: []string{v1alpha1.SchemeGroupVersion.Group},
 				Resources: []string{v1alpha1.Decisions.Resource},

@@ -15,6 +15,8 @@ var (
 )
 
 const (
+	// ViewerRole is the ClusterRole of who may see decisions, to be bound in a namespace or in all.
+	ViewerRole = "gatehouse:decisions-viewer"
 	// ServerLabel is the label of a Decision that names the server that made it.
 	ServerLabel = "decisions.gatehouse.dev/server"
 	// AuditIDAnnotation has the audit ID of the request where that can't be the Decision's name.

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/dashboard"
+)
+
+func newDashboard() *cobra.Command {
+	reach := newKubeconfig()
+	var port int
+	var noBrowser bool
+	c := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Show in a browser what became of each request, and why",
+		Long: `Show in a browser what became of each request, and why: which plugin, webhook, policy or quota
+changed or refused it, and what took how long.
+
+The page is served to this machine alone, to who has the URL, which has a random token. It shows the
+decisions that you may see; where none may, it says which ClusterRole to bind. Stop it with ctrl-c.`,
+		Example: `  # The server of the current context of your kubeconfig
+  gatehouse dashboard
+
+  # One namespace, on a machine without a browser (then: ssh -L 8001:127.0.0.1:8001 machine)
+  gatehouse dashboard -n shop --no-browser --port=8001`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if port < 0 || port > 65535 {
+				return usageError{fmt.Errorf("--port: %d must be between 0 and 65535", port)}
+			}
+			config, namespace, byFlag, err := reach.load()
+			if err != nil {
+				return err
+			}
+			if !byFlag {
+				namespace = "" // decisions of all namespaces are what one looks for
+			}
+			d, err := dashboard.New(config, namespace, port)
+			if err != nil {
+				return fmt.Errorf("%w (--port chooses another)", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "The dashboard is at %s\nStop it with ctrl-c.\n", d.URL())
+			if open := browser(); open != nil && !noBrowser {
+				open.Args = append(open.Args, d.TicketURL())
+				go func() { _ = open.Run() }() // the URL above is for who sees no browser
+			}
+			return d.Run(c.Context())
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	fs := groups.FlagSet("dashboard")
+	fs.IntVar(&port, "port", 0, "The port of 127.0.0.1 on which to serve the page, 0 for any that is free.")
+	fs.BoolVar(&noBrowser, "no-browser", false, "Don't open a browser.")
+	reach.addFlags(groups.FlagSet("server"))
+	groupFlags(c, groups)
+	return c
+}
+
+// browser is the command that opens a URL on this machine; nil where there is no screen.
+func browser() *exec.Cmd {
+	name, args := "xdg-open", []string(nil)
+	switch {
+	case runtime.GOOS == "darwin":
+		name = "open"
+	case runtime.GOOS == "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler"}
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return nil
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return nil
+	}
+	return exec.Command(name, args...)
+}

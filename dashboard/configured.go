@@ -1,0 +1,127 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// setUp is a webhook or a policy that the server has. What of it never did anything, only who knows
+// what there is can say.
+type setUp struct {
+	Kind          string `json:"kind"` // Webhook or Policy, as a Call's
+	Name          string `json:"name"`
+	Configuration string `json:"configuration,omitempty"`
+	Mutating      bool   `json:"mutating,omitempty"`
+	FailurePolicy string `json:"failurePolicy,omitempty"`
+	// Bindings are how many a policy has, nil where that can't be told. Without one it is never
+	// evaluated.
+	Bindings *int `json:"bindings,omitempty"`
+}
+
+// configuration is all that is set up, and what of it can't be listed.
+type configuration struct {
+	Items   []setUp  `json:"items"`
+	Missing []string `json:"missing,omitempty"`
+}
+
+const (
+	configuredTimeout = 10 * time.Second
+	// maxConfigured bounds each list. What is beyond is missing, and said so.
+	maxConfigured = 2000
+)
+
+// configured is what webhooks and policies the server has, as far as the user may list them.
+func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), configuredTimeout)
+	defer cancel()
+	api := d.client.AdmissionregistrationV1()
+	options := metav1.ListOptions{Limit: maxConfigured}
+	found := configuration{Items: []setUp{}}
+	problem := func(what string, list metav1.ListInterface, err error) bool {
+		if err == nil && list.GetContinue() != "" {
+			found.Missing = append(found.Missing, fmt.Sprintf("%s: only %d of them are listed", what, maxConfigured))
+		}
+		switch {
+		case err == nil:
+			return false
+		case apierrors.IsNotFound(err): // of an API that the server hasn't got there is nothing
+		case apierrors.IsForbidden(err):
+			found.Missing = append(found.Missing, what+": you may not list them")
+		default:
+			found.Missing = append(found.Missing, fmt.Sprintf("%s: %v", what, err))
+		}
+		return true
+	}
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, options)
+	if !problem("MutatingWebhookConfigurations", mutating, err) {
+		for _, c := range mutating.Items {
+			for _, webhook := range c.Webhooks {
+				found.add(setUp{Kind: "Webhook", Name: webhook.Name, Configuration: c.Name, Mutating: true},
+					webhook.FailurePolicy)
+			}
+		}
+	}
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, options)
+	if !problem("ValidatingWebhookConfigurations", validating, err) {
+		for _, c := range validating.Items {
+			for _, webhook := range c.Webhooks {
+				found.add(setUp{Kind: "Webhook", Name: webhook.Name, Configuration: c.Name}, webhook.FailurePolicy)
+			}
+		}
+	}
+	var bindings boundTo
+	validatingBindings, err := api.ValidatingAdmissionPolicyBindings().List(ctx, options)
+	if !problem("ValidatingAdmissionPolicyBindings", validatingBindings, err) {
+		bindings = boundTo{}
+		for _, b := range validatingBindings.Items {
+			bindings[b.Spec.PolicyName]++
+		}
+	}
+	policies, err := api.ValidatingAdmissionPolicies().List(ctx, options)
+	if !problem("ValidatingAdmissionPolicies", policies, err) {
+		for _, p := range policies.Items {
+			found.add(setUp{Kind: "Policy", Name: p.Name, Bindings: bindings.count(p.Name)}, p.Spec.FailurePolicy)
+		}
+	}
+	bindings = nil
+	mutatingBindings, err := api.MutatingAdmissionPolicyBindings().List(ctx, options)
+	if !problem("MutatingAdmissionPolicyBindings", mutatingBindings, err) {
+		bindings = boundTo{}
+		for _, b := range mutatingBindings.Items {
+			bindings[b.Spec.PolicyName]++
+		}
+	}
+	mutatingPolicies, err := api.MutatingAdmissionPolicies().List(ctx, options)
+	if !problem("MutatingAdmissionPolicies", mutatingPolicies, err) {
+		for _, p := range mutatingPolicies.Items {
+			found.add(setUp{Kind: "Policy", Name: p.Name, Mutating: true, Bindings: bindings.count(p.Name)},
+				p.Spec.FailurePolicy)
+		}
+	}
+	respond(w, found)
+}
+
+// boundTo counts bindings by the policy that they name. It is nil where they aren't known.
+type boundTo map[string]int
+
+func (b boundTo) count(policy string) *int {
+	if b == nil {
+		return nil
+	}
+	count := b[policy]
+	return &count
+}
+
+func (c *configuration) add(s setUp, failurePolicy *admissionv1.FailurePolicyType) {
+	s.FailurePolicy = string(admissionv1.Fail)
+	if failurePolicy != nil {
+		s.FailurePolicy = string(*failurePolicy)
+	}
+	c.Items = append(c.Items, s)
+}

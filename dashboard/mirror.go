@@ -1,0 +1,264 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+const (
+	// maxDecisions is how many decisions are kept at most, the newest. A server keeps half as many
+	// by default.
+	maxDecisions = 20_000
+	// maxPending is how many changes may wait for a page. One that is slower gets all anew.
+	maxPending = 5_000
+)
+
+// mirror keeps the decisions that its user may see, as its Reflector tells of them. It implements
+// cache.ReflectorStore.
+type mirror struct {
+	limit int
+
+	mu    sync.Mutex
+	byKey map[string]*entry
+	order []*entry // the oldest first; some may be gone
+	state state
+	pages map[*page]struct{}
+}
+
+// entry is one decision, and its row as JSON. But for gone it doesn't change.
+type entry struct {
+	key      string
+	decision *v1alpha1.Decision
+	row      []byte
+	gone     bool
+}
+
+// state is what pages say of where their rows come from.
+type state struct {
+	// State is connecting, live or waiting.
+	State string `json:"state"`
+	// Message is why, and what can be done.
+	Message string `json:"message,omitempty"`
+	// Server is the server's address, and Namespace the one that is shown, empty for all.
+	Server    string `json:"server"`
+	Namespace string `json:"namespace,omitempty"`
+	// Limit is how many decisions are shown at most.
+	Limit int `json:"limit"`
+}
+
+const (
+	connecting = "connecting"
+	live       = "live"
+	waiting    = "waiting" // until the server can be reached, or lets us
+)
+
+// page is one open page: what it is still to be told.
+type page struct {
+	wake    chan struct{} // has one element where there is something to tell
+	all     bool          // everything anew
+	state   bool
+	changes []change
+}
+
+type change struct {
+	entry *entry
+	gone  bool
+}
+
+func newMirror(limit int, s state) *mirror {
+	s.Limit = limit
+	return &mirror{limit: limit, byKey: map[string]*entry{}, state: s, pages: map[*page]struct{}{}}
+}
+
+func newEntry(d *v1alpha1.Decision) (*entry, error) {
+	encoded, err := json.Marshal(newRow(d))
+	return &entry{key: key(d), decision: d, row: encoded}, err
+}
+
+// Add implements cache.ReflectorStore.
+func (m *mirror) Add(object any) error {
+	e, err := newEntry(object.(*v1alpha1.Decision))
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(e.key)
+	m.put(e)
+	m.tell(change{entry: e})
+	for len(m.byKey) > m.limit {
+		m.removeOldest()
+	}
+	return nil
+}
+
+// Update implements cache.ReflectorStore. Decisions don't change.
+func (m *mirror) Update(object any) error { return m.Add(object) }
+
+// Delete implements cache.ReflectorStore.
+func (m *mirror) Delete(object any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(key(object.(*v1alpha1.Decision)))
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (m *mirror) Replace(objects []any, _ string) error {
+	decisions := make([]*v1alpha1.Decision, len(objects))
+	for i, object := range objects {
+		decisions[i] = object.(*v1alpha1.Decision)
+	}
+	// A Reflector that got them by a watch has them in no order.
+	slices.SortStableFunc(decisions, func(a, b *v1alpha1.Decision) int { return a.Time.Compare(b.Time.Time) })
+	var entries []*entry
+	for _, d := range decisions[max(0, len(decisions)-m.limit):] {
+		e, err := newEntry(d)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byKey, m.order = map[string]*entry{}, nil
+	for _, e := range entries {
+		m.put(e)
+	}
+	for p := range m.pages {
+		p.all, p.changes = true, nil
+		p.signal()
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (*mirror) Resync() error { return nil }
+
+func (m *mirror) put(e *entry) {
+	m.byKey[e.key] = e
+	m.order = append(m.order, e)
+}
+
+func (m *mirror) remove(key string) {
+	e := m.byKey[key]
+	if e == nil {
+		return
+	}
+	e.gone = true
+	delete(m.byKey, key)
+	m.tell(change{e, true})
+	if len(m.order) > 2*len(m.byKey)+100 {
+		m.order = m.kept()
+	}
+}
+
+func (m *mirror) removeOldest() {
+	for i, e := range m.order {
+		if !e.gone {
+			m.order = m.order[i:]
+			m.remove(e.key)
+			return
+		}
+	}
+}
+
+// kept are the entries that aren't gone, the oldest first.
+func (m *mirror) kept() []*entry {
+	kept := make([]*entry, 0, len(m.byKey))
+	for _, e := range m.order {
+		if !e.gone {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+func (m *mirror) tell(c change) {
+	for p := range m.pages {
+		switch {
+		case p.all: // it will get that anyway
+		case len(p.changes) == maxPending:
+			p.all, p.changes = true, nil
+		default:
+			p.changes = append(p.changes, c)
+		}
+		p.signal()
+	}
+}
+
+// set says how it is with the server, to the pages as well where that is news.
+func (m *mirror) set(name, message string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state.State == name && m.state.Message == message {
+		return
+	}
+	m.state.State, m.state.Message = name, message
+	for p := range m.pages {
+		p.state = true
+		p.signal()
+	}
+}
+
+// get is the decision of that namespace/name, nil where there is none.
+func (m *mirror) get(key string) *v1alpha1.Decision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.byKey[key]; e != nil {
+		return e.decision
+	}
+	return nil
+}
+
+// open begins to tell a page, everything at first; nil where there are limit pages.
+func (m *mirror) open(limit int) *page {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.pages) >= limit {
+		return nil
+	}
+	p := &page{wake: make(chan struct{}, 1), all: true, state: true}
+	m.pages[p] = struct{}{}
+	p.signal()
+	return p
+}
+
+func (m *mirror) close(p *page) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pages, p)
+}
+
+// news is what a page is to be told now.
+type news struct {
+	state   *state
+	all     bool
+	rows    []*entry // all there are, the oldest first
+	changes []change
+}
+
+func (m *mirror) take(p *page) news {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := news{all: p.all, changes: p.changes}
+	if p.state {
+		current := m.state
+		n.state = &current
+	}
+	if p.all {
+		n.rows = m.kept()
+	}
+	p.all, p.state, p.changes = false, false, nil
+	return n
+}
+
+func (p *page) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,106 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+var (
+	scheme         = runtime.NewScheme()
+	codecs         = serializer.NewCodecFactory(scheme)
+	parameterCodec = runtime.NewParameterCodec(scheme)
+)
+
+func init() {
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+}
+
+// retry is how long after a failure the server is asked again. Somebody looks at the page.
+var retry = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Second}
+
+// follow keeps the mirror like the server until ctx ends. It never gives up: what is wrong is the
+// mirror's state, and may pass.
+func follow(ctx context.Context, config *rest.Config, namespace string, m *mirror) error {
+	config = rest.CopyConfig(config)
+	config.APIPath = "/apis"
+	config.GroupVersion = &v1alpha1.SchemeGroupVersion
+	config.NegotiatedSerializer = codecs.WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return err
+	}
+	request := func(options metav1.ListOptions) *rest.Request {
+		return client.Get().Resource(v1alpha1.Decisions.Resource).NamespaceIfScoped(namespace, namespace != "").
+			VersionedParams(&options, parameterCodec)
+	}
+	say := func(err error) {
+		// Who has been away for too long is told all anew, which is nothing to say.
+		if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) {
+			m.set(waiting, explain(err, namespace))
+		}
+	}
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := &v1alpha1.DecisionList{}
+			err := request(options).Do(ctx).Into(list)
+			say(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.Watch = true
+			watching, err := request(options).Watch(ctx)
+			if options.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // else it lists, and then watches
+				say(err)
+			}
+			if err == nil {
+				m.set(live, "")
+			}
+			return watching, err
+		},
+	}
+	ctx = klog.NewContext(ctx, klog.Logger{}) // what there is to say the page says
+	cache.NewReflectorWithOptions(source, &v1alpha1.Decision{}, m, cache.ReflectorOptions{
+		Name: "decisions", Backoff: &retry,
+	}).RunWithContext(ctx)
+	return nil
+}
+
+// explain says why there are no decisions, and what can be done.
+func explain(err error, namespace string) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		grant := fmt.Sprintf("kubectl create clusterrolebinding NAME --clusterrole=%s --user=USER", v1alpha1.ViewerRole)
+		if namespace != "" {
+			grant = fmt.Sprintf("kubectl create rolebinding NAME --namespace=%s --clusterrole=%s --user=USER", namespace,
+				v1alpha1.ViewerRole)
+		}
+		message := fmt.Sprintf("%v. Who may see decisions has the ClusterRole %s; an administrator gives it with: %s",
+			err, v1alpha1.ViewerRole, grant)
+		if namespace == "" {
+			message += ". Who has it in one namespace starts the dashboard with --namespace."
+		}
+		return message
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("The server has no API group %s: it isn't Gatehouse, or runs with --decisions=false.",
+			v1alpha1.SchemeGroupVersion.Group)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Sprintf("The server doesn't know who you are: %v.", err)
+	}
+	return fmt.Sprintf("The server can't be reached: %v. It is tried again.", err)
+}
