@@ -52,7 +52,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r.URL.Path)
 	code := f.code
-	list := v1alpha1.DecisionList{ListMeta: v1.ListMeta{ResourceVersion: "1"}, Items: append([]v1alpha1.Decision{}, f.items...)}
+	list := v1alpha1.DecisionList{ListMeta: v1.ListMeta{ResourceVersion: "1"}, Items: slices.Clone(f.items)}
 	events := make(chan watchEvent, 100)
 	watches := r.URL.Query().Get("watch") != ""
 	if code == 0 && watches {
@@ -61,14 +61,10 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	switch {
 	case code != 0:
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(v1.Status{TypeMeta: v1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
-			Code: int32(code), Reason: map[int]v1.StatusReason{403: v1.StatusReasonForbidden,
-				404: v1.StatusReasonNotFound}[code], Message: "no, says the server"})
+		refuseAs(w, code, map[int]v1.StatusReason{403: v1.StatusReasonForbidden,
+			404: v1.StatusReasonNotFound}[code])
 	case watches && r.URL.Query().Get("sendInitialEvents") == "true":
-		w.WriteHeader(http.StatusUnprocessableEntity) // as a server that can't
-		_ = json.NewEncoder(w).Encode(v1.Status{TypeMeta: v1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
-			Code: 422, Reason: v1.StatusReasonInvalid})
+		refuseAs(w, http.StatusUnprocessableEntity, v1.StatusReasonInvalid) // as a server that can't
 	case watches:
 		_ = http.NewResponseController(w).Flush()
 		for e := range events {
@@ -81,6 +77,12 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}
+}
+
+func refuseAs(w http.ResponseWriter, code int, reason v1.StatusReason) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v1.Status{TypeMeta: v1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: v1.StatusFailure, Code: int32(code), Reason: reason, Message: "no, says the server"})
 }
 
 func (f *fakeAPI) config() *rest.Config {
@@ -279,7 +281,8 @@ func TestWhatIsMissing(t *testing.T) {
 		code            int
 		namespace, want string
 	}{
-		"no right": {403, "", "kubectl create clusterrolebinding NAME --clusterrole=gatehouse:decisions-viewer --user=USER"},
+		"no right": {403, "", "kubectl create clusterrolebinding NAME " +
+			"--clusterrole=gatehouse:decisions-viewer --user=USER"},
 		"no right in a namespace": {403, "shop", "kubectl create rolebinding NAME --namespace=shop " +
 			"--clusterrole=gatehouse:decisions-viewer --user=USER"},
 		"no decisions":  {404, "", "--decisions=false"},

@@ -8,9 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -18,18 +15,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/decision/client"
 )
-
-var (
-	scheme         = runtime.NewScheme()
-	codecs         = serializer.NewCodecFactory(scheme)
-	parameterCodec = runtime.NewParameterCodec(scheme)
-)
-
-func init() {
-	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-}
 
 // retry is how long after a failure the server is asked again. Somebody looks at the page.
 var retry = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Second}
@@ -37,17 +24,9 @@ var retry = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.
 // follow keeps the mirror like the server until ctx ends. It never gives up: what is wrong is the
 // mirror's state, and may pass.
 func follow(ctx context.Context, config *rest.Config, namespace string, m *mirror) error {
-	config = rest.CopyConfig(config)
-	config.APIPath = "/apis"
-	config.GroupVersion = &v1alpha1.SchemeGroupVersion
-	config.NegotiatedSerializer = codecs.WithoutConversion()
-	client, err := rest.RESTClientFor(config)
+	decisions, err := client.New(config)
 	if err != nil {
 		return err
-	}
-	request := func(options metav1.ListOptions) *rest.Request {
-		return client.Get().Resource(v1alpha1.Decisions.Resource).NamespaceIfScoped(namespace, namespace != "").
-			VersionedParams(&options, parameterCodec)
 	}
 	say := func(err error) {
 		// Who has been away for too long is told all anew, which is nothing to say.
@@ -58,13 +37,13 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list := &v1alpha1.DecisionList{}
-			err := request(options).Do(ctx).Into(list)
+			err := client.Request(decisions, namespace, options).Do(ctx).Into(list)
 			say(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.Watch = true
-			watching, err := request(options).Watch(ctx)
+			watching, err := client.Request(decisions, namespace, options).Watch(ctx)
 			if options.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // else it lists, and then watches
 				say(err)
 			}
@@ -85,10 +64,11 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 func explain(err error, namespace string) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		grant := fmt.Sprintf("kubectl create clusterrolebinding NAME --clusterrole=%s --user=USER", v1alpha1.ViewerRole)
+		grant := fmt.Sprintf("kubectl create clusterrolebinding NAME --clusterrole=%s --user=USER",
+			v1alpha1.ViewerRole)
 		if namespace != "" {
-			grant = fmt.Sprintf("kubectl create rolebinding NAME --namespace=%s --clusterrole=%s --user=USER", namespace,
-				v1alpha1.ViewerRole)
+			grant = fmt.Sprintf("kubectl create rolebinding NAME --namespace=%s --clusterrole=%s --user=USER",
+				namespace, v1alpha1.ViewerRole)
 		}
 		message := fmt.Sprintf("%v. Who may see decisions has the ClusterRole %s; an administrator gives it with: %s",
 			err, v1alpha1.ViewerRole, grant)

@@ -12,10 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +21,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/decision"
+	"gatehouse.dev/decision/client"
 )
 
 // A Client asks a server's API.
@@ -32,16 +30,6 @@ type Client struct {
 	objects   dynamic.Interface
 	core      kubernetes.Interface
 	mapper    meta.RESTMapper
-}
-
-var (
-	scheme = runtime.NewScheme()
-	codecs = serializer.NewCodecFactory(scheme)
-)
-
-func init() {
-	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 }
 
 // NewClient returns a client of the server.
@@ -57,10 +45,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := rest.CopyConfig(config)
-	ours.APIPath, ours.GroupVersion = "/apis", &v1alpha1.SchemeGroupVersion
-	ours.NegotiatedSerializer = codecs.WithoutConversion()
-	decisions, err := rest.RESTClientFor(ours)
+	decisions, err := client.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +93,7 @@ func (u Unavailable) Error() string { return string(u) }
 // Unavailable where they can't be read.
 func (c *Client) list(ctx context.Context, namespace string, want fields.Selector) ([]v1alpha1.Decision, error) {
 	var list v1alpha1.DecisionList
-	err := c.decisions.Get().NamespaceIfScoped(namespace, namespace != "").Resource(v1alpha1.Decisions.Resource).
-		VersionedParams(&metav1.ListOptions{FieldSelector: want.String()}, metav1.ParameterCodec).
-		Do(ctx).Into(&list)
+	err := client.Request(c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()}).Do(ctx).Into(&list)
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, Forbidden
