@@ -23,8 +23,8 @@ type underPolicy struct {
 	resource, path, object string
 	// until is in the answer once the policy is in force.
 	until string
-	// differs is what docs/differences.md says of that answer.
-	differs string
+	// differs is what docs/differences.md says of that answer, and audits of the audit log.
+	differs, audits string
 	// more are requests that follow.
 	more []request
 }
@@ -38,7 +38,8 @@ resources: [%s], resourceNames: [%s]}], %s}, %s}}`, kind, u.name, u.resource, u.
 metadata: {name: %s}, spec: {policyName: %s.example.com, %s}}`, kind, u.name, u.name, u.binding)
 	return append([]request{
 		create(collection+"ies", policy), create(collection+"ybindings", binding),
-		{verb: "POST", path: u.path + dry, body: u.object, until: u.until, differs: u.differs},
+		{verb: "POST", path: u.path + dry, body: u.object, until: u.until, differs: u.differs,
+			audits: u.audits},
 	}, u.more...)
 }
 
@@ -72,6 +73,12 @@ func (u underPolicy) matching(match string) underPolicy {
 
 func (u underPolicy) unlike(documented string) underPolicy {
 	u.differs = documented
+	return u
+}
+
+// audited is a policy of which the two audit logs say different things.
+func (u underPolicy) audited(documented string) underPolicy {
+	u.audits = documented
 	return u
 }
 
@@ -114,7 +121,7 @@ validations: [{expression: "false", messageExpression: "`+costly+` ? 'a' : 'b'"}
 		judged("several", "first", `validations: [{expression: "false", message: first}, {expression: "true"},
 {expression: "false", message: second}]`).unlike(everyViolation),
 		judged("warned", "mind this", `validations: [{expression: "false", message: mind this}, {expression: "false"},
-{expression: "object.data.none == ''"}]`).bound("validationActions: [Warn, Audit]"),
+{expression: "object.data.none == ''"}]`).bound("validationActions: [Warn, Audit]").audited(everyViolation),
 		judged("conditions", "matched", `validations: [{expression: "false", message: matched}],
 matchConditions: [{name: is-b, expression: "object.data.a == 'b'"}, {name: always, expression: "true"}]`).
 			also("data: {a: c}", "data: {b: c}", ""),

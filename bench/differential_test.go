@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +24,8 @@ import (
 const differentialTimeout = 15 * time.Minute
 
 // TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other:
-// status, message, causes and object must be alike, but for what docs/differences.md names.
+// status, message, causes, object and what the audit log says of admission must be alike, but for
+// what docs/differences.md names.
 func TestDifferential(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), differentialTimeout)
 	defer cancel()
@@ -34,40 +36,76 @@ func TestDifferential(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	on := measured
-	t.Cleanup(func() { measured = on })
-	measured.Enable = []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
-		"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration", "PodNodeSelector",
-		"PodTolerationRestriction", "LimitPodHardAntiAffinityTopology", "AlwaysPullImages"}
-	ours := startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
-		return s.runGatehouse(ctx, "--controllers=", "--enable-admission-plugins="+strings.Join(measured.Enable, ","))
-	}}, bin)
-	theirs := startServer(ctx, t, subjects[peer], bin)
-
 	document, err := os.ReadFile("../docs/differences.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented, different := strings.Join(strings.Fields(string(document)), " "), 0
-	for i, r := range requests() {
-		got, want := ours.settled(ctx, t, r), theirs.settled(ctx, t, r)
+	documented := strings.Join(strings.Fields(string(document)), " ")
+	t.Run("Flags", func(t *testing.T) {
+		startPair(ctx, t, bin, []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
+			"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration", "PodNodeSelector",
+			"PodTolerationRestriction", "LimitPodHardAntiAffinityTopology", "AlwaysPullImages"}).
+			compare(ctx, t, documented, requests())
+	})
+	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
+}
+
+// A pair are the two servers, with the same plugins and flags.
+type pair struct{ ours, theirs compared }
+
+// startPair starts them, with plugins besides those that are on by default.
+func startPair(ctx context.Context, t *testing.T, bin string, enable []string, flags ...string) pair {
+	t.Helper()
+	policy := filepath.Join(t.TempDir(), "audit.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+auditLog)
+	ours := append([]string{"--controllers=", "--enable-admission-plugins=" + strings.Join(enable, ",")}, flags...)
+	on := measured
+	defer func() { measured = on }()
+	measured.Enable = enable
+	return pair{startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
+		return s.runGatehouse(ctx, ours...)
+	}}, bin), startServer(ctx, t, subject{"kube-apiserver", func(ctx context.Context, s *instance) error {
+		return s.runPeer(ctx, flags...)
+	}}, bin)}
+}
+
+// compare sends requests to both.
+func (p pair) compare(ctx context.Context, t *testing.T, documented string, requests []request) {
+	t.Helper()
+	different := 0
+	check := func(what string, differs, got, want string) {
 		switch {
-		case r.differs != "" && got == want:
-			t.Errorf("request %d, %s: the answers are alike, other than expected: %s", i, r, r.differs)
-		case r.differs != "" && !strings.Contains(documented, r.differs):
-			t.Errorf("request %d, %s: docs/differences.md doesn't say: %s", i, r, r.differs)
-		case r.differs == "" && got != want:
+		case differs != "" && got == want:
+			t.Errorf("%s: Gatehouse and kube-apiserver are alike, other than expected: %s", what, differs)
+		case differs != "" && !strings.Contains(documented, differs):
+			t.Errorf("%s: docs/differences.md doesn't say: %s", what, differs)
+		case differs == "" && got != want:
 			different++
-			t.Errorf("request %d, %s:\nGatehouse\n%s\nkube-apiserver\n%s", i, r, got, want)
+			t.Errorf("%s:\nGatehouse\n%s\nkube-apiserver\n%s", what, got, want)
 		}
 	}
-	t.Logf("%d requests, %d answered differently for no reason that is documented", len(requests()), different)
+	for i, r := range requests {
+		r.id = fmt.Sprint("request-", i)
+		check(fmt.Sprintf("request %d, %s", i, r), r.differs, p.ours.settled(ctx, t, r), p.theirs.settled(ctx, t, r))
+	}
+	last := fmt.Sprint("request-", len(requests)-1)
+	got, want := p.ours.audited(ctx, t, last), p.theirs.audited(ctx, t, last)
+	for i, r := range requests {
+		if id := fmt.Sprint("request-", i); r.differs == "" {
+			check(fmt.Sprintf("the audit log of request %d, %s", i, r), r.audits, got[id], want[id])
+		}
+	}
+	t.Logf("%d requests, %d answered differently for no reason that is documented", len(requests), different)
 }
 
 // compared is one of the two servers.
 type compared struct {
 	url    string
 	client *http.Client
+	audit  string
 }
 
 func startServer(ctx context.Context, t *testing.T, s subject, bin string) compared {
@@ -87,7 +125,7 @@ func startServer(ctx context.Context, t *testing.T, s subject, bin string) compa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compared{running.config.Host, client}
+	return compared{running.config.Host, client, filepath.Join(dir, auditLog)}
 }
 
 // A request is one of the tables', by an administrator unless as says who else.
@@ -100,8 +138,12 @@ type request struct {
 	// until, where a cache has to show something first, is what the answer has then: the request,
 	// a dry run, is sent until it does.
 	until string
+	// id is what the audit log calls the request.
+	id string
 	// differs is what docs/differences.md says of it, where the answers are not alike.
 	differs string
+	// audits is the same of the audit log, where the answers are alike.
+	audits string
 }
 
 func (r request) String() string {
@@ -155,6 +197,7 @@ func (s compared) answer(ctx context.Context, t *testing.T, r request) string {
 		t.Fatal(err)
 	}
 	asked.Header.Set("Content-Type", contentTypes[r.kind])
+	asked.Header.Set("Audit-ID", r.id)
 	if r.as != "" {
 		name, groups, _ := strings.Cut(r.as, " ")
 		asked.Header.Set("Impersonate-User", name)
@@ -189,6 +232,8 @@ var (
 	volumes   = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 	generated = regexp.MustCompile(`generated-[a-z0-9]{5}`)
 	addresses = regexp.MustCompile(`10\.(9[6-9]|10\d|11[01])\.\d+\.\d+`)
+	hashes    = regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`)
+	schemes   = regexp.MustCompile(` in scheme \\*"[^"]*"`)
 	revisions = regexp.MustCompile(`resourceVersion\\*":\\*"\d+`)
 )
 
@@ -199,6 +244,10 @@ func normalize(value any) any {
 			switch key {
 			case "resourceVersion", "nodePort":
 				value[key] = "…"
+			case "manager":
+				if value[key] = field; field == "gatehouse" { // the server itself
+					value[key] = kubeAPIServer
+				}
 			case "managedFields":
 				value[key] = normalize(field)
 				// Their order is that of their times, which are in seconds.
@@ -216,7 +265,8 @@ func normalize(value any) any {
 		}
 	case string:
 		for name, pattern := range map[string]*regexp.Regexp{"time": times, "uid": uids, "kube-api-access-…": volumes,
-			"generated-…": generated, "address": addresses, "revision": revisions} {
+			"generated-…": generated, "address": addresses, "revision": revisions,
+			"": schemes, "hash": hashes} {
 			value = pattern.ReplaceAllString(value, name)
 		}
 		return value

@@ -158,7 +158,7 @@ func (s *instance) runGatehouse(ctx context.Context, flags ...string) error {
 // runPeer starts etcd, and kube-apiserver once it can store: it would wait longer than needed where
 // etcd doesn't answer at once. Its certificates are made beforehand, so that their making is not in
 // the figures.
-func (s *instance) runPeer(ctx context.Context) error {
+func (s *instance) runPeer(ctx context.Context, flags ...string) error {
 	var ports []string
 	for range 3 {
 		port, err := freePort()
@@ -188,7 +188,7 @@ func (s *instance) runPeer(ctx context.Context) error {
 	if err := storage.awaitOK(ctx, client+"/health"); err != nil {
 		return err
 	}
-	server, err := s.exec(kubeAPIServer, "--etcd-servers="+client,
+	server, err := s.exec(kubeAPIServer, append(flags, "--etcd-servers="+client,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[2],
 		"--endpoint-reconciler-type=none",
 		"--tls-cert-file="+filepath.Join(certs, "server.crt"),
@@ -198,7 +198,7 @@ func (s *instance) runPeer(ctx context.Context) error {
 		"--service-account-key-file="+filepath.Join(certs, "sa.key"),
 		"--service-account-signing-key-file="+filepath.Join(certs, "sa.key"),
 		"--authorization-mode=Node,RBAC", "--allow-privileged", "--service-cluster-ip-range=10.96.0.0/12",
-		"--admission-control="+strings.Join(on, ","))
+		"--admission-control="+strings.Join(on, ","))...)
 	if err != nil {
 		return err
 	}

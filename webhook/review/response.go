@@ -84,13 +84,17 @@ func (a *answer) decode(body []byte, version string) error {
 	switch got := said.WithKind(cmp.Or(a.Kind, want.Kind)); {
 	case got == want:
 		return nil
-	case got == reviewKind(v1) || got == reviewKind(v1beta1):
+	case got == reviewKind(v1) || got == reviewKind(v1beta1) || got == statusKind:
 		return fmt.Errorf("converting (%s.%s) to (%s.AdmissionReview): unknown conversion", got.Version, got.Kind,
 			version)
 	default:
 		return fmt.Errorf("no kind %q is registered for version %q", got.Kind, got.GroupVersion())
 	}
 }
+
+// statusKind is what API servers answer that refuse a request, and the one kind that upstream's
+// serializer knows besides reviews.
+var statusKind = schema.GroupVersionKind{Version: v1, Kind: "Status"}
 
 func reviewKind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: version, Kind: "AdmissionReview"}

@@ -114,6 +114,8 @@ func TestDecode(t *testing.T) {
 			"failed to call webhook: converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"},
 		"another kind": {"v1", either, `{"kind":"Pod","apiVersion":"v1"}`, nil,
 			`failed to call webhook: no kind "Pod" is registered for version "v1"`},
+		"a refusal of an API server": {"v1", either, `{"kind":"Status","apiVersion":"v1"}`, nil,
+			"failed to call webhook: converting (v1.Status) to (v1.AdmissionReview): unknown conversion"},
 		"allowed is no boolean": {"v1", either, answered("v1", `"allowed":"true"`), nil,
 			"failed to call webhook: json: cannot unmarshal string into Go struct field " +
 				"AdmissionResponse.response.allowed of type bool"},
