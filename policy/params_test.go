@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -133,78 +134,78 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// until waits until the request is admitted, or refused with a message that contains text.
-func until(t *testing.T, p *chaintest.Plugin, r chaintest.Request, text string) {
+// becomes waits until what has changed has had its effect, and then wants the request admitted, or
+// refused with a message that contains text. It is for tests in a bubble of synctest.
+func becomes(t *testing.T, p *chaintest.Plugin, r chaintest.Request, text string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		result := p.Validate(t, r)
-		if text == "" && result.Err == nil || text != "" && strings.Contains(result.Message(), text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the refusal should contain %q, but is %q", text, result.Message())
-		}
-		time.Sleep(5 * time.Millisecond)
+	synctest.Wait()
+	result := p.Validate(t, r)
+	if text == "" && result.Err == nil || text != "" && strings.Contains(result.Message(), text) {
+		return
 	}
+	t.Fatalf("the refusal should contain %q, but is %q", text, result.Message())
 }
 
 // What is created, changed and deleted is in force soon: policies, bindings, params.
 func TestChanges(t *testing.T) {
-	ctx := context.Background()
-	c := cluster(t)
-	p := c.Build(t, descriptor, "")
-	request := chaintest.Create(pod("web", "a", "b"))
-	api := c.Client.AdmissionregistrationV1()
-	policies, bindings := api.ValidatingAdmissionPolicies(), api.ValidatingAdmissionPolicyBindings()
-	must := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := cluster(t)
+		p := c.Build(t, descriptor, "")
+		request := chaintest.Create(pod("web", "a", "b"))
+		api := c.Client.AdmissionregistrationV1()
+		policies, bindings := api.ValidatingAdmissionPolicies(), api.ValidatingAdmissionPolicyBindings()
+		must := func(_ any, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	policy, binding := policyOf(t, "p", byLimit),
-		bind(t, "p", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`)
-	must(bindings.Create(ctx, binding, metav1.CreateOptions{}))
-	must(policies.Create(ctx, policy, metav1.CreateOptions{}))
-	until(t, p, request, "no params found for policy binding")
-	must(c.Env.Dynamic.Resource(limits).Create(ctx, limit("one", 1), metav1.CreateOptions{}))
-	until(t, p, request, "by one")
-	must(c.Env.Dynamic.Resource(limits).Create(ctx, limit("a", 0), metav1.CreateOptions{}))
-	until(t, p, request, "by a\n")
-	must(nil, c.Env.Dynamic.Resource(limits).Delete(ctx, "a", metav1.DeleteOptions{}))
-	must(c.Env.Dynamic.Resource(limits).Update(ctx, limit("one", 2), metav1.UpdateOptions{}))
-	until(t, p, request, "")
-	changed := policy.DeepCopy()
-	changed.Spec.Validations[0].Expression = "false"
-	must(policies.Update(ctx, changed, metav1.UpdateOptions{}))
-	until(t, p, request, "by one")
-	must(nil, bindings.Delete(ctx, binding.Name, metav1.DeleteOptions{}))
-	until(t, p, request, "")
-	must(bindings.Create(ctx, binding, metav1.CreateOptions{}))
-	until(t, p, request, "by one")
-	must(nil, policies.Delete(ctx, "p", metav1.DeleteOptions{}))
-	until(t, p, request, "")
+		policy, binding := policyOf(t, "p", byLimit),
+			bind(t, "p", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`)
+		must(bindings.Create(ctx, binding, metav1.CreateOptions{}))
+		must(policies.Create(ctx, policy, metav1.CreateOptions{}))
+		becomes(t, p, request, "no params found for policy binding")
+		must(c.Env.Dynamic.Resource(limits).Create(ctx, limit("one", 1), metav1.CreateOptions{}))
+		becomes(t, p, request, "by one")
+		must(c.Env.Dynamic.Resource(limits).Create(ctx, limit("a", 0), metav1.CreateOptions{}))
+		becomes(t, p, request, "by a\n")
+		must(nil, c.Env.Dynamic.Resource(limits).Delete(ctx, "a", metav1.DeleteOptions{}))
+		must(c.Env.Dynamic.Resource(limits).Update(ctx, limit("one", 2), metav1.UpdateOptions{}))
+		becomes(t, p, request, "")
+		changed := policy.DeepCopy()
+		changed.Spec.Validations[0].Expression = "false"
+		must(policies.Update(ctx, changed, metav1.UpdateOptions{}))
+		becomes(t, p, request, "by one")
+		must(nil, bindings.Delete(ctx, binding.Name, metav1.DeleteOptions{}))
+		becomes(t, p, request, "")
+		must(bindings.Create(ctx, binding, metav1.CreateOptions{}))
+		becomes(t, p, request, "by one")
+		must(nil, policies.Delete(ctx, "p", metav1.DeleteOptions{}))
+		becomes(t, p, request, "")
+	})
 }
 
 // A policy that changes, or a binding, leaves what was compiled of the others alone.
 func TestOthersAreTakenOver(t *testing.T) {
-	c := cluster(t, policyOf(t, "p", noLatest), bind(t, "p", ""), policyOf(t, "q", noLatest), bind(t, "q", ""))
-	p := c.Build(t, descriptor, "")
-	p.Validate(t, chaintest.Create(pod("web", "a:1"))).Admitted(t)
-	e := p.Interface.(*Validating).engine
-	before := e.snapshot()
-	changed := policyOf(t, "p", `validations: [{expression: "false"}]`)
-	if _, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), changed,
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, p, chaintest.Create(pod("web")), "failed expression: false")
-	after := e.snapshot()
-	if before.policies[1].definition != after.policies[1].definition || before.policies[0].definition ==
-		after.policies[0].definition {
-		t.Error("what was made of q is not kept, or what was made of p is")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := cluster(t, policyOf(t, "p", noLatest), bind(t, "p", ""), policyOf(t, "q", noLatest), bind(t, "q", ""))
+		p := c.Build(t, descriptor, "")
+		p.Validate(t, chaintest.Create(pod("web", "a:1"))).Admitted(t)
+		e := p.Interface.(*Validating).engine
+		before := e.snapshot()
+		changed := policyOf(t, "p", `validations: [{expression: "false"}]`)
+		if _, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), changed,
+			metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		becomes(t, p, chaintest.Create(pod("web")), "failed expression: false")
+		after := e.snapshot()
+		if before.policies[1].definition != after.policies[1].definition || before.policies[0].definition ==
+			after.policies[0].definition {
+			t.Error("what was made of q is not kept, or what was made of p is")
+		}
+	})
 }
 
 // noted is what a kind of policy does that tells of its preparation.
@@ -251,31 +252,30 @@ func TestPrepared(t *testing.T) {
 // A kind of params that appears while its policy is in force is found; one that nobody asks for any
 // more isn't watched.
 func TestKindsComeAndGo(t *testing.T) {
-	c := cluster(t, limit("one", 1), policyOf(t, "p", byLimit),
-		bind(t, "p", `{paramRef: {name: one, parameterNotFoundAction: Deny}}`))
-	there := c.Env.RESTMapper
-	mapper := &switching{RESTMapper: meta.NewDefaultRESTMapper(nil)}
-	c.Env.RESTMapper = mapper
-	p := c.Build(t, descriptor, "")
-	request := chaintest.Create(pod("web", "a", "b"))
-	p.Validate(t, request).Refused(t, 422,
-		`pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed `+
-			`to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`)
-	mapper.set(there)
-	until(t, p, request, "by one")
-	kind := p.Interface.(*Validating).engine.snapshot().policies[0].params
-	if err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(t.Context(), "p",
-		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, p, request, "")
-	for range 4000 {
-		if kind.informer.IsStopped() {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		c := cluster(t, limit("one", 1), policyOf(t, "p", byLimit),
+			bind(t, "p", `{paramRef: {name: one, parameterNotFoundAction: Deny}}`))
+		there := c.Env.RESTMapper
+		mapper := &switching{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+		c.Env.RESTMapper = mapper
+		p := c.Build(t, descriptor, "")
+		request := chaintest.Create(pod("web", "a", "b"))
+		p.Validate(t, request).Refused(t, 422,
+			`pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed `+
+				`to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`)
+		mapper.set(there)
+		time.Sleep(paramRetry)
+		becomes(t, p, request, "by one")
+		kind := p.Interface.(*Validating).engine.snapshot().policies[0].params
+		if err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(t.Context(), "p",
+			metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Error("the informer of a kind that nobody asks for runs on")
+		becomes(t, p, request, "")
+		if !kind.informer.IsStopped() {
+			t.Error("the informer of a kind that nobody asks for runs on")
+		}
+	})
 }
 
 // Params that can't be listed are an error of their policies, after a second for all of them.
