@@ -24,7 +24,7 @@ var (
 
 func TestMain(m *testing.M) {
 	cluster = servertest.Start(&suite, servertest.RuntimeConfig("apps/v1beta1=true",
-		"admissionregistration.k8s.io/v1beta1=true", "admissionregistration.k8s.io/v1alpha1=true"))
+		"admissionregistration.k8s.io/v1beta1=true", "admissionregistration.k8s.io/v1alpha1=true"), audited)
 	client, dynamicClient = cluster.Client, cluster.Dynamic
 	suite.Main(m)
 }

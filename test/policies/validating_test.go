@@ -3,7 +3,6 @@ package policies_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/test/servertest"
 )
@@ -152,36 +150,6 @@ func TestNamespacesAreJudged(t *testing.T) {
 	})
 	must(t,
 		try(t, namespaces, `{apiVersion: v1, kind: Namespace, metadata: {name: new, labels: {judge: me, team: a}}}`))
-}
-
-// warnings keeps what a client is warned of.
-type warnings struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (w *warnings) HandleWarningHeader(_ int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.got = append(w.got, text)
-}
-
-func TestWarnAndAudit(t *testing.T) {
-	ns := namespace(t)
-	name := validate(t, ns, onConfigMaps, `validations: [{expression: "false", message: careful}], auditAnnotations: `+
-		`[{key: k, valueExpression: "'v'"}]`, "validationActions: [Warn, Audit]")
-	config := rest.CopyConfig(cluster.Config)
-	var got warnings
-	config.WarningHandler = &got
-	warned := kubernetes.NewForConfigOrDie(config)
-	servertest.Eventually(t, "a warning", func() bool {
-		_, err := warned.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name: "c"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		must(t, err)
-		return slices.Contains(got.got,
-			"Validation failed for ValidatingAdmissionPolicy '"+name+"' with binding '"+name+
-				"': careful")
-	})
 }
 
 // Params of a built-in kind, by name and by selector, created, changed and deleted.
