@@ -15,6 +15,8 @@ const (
 // An underPolicy is a policy for objects of its own name alone, and requests that it decides.
 type underPolicy struct {
 	name string
+	// kind is its kind's word: Validating or Mutating.
+	kind string
 	// match, spec and binding are fields of the policy's matchConstraints, its spec, and its
 	// binding's.
 	match, spec, binding string
@@ -29,11 +31,21 @@ type underPolicy struct {
 	more []request
 }
 
+// requestsOf are those of policies that are created first, all of them: they are in force together.
+func requestsOf(policies []underPolicy) []request {
+	var configuring, judged []request
+	for _, u := range policies {
+		all := u.requests()
+		configuring, judged = append(configuring, all[:2]...), append(judged, all[2:]...)
+	}
+	return append(configuring, judged...)
+}
+
 func (u underPolicy) requests() []request {
-	kind, collection := "ValidatingAdmissionPolicy", registration+"validatingadmissionpolic"
+	kind, collection := u.kind+"AdmissionPolicy", registration+strings.ToLower(u.kind)+"admissionpolic"
 	policy := fmt.Sprintf(`{kind: %s, apiVersion: admissionregistration.k8s.io/v1, metadata: {name: %s.example.com},
-spec: {matchConstraints: {resourceRules: [{operations: [CREATE, UPDATE, DELETE], apiGroups: [""], apiVersions: [v1],
-resources: [%s], resourceNames: [%s]}], %s}, %s}}`, kind, u.name, u.resource, u.name, u.match, u.spec)
+spec: {matchConstraints: {resourceRules: [{operations: [CREATE, UPDATE], apiGroups: ["", apps, autoscaling],
+apiVersions: [v1], resources: [%s], resourceNames: [%s]}], %s}, %s}}`, kind, u.name, u.resource, u.name, u.match, u.spec)
 	binding := fmt.Sprintf(`{kind: %sBinding, apiVersion: admissionregistration.k8s.io/v1,
 metadata: {name: %s}, spec: {policyName: %s.example.com, %s}}`, kind, u.name, u.name, u.binding)
 	return append([]request{
@@ -49,7 +61,7 @@ func configMap(name, more string) string {
 
 // judged is a policy that refuses or warns of the ConfigMap of its name, whose data are a: b.
 func judged(name, until, spec string) underPolicy {
-	return underPolicy{name: name, spec: spec, binding: "validationActions: [Deny]",
+	return underPolicy{name: name, kind: "Validating", spec: spec, binding: "validationActions: [Deny]",
 		resource: "configmaps", path: configMaps, object: configMap(name, "data: {a: b}"), until: until}
 }
 
@@ -156,6 +168,20 @@ request.userInfo.username == 'x'"}, {expression: "true"}]`),
 		judged("cost-ignored", "small", `failurePolicy: Ignore, variables: [{name: l, expression: "`+digits+`"}],
 validations: [{expression: "object.data.a != 'b'", message: small}, {expression: "object.data.a == 'b' || `+
 			costly+`"}]`).also("data: {a: c}"),
+		judged("cost", "actual cost limit exceeded", `validations: [{expression: "true"}, {message: small, expression: "`+
+			costly+`"}], variables: [{name: l, expression: "`+digits+`"}]`),
+		judged("budget", "running out of cost budget", `variables: [{name: l, expression: "[`+
+			strings.Repeat("0,", 39)+`0]"}], validations: [`+strings.Repeat(`{expression: "variables.l.all(a,
+variables.l.all(b, variables.l.all(c, a + b + c == 0)))"}, `, 60)+`{expression: "false"}]`),
+		judged("audited", "mind this", `validations: [{expression: "false", message: mind this}]`).
+			bound("validationActions: [Audit, Warn]"),
+		judged("annotated", "denied request", `validations: [{expression: "false"}],
+auditAnnotations: [{key: a, valueExpression: "'it is ' + object.data.a"}, {key: none, valueExpression: "null"}]`),
+		judged("annotation-error", "no such key", `auditAnnotations: [{key: a, valueExpression: "string(object.data.none)"},
+{key: b, valueExpression: "'b'"}]`).also("data: {none: x}"),
+		judged("annotation-ignored", "matched", `failurePolicy: Ignore, auditAnnotations: [{key: a,
+valueExpression: "string(object.data.none)"}], validations: [{expression: "object.data.a != 'b'", message: matched}]`).
+			also("data: {a: c}"),
 		judged("params", "params say first", params).
 			bound("validationActions: [Deny], paramRef: {name: one, namespace: d, parameterNotFoundAction: Deny}"),
 		judged("params-here", "params say first", params).
@@ -172,9 +198,7 @@ validations: [{expression: "false"}]`).bound(missing("Deny")),
 		policies = append(policies, judged("reason-"+strings.ToLower(reason), "refused",
 			`validations: [{expression: "false", message: refused, reason: `+reason+`}]`))
 	}
-	for _, u := range policies {
-		all = append(all, u.requests()...)
-	}
+	all = append(all, requestsOf(policies)...)
 	allowed := judged("params-allow", "params say there", params).bound(missing("Allow"))
 	all = append(all, create(configMaps, configMap("absent", "data: {p: there}")))
 	all = append(all, allowed.requests()...)

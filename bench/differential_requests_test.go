@@ -16,7 +16,7 @@ const (
 // requests are all there are, in order: what is created first is there for those that follow.
 func requests() []request {
 	return slices.Concat(cluster, ofPods(), ofWorkloads(), ofClaims(), ofServices(), ofCertificates, ofKubelets,
-		ofOptionalPlugins(), ofValidatingPolicies(), ofNamespaces, ofEvents)
+		ofOptionalPlugins(), ofValidatingPolicies(), ofMutatingPolicies(), ofNamespaces, ofEvents)
 }
 
 func create(path, body string) request { return request{verb: "POST", path: path, body: body} }
