@@ -104,6 +104,6 @@ func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 
 // request begins with nothing known.
 func (e *engine[E]) request(a admission.Attributes, o admission.ObjectInterfaces) *request {
-	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: e.authorizer,
+	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: &rights{authorizer: e.authorizer},
 		calls: chain.CallsOf(a)}
 }
