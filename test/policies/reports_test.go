@@ -66,7 +66,8 @@ func auditedAnnotations(t *testing.T, ns, name string) map[string]string {
 				continue
 			}
 			for key, value := range event.Annotations {
-				if !strings.HasPrefix(key, "authorization.k8s.io/") && !strings.HasPrefix(key, "admission.gatehouse.dev/") {
+				if !strings.HasPrefix(key, "authorization.k8s.io/") &&
+					!strings.HasPrefix(key, "admission.gatehouse.dev/") {
 					found[key] = value
 				}
 			}
