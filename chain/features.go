@@ -12,6 +12,12 @@ func (e *Env) Enabled(gate featuregate.Feature) bool {
 	return e.knows(gate) && e.Features.Enabled(gate)
 }
 
+// Disabled tells whether a feature gate is there and off. It is for what is a part of Kubernetes by
+// now, and wasn't of the versions that a host may emulate: a host without the gate has it.
+func (e *Env) Disabled(gate featuregate.Feature) bool {
+	return e.knows(gate) && !e.Features.Enabled(gate)
+}
+
 // knows tells whether the host has a feature gate. To ask whether another is on would panic. One
 // that came after the version that the host emulates is there, and off.
 func (e *Env) knows(gate featuregate.Feature) bool {

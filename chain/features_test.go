@@ -16,8 +16,11 @@ func TestEnabled(t *testing.T) {
 		if got := (&Env{Features: gates}).Enabled(gate); got != want {
 			t.Errorf("%s: %t", gate, got)
 		}
-		if (&Env{}).Enabled(gate) {
-			t.Errorf("%s is on without gates", gate)
+		if got := (&Env{Features: gates}).Disabled(gate); got != (gate == "Off") {
+			t.Errorf("%s is disabled: %t", gate, got)
+		}
+		if (&Env{}).Enabled(gate) || (&Env{}).Disabled(gate) {
+			t.Errorf("%s is on or off without gates", gate)
 		}
 	}
 }

@@ -72,21 +72,8 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		Handler: admission.NewHandler(admission.Create, admission.Update),
 		client:  env.Client,
 		limited: limited,
-		off:     gatesOff(env),
+		off:     quota.GatesOff(func(gate featuregate.Feature) bool { return !env.Disabled(gate) }),
 	}, nil
-}
-
-// gatesOff are the feature gates that are off. Those that the host doesn't have are as they are by
-// default: on.
-func gatesOff(env *chain.Env) quota.Gates {
-	if env.Features == nil {
-		return 0
-	}
-	known := env.Features.DeepCopy().GetAll()
-	return quota.GatesOff(func(gate featuregate.Feature) bool {
-		_, has := known[gate]
-		return !has || env.Features.Enabled(gate)
-	})
 }
 
 // Validate implements admission.ValidationInterface.

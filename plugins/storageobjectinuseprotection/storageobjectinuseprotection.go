@@ -50,22 +50,27 @@ var Descriptor = chain.Descriptor{
 	Phases:    chain.Mutating,
 	Resources: slices.Concat(chain.On(claims), chain.On(volumes), chain.On(classes)),
 	Default:   true,
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create)}, nil
+		// A server that emulates a version before 1.34 has no controller for the classes.
+		return &plugin{admission.NewHandler(admission.Create), !env.Disabled("VolumeAttributesClass")}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type plugin struct {
+	*admission.Handler
+	classes bool // whether volume attributes classes get a finalizer
+}
 
 var _ admission.MutationInterface = &plugin{}
 
 // Admit gives a new object its finalizer.
-func (*plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	finalizer, ok := finalizers[a.GetResource().GroupResource()]
-	if !ok || a.GetSubresource() != "" {
+func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	resource := a.GetResource().GroupResource()
+	finalizer, ok := finalizers[resource]
+	if !ok || a.GetSubresource() != "" || resource == classes && !p.classes {
 		return nil
 	}
 	object, err := meta.Accessor(a.GetObject())

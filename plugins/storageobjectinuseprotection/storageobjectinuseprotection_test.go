@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain/chaintest"
 )
@@ -81,6 +82,26 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	}
 	plugin.Admit(t, chaintest.Create(&metav1.Status{}).On("persistentvolumes", "")).Refused(t, 400,
 		"StorageObjectInUseProtection: the object of a request for persistentvolumes is a *v1.Status")
+}
+
+// Servers that emulate a version before 1.34 have the gate off.
+func TestClassesFollowTheirGate(t *testing.T) {
+	for gate, want := range map[string][]string{"on": {forClasses}, "off": nil} {
+		gates := featuregate.NewFeatureGate()
+		if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+			"VolumeAttributesClass": {Default: gate == "on", PreRelease: featuregate.GA}}); err != nil {
+			t.Fatal(err)
+		}
+		cluster := chaintest.NewCluster(t)
+		cluster.Env.Features = gates
+		plugin := cluster.Build(t, Descriptor, "")
+		for object, want := range map[metav1.Object][]string{class(): want, claim(): {forClaims}} {
+			admitted := plugin.Admit(t, chaintest.Create(object.(runtime.Object))).Admitted(t)
+			if got := admitted.Object.(metav1.Object).GetFinalizers(); !slices.Equal(got, want) {
+				t.Errorf("%s: %q of %s, want %q", gate, got, object.GetName(), want)
+			}
+		}
+	}
 }
 
 func TestConfigurationIsRefused(t *testing.T) {
