@@ -182,7 +182,13 @@ func difference(before, after runtime.Object) []jsondiff.Operation {
 	if before == nil || after == nil {
 		return nil
 	}
-	operations, err := jsondiff.Of(before, after)
+	var was, now any = before, after
+	if b, ok := before.(runtime.Unstructured); ok {
+		if a, ok := after.(runtime.Unstructured); ok {
+			was, now = b.UnstructuredContent(), a.UnstructuredContent()
+		}
+	}
+	operations, err := jsondiff.Of(was, now)
 	if err != nil {
 		klog.ErrorS(err, "Comparing an object with itself before a plugin", "type", fmt.Sprintf("%T", after))
 	}

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"errors"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +40,12 @@ func (a *answer) Write(data []byte) (int, error) {
 	if a.code >= http.StatusBadRequest && len(a.body) < maxStatus {
 		a.body = append(a.body, data[:min(len(data), maxStatus-len(a.body))]...)
 	}
-	return a.ResponseWriter.Write(data)
+	n, err := a.ResponseWriter.Write(data)
+	if errors.Is(err, http.ErrHandlerTimeout) {
+		// The client has long been told so.
+		a.code, a.body = http.StatusGatewayTimeout, nil
+	}
+	return n, err
 }
 
 // status is that of an error, nil where it can't be told.

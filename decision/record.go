@@ -196,7 +196,7 @@ func newStep(s *chain.PluginStep) step {
 	if s.Err != nil {
 		kept.more.message = cut(s.Err.Error())
 	}
-	secret := secrets{s.Attributes.GetResource().GroupResource(), s.Attributes.GetSubresource()}
+	secret := secrets{s.Attributes.GetResource().GroupResource()}
 	operations := make([]v1alpha1.PatchOperation, 0, len(s.Changes))
 	for _, o := range s.Changes {
 		operation := v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}

@@ -1,8 +1,8 @@
 package decision
 
 import (
+	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,25 +12,21 @@ import (
 
 // secrets knows what of a resource's objects nobody may see who may see decisions: values of
 // Secrets, tokens, and whatever is called as credentials are.
-type secrets struct {
-	resource    schema.GroupResource
-	subresource string
-}
+type secrets struct{ resource schema.GroupResource }
 
 // hiddenValue takes the place of a value that is secret.
 const hiddenValue = "(changed; the value is not shown)"
 
 var hiddenJSON, _ = json.Marshal(hiddenValue)
 
-// credential is how fields, keys and environment variables are called that hold one.
-var credential = regexp.MustCompile(
-	`(?i)(passw(or)?d|passphrase|secret|token|credential|api[-_]?key|private[-_]?key|access[-_]?key)s?$`)
-
 // harmless are fields that are called as if they held a credential, and name or describe one.
 var harmless = map[string]bool{
 	"automountServiceAccountToken": true, "serviceAccountToken": true, "imagePullSecrets": true, "secret": true,
 	"secrets": true, "boundServiceAccountToken": true,
 }
+
+// lastApplied has the whole object as it was sent.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // hidden are operations without the secrets in their values.
 func (s secrets) hidden(operations []v1alpha1.PatchOperation) []v1alpha1.PatchOperation {
@@ -61,52 +57,47 @@ func (s secrets) hidden(operations []v1alpha1.PatchOperation) []v1alpha1.PatchOp
 // mayHide tells whether there may be a name in the JSON that a credential has. Most values are a
 // word or a number.
 func mayHide(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[')
+	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') && mentions(raw)
 }
 
 // holds tells whether what is at a path is secret, whatever it is.
 func (s secrets) holds(path string) bool {
-	segments := strings.Split(path, "/")[1:]
-	if len(segments) == 0 {
-		return false
-	}
-	last := unescape(segments[len(segments)-1])
-	parent := ""
-	if len(segments) > 1 {
-		parent = segments[len(segments)-2]
-	}
-	switch {
-	case s.isSecret() && len(segments) == 2 && (parent == "data" || parent == "stringData"):
-		return true
-	case s.isSecret() && last == "kubectl.kubernetes.io/last-applied-configuration":
-		return true
-	case s.isTokenRequest() && path == "/status/token", s.isTokenReview() && path == "/spec/token":
-		return true
-	case last == "value" && len(segments) > 2 && segments[len(segments)-3] == "env":
-		return true // the variable's name isn't known here
-	case parent == "labels" || parent == "finalizers":
-		return false
-	}
-	return isCredential(last)
+	return s.named(path) || strings.HasSuffix(path, "/value") && strings.Contains(path,
+		"/env/") // of a name unknown here
 }
+
+// named tells whether the names on the way to it say so.
+func (s secrets) named(path string) bool {
+	depth, parent := 0, ""
+	for rest := strings.TrimPrefix(path, "/"); rest != ""; depth++ {
+		var segment string
+		segment, rest, _ = strings.Cut(rest, "/")
+		if strings.Contains(segment, "~") {
+			segment = unescape(segment)
+		}
+		switch {
+		case s.isSecret() && depth == 1 && (parent == "data" || parent == "stringData"), segment == lastApplied:
+			return true
+		case isCredential(segment) && !names[parent]:
+			return true
+		}
+		parent = segment
+	}
+	return false
+}
+
+// names are the fields whose keys are names that mean nothing.
+var names = map[string]bool{"labels": true, "finalizers": true, "matchLabels": true, "nodeSelector": true,
+	"selector": true}
 
 // above tells whether there may be something secret in what is at a path.
 func (s secrets) above(path string) bool {
-	return (s.isSecret() || s.isTokenRequest() || s.isTokenReview()) && strings.Count(path, "/") < 2
+	return s.isSecret() && strings.Count(path, "/") < 2
 }
 
 func (s secrets) isSecret() bool { return s.resource == schema.GroupResource{Resource: "secrets"} }
 
-func (s secrets) isTokenRequest() bool {
-	return s.resource == schema.GroupResource{Resource: "serviceaccounts"} && s.subresource == "token"
-}
-
-func (s secrets) isTokenReview() bool {
-	return s.resource == schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}
-}
-
-// clean returns a value with its secrets hidden, and whether there were any. Objects, lists and
-// texts are cleaned; a number is no secret.
+// clean returns a value with its secrets hidden, and whether there were any.
 func (s secrets) clean(path string, value any) (any, bool) {
 	found := false
 	switch value := value.(type) {
@@ -114,8 +105,7 @@ func (s secrets) clean(path string, value any) (any, bool) {
 		variable, _ := value["name"].(string)
 		for key, field := range value {
 			at := path + "/" + escape(key)
-			_, isText := field.(string)
-			if isText && (s.holds(at) && key != "value" || key == "value" && isCredential(variable)) {
+			if s.named(at) || key == "value" && isCredential(variable) {
 				value[key], found = hiddenValue, true
 				continue
 			}
@@ -131,7 +121,65 @@ func (s secrets) clean(path string, value any) (any, bool) {
 	return value, found
 }
 
-func isCredential(name string) bool { return !harmless[name] && credential.MatchString(name) }
+// credentials are what fields, keys and environment variables are called that hold one, at the end
+// of their names. Those of keys may have a separator in it.
+var (
+	credentials = []string{"password", "passwd", "passphrase", "secret", "token", "credential"}
+	keys        = []string{"api", "private", "access", "secret"}
+)
+
+// isCredential tells whether a name says that a credential is what it names.
+func isCredential(name string) bool {
+	singular := strings.TrimSuffix(strings.TrimSuffix(name, "s"), "S")
+	for _, word := range credentials {
+		if hasSuffix(singular, word) {
+			return !harmless[name]
+		}
+	}
+	if !hasSuffix(singular, "key") {
+		return false
+	}
+	of := strings.TrimRight(singular[:len(singular)-len("key")], "-_. ")
+	for _, word := range keys {
+		if hasSuffix(of, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasSuffix(s, suffix string) bool {
+	return len(s) >= len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix)
+}
+
+// mentions tells whether any such word is in the JSON, or what may be one in escapes.
+func mentions(raw []byte) bool {
+	for i := range raw {
+		var words []string
+		switch raw[i] | 0x20 {
+		case 'p':
+			words = []string{"passw", "passphrase", "private"}
+		case 's':
+			words = []string{"secret"}
+		case 't':
+			words = []string{"token"}
+		case 'c':
+			words = []string{"credential"}
+		case 'a':
+			words = []string{"api", "access"}
+		case 'k':
+			words = []string{"kubectl.kubernetes.io/last"}
+		case '\\' | 0x20:
+			return true
+		}
+		for _, word := range words {
+			if rest := raw[i:]; len(rest) >= len(word) && bytes.EqualFold(rest[:len(word)], []byte(word)) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 var (
 	escaper   = strings.NewReplacer("~", "~0", "/", "~1")

@@ -77,7 +77,7 @@ func (s *Store) add(r *record) {
 		r.name = newName()
 	}
 	for len(s.byName)+1 > s.maxCount || s.bytes+r.size > s.maxBytes {
-		s.evict()
+		s.evict(r)
 	}
 	s.revision++
 	r.revision = s.revision
@@ -89,15 +89,20 @@ func (s *Store) add(r *record) {
 
 func (r *record) key() namespacedName { return namespacedName{r.namespace, r.name} }
 
-// evict lets go of the oldest of the class that exceeds its share by most.
-func (s *Store) evict() {
+// evict lets go of the oldest of the class that exceeds its share by most, once the newcomer is
+// there.
+func (s *Store) evict(newcomer *record) {
 	worst, excess := class(-1), 0.0
 	for c := range classes {
 		q := &s.queues[c]
 		if q.len() == 0 {
 			continue
 		}
-		used := max(float64(q.len())/float64(s.maxCount), float64(q.bytes)/float64(s.maxBytes))
+		count, bytes := q.len(), q.bytes
+		if c == newcomer.class {
+			count, bytes = count+1, bytes+newcomer.size
+		}
+		used := max(float64(count)/float64(s.maxCount), float64(bytes)/float64(s.maxBytes))
 		if over := used * 100 / float64(shares[c]); worst < 0 || over > excess {
 			worst, excess = c, over
 		}

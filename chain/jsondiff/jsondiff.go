@@ -35,6 +35,11 @@ type Operation struct {
 // or the same kind of map; an error is that of writing a value as JSON.
 func Of(before, after any) ([]Operation, error) {
 	w := walk{}
+	if was, now := reflect.ValueOf(before), reflect.ValueOf(after); was.Kind() == reflect.Pointer &&
+		was.Type() == now.Type() && !was.IsNil() && !now.IsNil() &&
+		sameOf(was.Type().Elem())(was.UnsafePointer(), now.UnsafePointer()) {
+		return nil, nil
+	}
 	w.values(reflect.ValueOf(before), reflect.ValueOf(after), "")
 	return w.operations, w.err
 }
@@ -50,12 +55,21 @@ type walk struct {
 
 // equal tells whether two values are alike.
 func (w *walk) equal(before, after reflect.Value, key string) bool {
+	if known(before, after, sameOf(before.Type())) {
+		return true
+	}
 	inner := walk{only: true}
 	inner.values(before, after, key)
 	if inner.err != nil && w.err == nil {
 		w.err = inner.err
 	}
 	return !inner.differs
+}
+
+// known tells whether two values of a type are known to be alike. Of those in maps it isn't known:
+// they have no address.
+func known(before, after reflect.Value, s same) bool {
+	return before.CanAddr() && after.CanAddr() && s(before.Addr().UnsafePointer(), after.Addr().UnsafePointer())
 }
 
 func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
@@ -159,6 +173,9 @@ func (w *walk) fields(s *shape, before, after reflect.Value) {
 			w.values(was, now, "")
 			continue
 		}
+		if known(was, now, f.same) {
+			continue
+		}
 		hadIt, hasIt := f.in(was), f.in(now)
 		if !hadIt && !hasIt {
 			continue
@@ -231,7 +248,7 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 		w.emit("replace", after)
 		return
 	}
-	at := 0
+	at, element := 0, sameOf(before.Type().Elem())
 	for _, step := range steps {
 		w.at(strconv.Itoa(at), func() {
 			switch {
@@ -240,7 +257,10 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 			case step.now < 0:
 				w.emit("remove", reflect.Value{})
 			default:
-				w.values(before.Index(step.was), after.Index(step.now), "")
+				was, now := before.Index(step.was), after.Index(step.now)
+				if !known(was, now, element) {
+					w.values(was, now, "")
+				}
 			}
 		})
 		if step.now >= 0 {

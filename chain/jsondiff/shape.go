@@ -24,6 +24,7 @@ type field struct {
 	// omitEmpty and omitZero say when it isn't there.
 	omitEmpty, omitZero bool
 	mergeKey            string
+	same                same
 }
 
 // in tells whether the field is there.
@@ -83,7 +84,8 @@ func newShape(t reflect.Type) *shape {
 			return strings.Contains(","+options+",", ","+option+",")
 		}
 		s.fields = append(s.fields, field{name: name, index: i, inline: inline,
-			omitEmpty: has("omitempty"), omitZero: has("omitzero"), mergeKey: f.Tag.Get("patchMergeKey")})
+			omitEmpty: has("omitempty"), omitZero: has("omitzero"), mergeKey: f.Tag.Get("patchMergeKey"),
+			same: sameOf(f.Type)})
 	}
 	return s
 }

@@ -1,0 +1,222 @@
+package decision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+)
+
+// What is hidden, and what isn't: $ stands where the value was.
+func TestSecrets(t *testing.T) {
+	for name, test := range map[string]struct {
+		resource, operations string
+		want                 string // empty where it is as it was
+	}{
+		"data": {"secrets", `[{"op":"replace","path":"/data/a","value":"eA=="}]`,
+			`[{"op":"replace","path":"/data/a","value":$}]`},
+		"a key called value": {"secrets", `[{"op":"add","path":"/data","value":{"value":"eA=="}}]`,
+			`[{"op":"add","path":"/data","value":{"value":$}}]`},
+		"all data": {"secrets", `[{"op":"add","path":"/stringData","value":{"a":"x","b":"y"}}]`,
+			`[{"op":"add","path":"/stringData","value":{"a":$,"b":$}}]`},
+		"the whole Secret": {"secrets",
+			`[{"op":"replace","path":"","value":{"data":{"a":"x"},"metadata":{"annotations":` +
+				`{"kubectl.kubernetes.io/last-applied-configuration":"{}","b":"c"}},"type":"Opaque"}}]`,
+			`[{"op":"replace","path":"","value":{"data":{"a":$},"metadata":{"annotations":` +
+				`{"b":"c","kubectl.kubernetes.io/last-applied-configuration":$}},"type":"Opaque"}}]`},
+		"a test": {"secrets", `[{"op":"test","path":"/data/a","value":"x"}]`,
+			`[{"op":"test","path":"/data/a","value":$}]`},
+		"an escaped key": {"secrets", `[{"op":"add","path":"/data/a~1b","value":"x"}]`,
+			`[{"op":"add","path":"/data/a~1b","value":$}]`},
+		"a Secret's label": {"secrets", `[{"op":"add","path":"/metadata/labels/a","value":"x"}]`, ""},
+		"what was applied": {"configmaps",
+			`[{"op":"add","path":"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",` +
+				`"value":"{}"}]`,
+			`[{"op":"add","path":"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",` +
+				`"value":$}]`},
+		"what was applied, among others": {"configmaps",
+			`[{"op":"add","path":"/metadata/annotations",` +
+				`"value":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}}]`,
+			`[{"op":"add","path":"/metadata/annotations",` +
+				`"value":{"kubectl.kubernetes.io/last-applied-configuration":$}}]`},
+		"a token request": {"serviceaccounts", `[{"op":"add","path":"/status/token","value":"x"}]`,
+			`[{"op":"add","path":"/status/token","value":$}]`},
+		"a token request's status": {"serviceaccounts", `[{"op":"replace","path":"/status","value":{"token":"x"}}]`,
+			`[{"op":"replace","path":"/status","value":{"token":$}}]`},
+		"a review": {"tokenreviews", `[{"op":"replace","path":"/spec/token","value":"x"}]`,
+			`[{"op":"replace","path":"/spec/token","value":$}]`},
+		"a variable": {"pods",
+			`[{"op":"add","path":"/spec/containers/0/env/0","value":{"name":"DB_PASSWORD","value":"x"}}]`,
+			`[{"op":"add","path":"/spec/containers/0/env/0","value":{"name":"DB_PASSWORD","value":$}}]`},
+		"a variable's value": {"pods", `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"x"}]`,
+			`[{"op":"replace","path":"/spec/containers/0/env/0/value","value":$}]`},
+		"a container": {"pods",
+			`[{"op":"add","path":"/spec/containers/1","value":{"env":[{"name":"API_KEY","value":"x"},` +
+				`{"name":"LEVEL","value":"info"}],"name":"c"}}]`,
+			`[{"op":"add","path":"/spec/containers/1","value":{"env":[{"name":"API_KEY","value":$},` +
+				`{"name":"LEVEL","value":"info"}],"name":"c"}}]`},
+		"a custom resource": {"databases",
+			`[{"op":"add","path":"/spec","value":{"adminPassword":"x","pin":{"tokens":["a"]},` +
+				`"secretAccessKey":"y","user":"u"}}]`,
+			`[{"op":"add","path":"/spec","value":{"adminPassword":$,"pin":{"tokens":$},"secretAccessKey":$,` +
+				`"user":"u"}}]`},
+		"one of a list of them": {"databases", `[{"op":"add","path":"/spec/passwords/0","value":"x"}]`,
+			`[{"op":"add","path":"/spec/passwords/0","value":$}]`},
+		"a number": {"databases", `[{"op":"add","path":"/spec/password","value":7}]`,
+			`[{"op":"add","path":"/spec/password","value":$}]`},
+		"a config map's key": {"configmaps", `[{"op":"add","path":"/data/private.key","value":"x"}]`,
+			`[{"op":"add","path":"/data/private.key","value":$}]`},
+		"an escaped name in JSON": {"databases", `[{"op":"add","path":"/spec","value":{"pass\u0077ord":"x"}}]`,
+			`[{"op":"add","path":"/spec","value":{"password":$}}]`},
+		"a volume": {"pods",
+			`[{"op":"add","path":"/spec/volumes/0","value":{"name":"v","secret":{"secretName":"s"}}}]`, ""},
+		"a projection": {"pods",
+			`[{"op":"add","path":"/spec/volumes/0/projected/sources/0/serviceAccountToken","value":{"path":"token"}}]`,
+			""},
+		"pull secrets": {"pods", `[{"op":"add","path":"/spec/imagePullSecrets","value":[{"name":"s"}]}]`, ""},
+		"a bool":       {"pods", `[{"op":"add","path":"/spec/automountServiceAccountToken","value":false}]`, ""},
+		"a label":      {"pods", `[{"op":"add","path":"/metadata/labels/token","value":"x"}]`, ""},
+		"labels":       {"pods", `[{"op":"add","path":"/metadata/labels","value":{"token":"x"}}]`, ""},
+		"a toleration": {"pods", `[{"op":"add","path":"/spec/tolerations/0","value":{"key":"x","operator":"Exists"}}]`,
+			""},
+		"a removal": {"secrets", `[{"op":"remove","path":"/data/a"}]`, ""},
+		"a monkey":  {"zoos", `[{"op":"add","path":"/spec/monkey","value":"x"}]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var operations []v1alpha1.PatchOperation
+			if err := json.Unmarshal([]byte(test.operations), &operations); err != nil {
+				t.Fatal(err)
+			}
+			want := strings.ReplaceAll(test.want, "$", string(hiddenJSON))
+			if want == "" {
+				want = test.operations
+			}
+			got := string(encoded(secrets{schema.GroupResource{Resource: test.resource}}.hidden(operations)))
+			if got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+const marked = "bWFya2Vk"
+
+// Whatever plugins and webhooks do to a Secret, what is in it doesn't show.
+func FuzzSecret(f *testing.F) {
+	f.Add("a", "/data/a", "add", true)
+	f.Add("value", "/data", "replace", false)
+	f.Add("x/y~z", "", "replace", true)
+	f.Add("password", "/stringData", "test", false)
+	f.Add(".dockerconfigjson", "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", "add", true)
+	f.Fuzz(func(t *testing.T, key, path, op string, whole bool) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"},
+			Data: map[string][]byte{"other": []byte("marked"), key: []byte("marked")}}
+		change := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+			s := a.GetObject().(*corev1.Secret)
+			if whole {
+				s.Data = map[string][]byte{key + "2": []byte("marked"), "value": []byte("marked")}
+			}
+			s.StringData = map[string]string{key: marked}
+			s.Annotations = map[string]string{lastApplied: marked}
+			// What webhooks send about a Secret has it where Secrets have it, else it doesn't
+			// apply.
+			var value any = marked
+			switch path {
+			case "":
+				value = map[string]any{"data": map[string]any{key: marked}, "stringData": map[string]any{key: marked}}
+			case "/data", "/stringData":
+				value = map[string]any{key: marked}
+			default:
+				if segments := strings.Split(path,
+					"/"); len(segments) != 3 || segments[1] != "data" && segments[1] != "stringData" {
+					value = nil
+				}
+			}
+			patch := encoded([]map[string]any{{"op": op, "path": path, "value": value}})
+			chain.CallsOf(a).Add(chain.Call{Kind: chain.Webhook, Name: "w", Patch: patch})
+			return nil
+		}}
+		store := newStore()
+		r := newRig(t, store, change.named("A"))
+		r.serve(t.Context(), call{verb: "create", resource: "secrets", handler: func(ctx context.Context,
+			w http.ResponseWriter) {
+			if err := r.admit(ctx, about(admission.Create, secret, nil)); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusCreated)
+		}})
+		if shown := string(encoded(only(t, store))); strings.Contains(shown, marked) || strings.Contains(shown,
+			"marked") {
+			t.Errorf("it shows in %s", shown)
+		}
+	})
+}
+
+// What others make large is cut, and says so.
+func TestLimits(t *testing.T) {
+	long := strings.Repeat("é", 100_000)
+	noisy := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+		pod := a.GetObject().(*corev1.Pod)
+		pod.Annotations = map[string]string{"a": "small"}
+		pod.Spec.NodeName = strings.Repeat("x", maxPatch)
+		calls := chain.CallsOf(a)
+		for i := range 1024 {
+			call := chain.Call{Kind: chain.Policy, Name: fmt.Sprint(i), Verdict: chain.Admitted}
+			switch i {
+			case 500:
+				call.Patch = encoded([]map[string]any{{"op": "add", "path": "/a", "value": strings.Repeat("x",
+					maxPatch)}})
+			case 600:
+				call.Warnings = make([]string, 1000)
+				call.Warnings[0] = long
+			case 1023:
+				call.Verdict, call.Why, call.Expression, call.Backend = chain.Refused, long, long, long
+			case 1000:
+				call.Patch = []byte("no JSON")
+			}
+			calls.Add(call)
+		}
+		return admission.NewForbidden(a, errors.New(long))
+	}}
+	store := newStore()
+	r := newRig(t, store, noisy.named("A"))
+	r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+		answerWith(w, r.admit(ctx, about(admission.Create, newPod("web"), nil)))
+	}})
+	d := only(t, store)
+	step := d.Steps[0]
+	if !step.PatchCut || len(step.Patch) != 1 || string(step.Patch[0].Value.Raw) != `{"a":"small"}` {
+		t.Errorf("cut %t, the patch has %d operations", step.PatchCut, len(step.Patch))
+	}
+	for what, text := range map[string]string{"the message": d.Message, "the step's": step.Message,
+		"the call's": step.Calls[len(step.Calls)-1].Why} {
+		if len(text) > maxMessage+len("…") || !strings.HasSuffix(text, "…") || strings.ContainsRune(text, '\uFFFD') {
+			t.Errorf("%s has %d bytes and ends with %q", what, len(text), text[len(text)-10:])
+		}
+	}
+	if len(step.Calls) != maxCalls || step.OmittedCalls != 1024-maxCalls {
+		t.Errorf("%d calls, %d omitted", len(step.Calls), step.OmittedCalls)
+	}
+	var telling []string
+	for _, c := range step.Calls[maxCalls-3:] {
+		telling = append(telling, fmt.Sprintf("%s %s %t", c.Name, c.Verdict, c.PatchCut))
+	}
+	if got, want := strings.Join(telling, ", "),
+		"500 Admitted true, 1000 Admitted true, 1023 Refused false"; got != want {
+		t.Errorf("the last are %s, want %s", got, want)
+	}
+	if size := len(encoded(d)); size > 200<<10 {
+		t.Errorf("it has %d bytes", size)
+	}
+}
