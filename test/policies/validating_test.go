@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,6 +59,8 @@ func TestValidatingPoliciesComeAndGo(t *testing.T) {
 }
 
 // A policy for everything refuses neither its own deletion nor that of another, nor questions.
+//
+// Source: Test_PolicyExemption and Test_ValidatingAdmissionPolicy_MatchExcludedResource.
 func TestPoliciesAreExempt(t *testing.T) {
 	name := "everything"
 	install(t, validatingPolicies, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy,
@@ -72,6 +76,13 @@ func TestPoliciesAreExempt(t *testing.T) {
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
+	_, err := tester.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
+	must(t, err)
+	_, err = tester.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}},
+		metav1.CreateOptions{})
+	must(t, err)
 	api := tester.AdmissionregistrationV1()
 	must(t, api.ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	must(t, api.ValidatingAdmissionPolicies().Delete(t.Context(), name, metav1.DeleteOptions{}))
