@@ -40,36 +40,153 @@ func changes(d *v1alpha1.Decision) []Change {
 	return all
 }
 
-// changesOfStep are those of one plugin. What its calls did is theirs; the step's own patch, which
-// is what came of them, tells what of that changed the object, and what the plugin itself did.
+// changesOfStep are those of one plugin: what the step's own patch says, which is what came of it,
+// and which call that is due to.
 func changesOfStep(step *v1alpha1.Step) []Change {
 	var all []Change
-	explained := make([]bool, len(step.Patch))
+	calls := callsOf(step)
+	mine := Source{step.Plugin, step.Phase, givers(step)}
+	used := make([]bool, len(calls))
+	for _, o := range step.Patch {
+		finer := false
+		for i, c := range calls {
+			if c.Path != o.Path && inside(c.Path, o.Path) {
+				finer, used[i] = true, true
+				all = append(all, changesOf(c.PatchOperation, c.by)...)
+			}
+		}
+		if finer {
+			continue
+		}
+		by := mine
+		final := valueOf(o)
+		for i, c := range calls {
+			if !inside(o.Path, c.Path) {
+				continue
+			}
+			used[i] = true
+			there, agrees := c.at(o, final)
+			if !there {
+				continue
+			}
+			by = c.by
+			if agrees {
+				if value := c.value(o.Path); value != nil {
+					o.Value = value
+				}
+				break
+			}
+		}
+		all = append(all, changesOf(o, by)...)
+	}
+	for i, c := range calls {
+		if step.PatchCut && !used[i] {
+			all = append(all, changesOf(c.PatchOperation, c.by)...)
+		}
+	}
+	order := func(c Change) int {
+		if i := slices.IndexFunc(calls, func(o callOperation) bool { return o.by == c.Source }); i >= 0 {
+			return i
+		}
+		return len(calls)
+	}
+	slices.SortStableFunc(all, func(a, b Change) int { return order(a) - order(b) })
+	return all
+}
+
+// callOperation is an operation of a call's patch.
+type callOperation struct {
+	v1alpha1.PatchOperation
+	by Source
+}
+
+// callsOf are the operations of a step's calls that change something, in order. What is moved is
+// removed where it was.
+func callsOf(step *v1alpha1.Step) []callOperation {
+	var all []callOperation
 	places := placesOf(step)
 	for i := range step.Calls {
-		call := &step.Calls[i]
-		for _, o := range call.Patch {
+		by := Source{step.Plugin, step.Phase, &step.Calls[i]}
+		for _, o := range step.Calls[i].Patch {
 			if o.Op == "test" {
 				continue
 			}
+			if o.Op == "move" {
+				all = append(all, callOperation{v1alpha1.PatchOperation{Op: "remove", Path: o.From}, by})
+			}
 			o.Path = places.take(o.Path)
-			counts := step.PatchCut
-			for j := range step.Patch {
-				if touches(o, step.Patch[j].Path) {
-					explained[j], counts = true, true
-				}
-			}
-			if counts {
-				all = append(all, changesOf(o, Source{step.Plugin, step.Phase, call})...)
-			}
-		}
-	}
-	for j, o := range step.Patch {
-		if !explained[j] {
-			all = append(all, changesOf(o, Source{step.Plugin, step.Phase, givers(step)})...)
+			all = append(all, callOperation{o, by})
 		}
 	}
 	return all
+}
+
+// at tells whether an operation on what a path is in, or on itself, did what another did there: set
+// something, or removed it. It agrees where that was the final value, defaults aside.
+func (c *callOperation) at(o v1alpha1.PatchOperation, final any) (there, agrees bool) {
+	value := c.value(o.Path)
+	switch {
+	case o.Op == "remove":
+		return value == nil, value == nil
+	case c.From != "" && c.Path == o.Path:
+		return true, true
+	case value == nil:
+		return false, false
+	}
+	return true, partOf(valueOf(v1alpha1.PatchOperation{Value: value}), final)
+}
+
+// value is the one at a path in what an operation sets; nil for none.
+func (c *callOperation) value(path string) *v1alpha1.Value {
+	if c.Value == nil {
+		return nil
+	}
+	value := valueOf(c.PatchOperation)
+	for segment := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(path, c.Path), "/"), "/") {
+		if path == c.Path {
+			break
+		}
+		switch in := value.(type) {
+		case map[string]any:
+			value = in[unescaper.Replace(segment)]
+		case []any:
+			i, err := strconv.Atoi(segment)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			value = in[i]
+		default:
+			return nil
+		}
+	}
+	if value == nil && path != c.Path {
+		return nil
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return &v1alpha1.Value{Raw: raw}
+}
+
+// partOf tells whether all of a value is in another, which may have defaults besides.
+func partOf(value, whole any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		in, ok := whole.(map[string]any)
+		for key := range value {
+			ok = ok && partOf(value[key], in[key])
+		}
+		return ok
+	case []any:
+		in, ok := whole.([]any)
+		ok = ok && len(in) == len(value)
+		for i := 0; ok && i < len(value); i++ {
+			ok = partOf(value[i], in[i])
+		}
+		return ok
+	}
+	return value == whole
 }
 
 // givers are the LimitRanges by which a plugin set what it set, as one call; nil for none.
@@ -86,12 +203,7 @@ func givers(step *v1alpha1.Step) *v1alpha1.Call {
 	return &v1alpha1.Call{Kind: limitRange, Name: strings.Join(names, ", ")}
 }
 
-// touches tells whether an operation of a call has to do with what is at a path of the object.
-func touches(o v1alpha1.PatchOperation, path string) bool {
-	return inside(o.Path, path) || inside(path, o.Path) || o.From != "" && (inside(o.From, path) || inside(path,
-		o.From))
-}
-
+// inside tells whether a path is another one, or leads into it.
 func inside(path, whole string) bool {
 	rest, ok := strings.CutPrefix(path, whole)
 	return ok && (rest == "" || rest[0] == '/')
@@ -150,19 +262,25 @@ func changesOf(o v1alpha1.PatchOperation, by Source) []Change {
 	if o.From != "" {
 		return []Change{{Field: fieldPath(o.Path), Value: "what was " + fieldPath(o.From), Source: by}}
 	}
-	var value any
-	if o.Value != nil {
-		decoder := json.NewDecoder(bytes.NewReader(o.Value.Raw))
-		decoder.UseNumber()
-		if decoder.Decode(&value) != nil {
-			value = string(o.Value.Raw)
-		}
-	}
 	var all []Change
-	for _, p := range parts(o.Path, value) {
+	for _, p := range parts(o.Path, valueOf(o)) {
 		all = append(all, Change{Field: fieldPath(p.path), Value: inline(p.value, 2), Source: by})
 	}
 	return all
+}
+
+// valueOf is the value that an operation sets.
+func valueOf(o v1alpha1.PatchOperation) any {
+	if o.Value == nil {
+		return nil
+	}
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(o.Value.Raw))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil {
+		return string(o.Value.Raw)
+	}
+	return value
 }
 
 // part is a value at a path.
@@ -233,9 +351,11 @@ func inline(value any, levels int) string {
 		keys := slices.Sorted(maps.Keys(value))
 		// what tells it from others comes first
 		slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
-		words := make([]string, len(keys))
-		for i, key := range keys {
-			words[i] = key + ": " + inline(value[key], levels-1)
+		var words []string
+		for _, key := range keys {
+			if word := inline(value[key], levels-1); word != "{}" || len(keys) == 1 {
+				words = append(words, key+": "+word)
+			}
 		}
 		return "{" + strings.Join(words, ", ") + "}"
 	case []any:

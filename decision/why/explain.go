@@ -120,7 +120,11 @@ func causes(message string, all []Change) []Change {
 			if i := strings.LastIndexByte(field, '.'); strings.Contains(field[:i], ".") {
 				beside = field[:i]
 			}
-			if within(field, c.Field) || within(c.Field, beside) || duplicate && sameList(c.Field, beside) {
+			related := within(c.Field, beside)
+			if duplicate {
+				related = sameList(c.Field, beside)
+			}
+			if related || within(field, c.Field) {
 				found = append(found, c)
 				break
 			}

@@ -88,8 +88,7 @@ func remedyOf(c *v1alpha1.Call, phase, namespace string) Remedy {
 		return Remedy{"Correct the policy: it could not be evaluated, and its failurePolicy is Fail.", get}
 	case c.Kind == policy:
 		return Remedy{"Change the object so that the policy's expression holds, or have its binding leave this " +
-			"object " +
-			"out.", get}
+			"object out.", get}
 	case c.Kind == quota:
 		return Remedy{"Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised.",
 			describe}
@@ -105,8 +104,7 @@ func (e *Explanation) remedyOfReason() Remedy {
 	case metav1.StatusReasonInvalid:
 		if len(e.Causes) > 0 {
 			return Remedy{Words: "No plugin refused it, but what plugins made of it isn't a valid object. Send what " +
-				"they " +
-				"leave valid, or have what they set changed."}
+				"they leave valid, or have what they set changed."}
 		}
 		return Remedy{Words: "No plugin refused it: what came of it isn't a valid object. Change the fields named."}
 	case metav1.StatusReasonBadRequest:

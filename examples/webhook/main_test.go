@@ -25,7 +25,6 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
-	"gatehouse.dev/test/needs"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -213,7 +212,6 @@ type shell struct {
 
 func newShell(t *testing.T, kubeconfig string) *shell {
 	t.Helper()
-	needs.Programs(t, "base64", "sed", "sh", "tr")
 	// builds it
 	kubectl, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "kubectl").Output()
 	if err != nil {
