@@ -78,6 +78,7 @@ export class List {
       element.classList.toggle("active", isActive);
       element.setAttribute("aria-selected", rows[i].id === this.opened);
     }
+    if (rows.length && !performance.getEntriesByName("first").length) performance.mark("first"); // for measuring
     if (active) container.setAttribute("aria-activedescendant", active);
     else container.removeAttribute("aria-activedescendant");
   }
