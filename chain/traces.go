@@ -62,6 +62,12 @@ const (
 	attributeFailedOpen  = attribute.Key("admission.call.failed_open")
 )
 
+// chainSpan is a span of a phase or of a plugin, and that around the phase.
+type chainSpan struct {
+	trace.Span
+	request trace.Span
+}
+
 // spanKey is where the span of the current phase or plugin is in the context. What is there was
 // begun here, and is ended here.
 type spanKey struct{}
@@ -80,7 +86,7 @@ func (traces) PhaseBegins(ctx context.Context, phase PhaseStep) context.Context 
 		name = "Mutating admission"
 	}
 	a := phase.Attributes
-	return begin(ctx, request, name,
+	return begin(ctx, request, request, name,
 		attributeOperation.String(string(a.GetOperation())),
 		attributeResource.String(a.GetResource().String()),
 		attributeSubresource.String(a.GetSubresource()),
@@ -98,7 +104,7 @@ func (traces) PluginBegins(ctx context.Context, step PluginStep) context.Context
 	if step.Phase == Mutating {
 		name = "Admit "
 	}
-	return begin(ctx, phase, name+step.Plugin,
+	return begin(ctx, phase, phase.request, name+step.Plugin,
 		attributePlugin.String(step.Plugin), attributeRound.Int(step.Round))
 }
 
@@ -121,10 +127,11 @@ func (traces) PluginDone(ctx context.Context, step PluginStep) {
 	end(span, step.Err)
 }
 
-// PluginLate shows what storage decided for a plugin, in the span in which it did.
+// PluginLate shows the refusal by storage for a plugin, whose span has ended, in that around the
+// phase.
 func (traces) PluginLate(ctx context.Context, step PluginStep) {
-	if span := trace.SpanFromContext(ctx); span.IsRecording() && step.Err != nil {
-		span.AddEvent("Validate "+step.Plugin, trace.WithAttributes(attributePlugin.String(step.Plugin),
+	if span := begun(ctx); span != nil && step.Err != nil {
+		span.request.AddEvent("Validate "+step.Plugin, trace.WithAttributes(attributePlugin.String(step.Plugin),
 			attributeVerdict.String(string(verdictOf(step.Err))), attributeWhy.String(shortened(step.Err.Error()))))
 	}
 }
@@ -139,14 +146,15 @@ func (traces) PhaseDone(ctx context.Context, phase PhaseStep) {
 	end(span, phase.Err)
 }
 
-func begin(ctx context.Context, parent trace.Span, name string, attributes ...attribute.KeyValue) context.Context {
+func begin(ctx context.Context, parent, request trace.Span, name string,
+	attributes ...attribute.KeyValue) context.Context {
 	ctx, span := parent.TracerProvider().Tracer(tracesScope).Start(ctx, name, trace.WithAttributes(attributes...))
-	return context.WithValue(ctx, spanKey{}, span)
+	return context.WithValue(ctx, spanKey{}, &chainSpan{span, request})
 }
 
 // begun is the innermost span that was begun here, nil for none.
-func begun(ctx context.Context) trace.Span {
-	span, _ := ctx.Value(spanKey{}).(trace.Span)
+func begun(ctx context.Context) *chainSpan {
+	span, _ := ctx.Value(spanKey{}).(*chainSpan)
 	return span
 }
 

@@ -50,7 +50,8 @@ func traced(t *testing.T, list []Descriptor) []string {
 	var show func(parent sdktrace.ReadOnlySpan, indent string)
 	show = func(parent sdktrace.ReadOnlySpan, indent string) {
 		spans := recorder.Ended()
-		slices.SortStableFunc(spans, func(a, b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
+		slices.SortStableFunc(spans, func(a,
+			b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
 		for _, span := range spans {
 			if span.Parent().SpanID() != parent.SpanContext().SpanID() {
 				continue
@@ -77,7 +78,8 @@ func inWords(span sdktrace.ReadOnlySpan) string {
 		for _, a := range slices.SortedFunc(slices.Values(attributes), func(a, b attribute.KeyValue) int {
 			return strings.Compare(string(a.Key), string(b.Key))
 		}) {
-			if key := string(a.Key); strings.HasPrefix(key, "admission.") && key != "admission.plugin" {
+			if key := string(a.Key); strings.HasPrefix(key, "admission.") && !strings.HasSuffix(span.Name(),
+				" "+a.Value.AsString()) {
 				words = append(words, strings.TrimPrefix(key, "admission.")+"="+a.Value.Emit())
 			}
 		}
@@ -136,12 +138,14 @@ func TestTraces(t *testing.T) {
 			"Mutating admission dry_run=false rounds=1 verdict=Failed ERROR: broken [exception ]",
 			"  Admit a round=0 verdict=Failed ERROR: broken [exception ]",
 		}},
-		{"a wrapped refusal", mutators(func(a admission.Attributes) error { return fmt.Errorf("a: %w", refuse(a)) }), []string{
+		{"a wrapped refusal", mutators(func(a admission.Attributes) error { return fmt.Errorf("a: %w", refuse(a)) }),
+			[]string{
 			"Mutating admission dry_run=false rounds=1 verdict=Refused [exception ]",
 			"  Admit a round=0 verdict=Refused [exception ]",
 		}},
 		{"calls", validators(calling(
-			Call{Kind: Policy, Name: "p", Binding: "b", Param: "ns/x", Verdict: Refused, Why: "no", Duration: time.Millisecond},
+			Call{Kind: Policy, Name: "p", Binding: "b", Param: "ns/x", Verdict: Refused, Why: "no",
+				Duration: time.Millisecond},
 			Call{Kind: Policy, Name: "q", Verdict: Skipped, Why: "its selector"},
 			Call{Kind: Quota, Name: "r", Verdict: Failed, Why: "lost", Duration: time.Millisecond},
 			Call{Kind: Webhook, Name: "w", Configuration: "c", Verdict: Failed, Ignored: true, Why: "timeout",
@@ -151,8 +155,8 @@ func TestTraces(t *testing.T) {
 			"Validating admission dry_run=false rounds=1 verdict=Admitted",
 			"  Validate a round=0 verdict=Admitted [Policy skipped call.name=q verdict=Skipped why=its selector ] " +
 				"[Webhook failed call.configuration=c call.failed_open=true call.name=w verdict=Failed why=timeout ]",
-			"    Policy p call.binding=b call.name=p call.param=ns/x verdict=Refused why=no",
-			"    Quota r call.name=r verdict=Failed why=lost ERROR: lost",
+			"    Policy p call.binding=b call.param=ns/x verdict=Refused why=no",
+			"    Quota r verdict=Failed why=lost ERROR: lost",
 		}},
 	}
 	for _, test := range tests {
@@ -162,6 +166,37 @@ func TestTraces(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What storage decides for a plugin is shown around the phase, in which it is over by then.
+func TestLateTrace(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	ctx, request := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(t.Context(),
+		"request")
+	var late func(error, ...Call)
+	list := []Descriptor{described("quota", lateFake{&late})}
+	list[0].Phases = Validating
+	a := create(newPod())
+	if err := newChain(t, list, Traces()).Validate(ctx, a, newInterfaces()); err != nil {
+		t.Fatal(err)
+	}
+	late(refuse(a))
+	request.End()
+	const want = `request [Validate quota plugin=quota verdict=Refused why=pods.example.apiserver.k8s.io "web" is ` +
+		`forbidden: no ]`
+	if got := inWords(recorder.Ended()[2]); got != want {
+		t.Errorf("the request's span is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// lateFake leaves its decision to others.
+type lateFake struct{ late *func(error, ...Call) }
+
+func (lateFake) Handles(admission.Operation) bool { return true }
+
+func (f lateFake) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	*f.late = CallsOf(a).Later(ctx)
+	return nil
 }
 
 // However much there is to tell, a trace is bounded.
@@ -187,7 +222,8 @@ func TestTracesAreBounded(t *testing.T) {
 // Without a span of the request, or in one that isn't recorded, there are none.
 func TestNoTrace(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
-	never := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder), sdktrace.WithSampler(sdktrace.NeverSample()))
+	never := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder),
+		sdktrace.WithSampler(sdktrace.NeverSample()))
 	unsampled, _ := never.Tracer("").Start(t.Context(), "request")
 	for name, ctx := range map[string]context.Context{"no span": t.Context(), "unsampled": unsampled} {
 		var seen []context.Context
