@@ -37,7 +37,8 @@ const (
 	tracesScope = "gatehouse.dev/chain"
 	// maxTraced is how many calls of one plugin a trace shows. There may be thousands of bindings.
 	maxTraced = 100
-	// maxTracedText is how long, in bytes, a text is in a trace. A webhook may answer with megabytes.
+	// maxTracedText is how long, in bytes, a text is in a trace. A webhook may answer with
+	// megabytes.
 	maxTracedText = 4 << 10
 )
 

@@ -256,7 +256,8 @@ func TestContextObservers(t *testing.T) {
 	if err := c.Admit(ctx, create(newPod()), newInterfaces()); err != nil {
 		t.Fatal(err)
 	}
-	// The phases' two and the plugin's two, each within the one before; the first observer sees the last.
+	// The phases' two and the plugin's two, each within the one before; the first observer sees the
+	// last.
 	started := recorder.Started()
 	if len(started) != 5 || len(seen) != 1 || seen[0] != started[4].SpanContext().SpanID() {
 		t.Fatalf("%d spans, seen is %v", len(started), seen)

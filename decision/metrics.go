@@ -36,7 +36,7 @@ var (
 	heldBytes = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace:      "gatehouse",
 		Name:           "decisions_held_bytes",
-		Help:           "Bytes of memory that the decisions take which are kept, roughly; at most --decision-max-bytes.",
+		Help:           "Bytes of memory that the kept decisions take, roughly; at most --decision-max-bytes.",
 		StabilityLevel: metrics.ALPHA,
 	})
 

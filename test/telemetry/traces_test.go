@@ -119,8 +119,9 @@ func configure(t *testing.T, namespace string, backend *webhooktest.Server) {
 	})
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	servertest.Eventually(t, "the webhooks and the policy to be in force", func() bool {
-		_, err := client.CoreV1().Pods(namespace).Create(t.Context(), pod("probe", map[string]string{"bad": ""}), dryRun)
-		seen, ok := client.CoreV1().Pods(namespace).Create(t.Context(), pod("probe", map[string]string{"a": ""}), dryRun)
+		pods := client.CoreV1().Pods(namespace)
+		_, err := pods.Create(t.Context(), pod("probe", map[string]string{"bad": ""}), dryRun)
+		seen, ok := pods.Create(t.Context(), pod("probe", map[string]string{"a": ""}), dryRun)
 		return apierrors.IsInvalid(err) && ok == nil && seen.Labels["hooked"] == "yes"
 	})
 }
@@ -156,7 +157,8 @@ func TestTrace(t *testing.T) {
 	)
 	for _, ways := range [][]string{
 		{mutating},
-		{"Admit ServiceAccount < " + mutating, "Admit ServiceAccount < " + mutating}, // the webhook asked for a second round
+		// the webhook asked for a second round
+		{"Admit ServiceAccount < " + mutating, "Admit ServiceAccount < " + mutating},
 		{calls, calls},
 		{"HTTP POST < " + calls, "HTTP POST < " + calls},
 		{validating},
@@ -263,7 +265,8 @@ func TestTraceOfEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := receiver.trace(t, parent.TraceID())
-	if way := got.way(got.the(t, "etcdserverpb.KV/Txn")); !strings.HasPrefix(way, "etcdserverpb.KV/Txn < Create etcd3 < Create") {
+	const call = "etcdserverpb.KV/Txn < Create etcd3 < Create"
+	if way := got.way(got.the(t, "etcdserverpb.KV/Txn")); !strings.HasPrefix(way, call) {
 		t.Errorf("the call of etcd is at %s", way)
 	}
 	receiver.server.Stop()
