@@ -51,7 +51,9 @@ func traced(t *testing.T, list []Descriptor) []string {
 	show = func(parent sdktrace.ReadOnlySpan, indent string) {
 		spans := recorder.Ended()
 		slices.SortStableFunc(spans, func(a,
-			b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
+			b sdktrace.ReadOnlySpan) int {
+			return a.StartTime().Compare(b.StartTime())
+		})
 		for _, span := range spans {
 			if span.Parent().SpanID() != parent.SpanContext().SpanID() {
 				continue
@@ -140,9 +142,9 @@ func TestTraces(t *testing.T) {
 		}},
 		{"a wrapped refusal", mutators(func(a admission.Attributes) error { return fmt.Errorf("a: %w", refuse(a)) }),
 			[]string{
-			"Mutating admission dry_run=false rounds=1 verdict=Refused [exception ]",
-			"  Admit a round=0 verdict=Refused [exception ]",
-		}},
+				"Mutating admission dry_run=false rounds=1 verdict=Refused [exception ]",
+				"  Admit a round=0 verdict=Refused [exception ]",
+			}},
 		{"calls", validators(calling(
 			Call{Kind: Policy, Name: "p", Binding: "b", Param: "ns/x", Verdict: Refused, Why: "no",
 				Duration: time.Millisecond},
