@@ -55,7 +55,7 @@ func ofTargets() []hook {
 			get(pods+"/sub-refused/proxy/path?a=b"), create(pods+"/sub-refused/eviction",
 				"{kind: Eviction, apiVersion: policy/v1, metadata: {name: sub-refused}}")),
 		forName("mutating", "sub-changed", "CONNECT, UPDATE", "", "v1", `pods/exec, pods/status`,
-			patching(`[{op: add, path: /metadata/labels/a, value: b}]`),
+			changing(`[{op: add, path: /metadata/labels/a, value: b}]`),
 			create(pods, goodPod("sub-changed")),
 			patch("merge", pods+"/sub-changed/status", "status: {phase: Running}"),
 			create(pods+"/sub-changed/exec?command=a", "").unlike(named)),
@@ -64,7 +64,7 @@ func ofTargets() []hook {
 			put(deployments+"/scaled-exactly/scale", scale("scaled-exactly")),
 			patch("merge", deployments+"/scaled-exactly/scale", "spec: {replicas: 2}")),
 		forName("mutating", "scaled", "UPDATE", "*", "*", `"*/scale"`,
-			patching(`[{op: add, path: /spec/replicas, value: 7}]`),
+			changing(`[{op: add, path: /spec/replicas, value: 7}]`),
 			create(deployments, deployment("scaled")),
 			put(deployments+"/scaled/scale", scale("scaled")), get(deployments+"/scaled/scale")),
 		forName("validating", "token", `"*"`, "", "v1", "serviceaccounts/token", respond(refused),
@@ -76,7 +76,7 @@ func ofTargets() []hook {
 			"name: generated", "generateName: generated-", 1))),
 		validates("somebody", "", respond(allowed)).asked(
 			create(configMaps+dry, hooked("somebody", "")).by("jane system:masters writers")),
-		mutates("applied", "", patching(`[{op: add, path: /data/more, value: x}]`)).asked(
+		mutates("applied", "", changing(`[{op: add, path: /data/more, value: x}]`)).asked(
 			patch("apply", configMaps+"/applied"+applied, hooked("applied", "")),
 			patch("apply", configMaps+"/applied"+applied, hooked("applied", ", immutable: false")),
 			patch("json", configMaps+"/applied", `[{op: remove, path: /data/a}]`),
@@ -148,7 +148,7 @@ x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 			create(path("v2")+dry, scaler("v2", "scaler")), create(path("v1"), scaler("v1", "scaler")),
 			patch("merge", path("v2")+"/scaler", "spec: {maxReplicas: 4}"), remove(path("v2")+"/scaler", "")),
 		mutates("scaler-changed", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
-			patching(`[{op: add, path: /spec/targetCPUUtilizationPercentage, value: 42}]`)).asked(
+			changing(`[{op: add, path: /spec/targetCPUUtilizationPercentage, value: 42}]`)).asked(
 			create(path("v2"), scaler("v2", "scaler-changed")), get(path("v1")+"/scaler-changed")),
 		validates("scaler-exact", rule("autoscaling", "v1", "horizontalpodautoscalers", "matchPolicy: Exact"),
 			respond(refused)).asked(create(path("v2")+dry, scaler("v2", "scaler-exact")),
@@ -157,14 +157,14 @@ x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 			create(path("v2")+dry, scaler("v2", "scaler-both")), create(path("v1")+dry, scaler("v1", "scaler-both"))),
 		validates("custom", rule("example.com", "v1", `"*", "*/*"`, ""), respond(allowed)).asked(first...),
 		mutates("custom-changed", rule("example.com", "v1beta1", "widgets", ""),
-			patching(`[{op: add, path: /spec/size, value: 7}, {op: add, path: /extra, value: {a: b}}]`)).
+			changing(`[{op: add, path: /spec/size, value: 7}, {op: add, path: /extra, value: {a: b}}]`)).
 			asked(life("custom-changed")...),
 		validates("custom-exact", rule("example.com", "v1beta1", "widgets", "matchPolicy: Exact"), respond(refused)).
 			asked(life("custom-exact")...),
 		mutates("custom-invalid", rule("example.com", "v1", "widgets", ""),
-			patching(`[{op: add, path: /spec/size, value: big}]`)).asked(life("custom-invalid")...),
+			changing(`[{op: add, path: /spec/size, value: big}]`)).asked(life("custom-invalid")...),
 		mutates("custom-kind", rule("example.com", "v1", "widgets", ""),
-			patching(`[{op: replace, path: /kind, value: Other}]`)).asked(life("custom-kind")[:2]...).
+			changing(`[{op: replace, path: /kind, value: Other}]`)).asked(life("custom-kind")[:2]...).
 			unlike("Refused are patches of `apiVersion` or `kind`", 0, 1),
 	}
 }

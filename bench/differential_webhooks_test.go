@@ -169,8 +169,8 @@ func answering(answer func(request map[string]any) map[string]any) http.Handler 
 	})
 }
 
-// patching allows, with a JSON patch.
-func patching(patch string) http.Handler {
+// changing allows, with a JSON patch.
+func changing(patch string) http.Handler {
 	return respond(toJSON(map[string]any{"allowed": true, "patchType": "JSONPatch",
 		"patch": []byte(toJSON(fromYAML("patch: " + patch)["patch"]))}))
 }

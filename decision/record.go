@@ -2,7 +2,6 @@ package decision
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 	"unique"
@@ -153,24 +152,16 @@ func (r *record) decision(server string) *v1alpha1.Decision {
 		d.Request.User.Groups = strings.Split(groups, "\n")
 	}
 	d.Request.UserAgent = r.userAgent.Value()
-	d.ChangedBy = r.changedBy()
+	seen := map[string]bool{}
 	d.Steps = make([]v1alpha1.Step, len(r.steps))
 	for i := range r.steps {
 		d.Steps[i] = r.steps[i].served()
-	}
-	return d
-}
-
-// changedBy are the plugins that changed the object, each once, in order.
-func (r *record) changedBy() []string {
-	var plugins []string
-	for i := range r.steps {
-		s := &r.steps[i]
-		if s.more != nil && (len(s.more.patch) > 0 || s.more.patchCut) && !slices.Contains(plugins, s.plugin) {
-			plugins = append(plugins, s.plugin)
+		if plugin := r.steps[i].plugin; len(d.Steps[i].Patch) > 0 && !seen[plugin] {
+			seen[plugin] = true
+			d.ChangedBy = append(d.ChangedBy, plugin)
 		}
 	}
-	return plugins
+	return d
 }
 
 // phases are the names of the phases in the API.

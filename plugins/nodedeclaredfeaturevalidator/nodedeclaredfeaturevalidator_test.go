@@ -7,8 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	versionutil "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	features "k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
@@ -19,9 +22,9 @@ const (
 	podResize  = "InPlacePodLevelResourcesVerticalScaling"
 )
 
-func node(name string, features ...string) *corev1.Node {
+func node(name string, declared ...string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status: corev1.NodeStatus{DeclaredFeatures: features}}
+		Status: corev1.NodeStatus{DeclaredFeatures: declared}}
 }
 
 func requesting(cpu string) corev1.ResourceRequirements {
@@ -84,6 +87,33 @@ func TestUpdate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// resizing is a feature that every changed pod needs, and that all nodes have after a version.
+type resizing struct{ last string }
+
+func (resizing) Name() string                                       { return "Resizing" }
+func (resizing) Discover(*types.NodeConfiguration) bool             { return false }
+func (resizing) Requirements() *types.FeatureRequirements           { return &types.FeatureRequirements{} }
+func (resizing) InferForScheduling(*types.PodInfo) bool             { return false }
+func (resizing) InferForUpdate(*types.PodInfo, *types.PodInfo) bool { return true }
+func (r resizing) MaxVersion() *versionutil.Version                 { return versionutil.MustParse(r.last) }
+
+// Upstream: "Feature not need as its generally available" in the same test.
+func TestWhatAllNodesHaveIsNotAskedFor(t *testing.T) {
+	for last, want := range map[string]string{
+		"1.99.0": `pods "p" is forbidden: pod update requires features Resizing which are not available on node "old"`,
+		"1.34.0": "",
+	} {
+		built := chaintest.New(t, Descriptor, "", node("old"))
+		built.Interface.(*plugin).known = features.New([]types.Feature{resizing{last}})
+		result := built.Validate(t, chaintest.Update(pod("old", 2, "1"), pod("old", 1, "1")))
+		if want == "" {
+			result.Admitted(t)
+		} else {
+			result.Refused(t, 403, want)
+		}
 	}
 }
 

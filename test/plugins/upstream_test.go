@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"gatehouse.dev/plugins"
@@ -26,5 +29,25 @@ func TestListIsUpstreams(t *testing.T) {
 	}
 	if !slices.Equal(ours, options.AllOrderedPlugins) {
 		t.Errorf("of upstream's plugins there are\n%q\nupstream has\n%q", ours, options.AllOrderedPlugins)
+	}
+}
+
+// The plugins that do nothing without a feature gate are behind the same one as upstream, where they
+// read it in InspectFeatureGates.
+func TestGatesAreUpstreams(t *testing.T) {
+	want := map[string]featuregate.Feature{
+		"ClusterTrustBundleAttest":     features.ClusterTrustBundle,
+		"JobValidation":                features.GenericWorkload,
+		"MutatingAdmissionPolicy":      genericfeatures.MutatingAdmissionPolicy,
+		"NodeDeclaredFeatureValidator": features.NodeDeclaredFeatures,
+		"PodGroupProtection":           features.GenericWorkload,
+		"PodGroupWorkloadExists":       features.GenericWorkload,
+		"PodResizeValidator":           features.InPlacePodVerticalScaling,
+		"PodTopologyLabels":            features.PodTopologyLabelsAdmission,
+	}
+	for _, d := range plugins.List {
+		if d.Gate != want[d.Name] {
+			t.Errorf("%s is behind %q, want %q", d.Name, d.Gate, want[d.Name])
+		}
 	}
 }
