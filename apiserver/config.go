@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/component-base/tracing"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kube-openapi/pkg/common"
@@ -75,13 +76,15 @@ type config struct {
 }
 
 // newConfig makes the configuration that the servers share, all but admission, which is built from
-// it. ctx bounds what it starts.
-func newConfig(ctx context.Context, o *Options, backend *storage.Backend, ready <-chan struct{}) (*config, error) {
+// it. ctx bounds what it starts, tracer is what records the spans of traces.
+func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, backend *storage.Backend,
+	ready <-chan struct{}) (*config, error) {
 	capabilities.Setup(o.AllowPrivileged, 0)
 	serviceaccount.RegisterMetrics()
 
 	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs)}
 	g := c.generic
+	g.TracerProvider = tracer
 	resources := defaultResources()
 	g.MergedResourceConfig = resources
 	if err := o.Run.ApplyTo(g); err != nil {
@@ -170,6 +173,9 @@ func (c *config) applyServing() error {
 	}
 	g.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
 	g.LoopbackClientConfig.DisableCompression = true
+	if c.options.Tracing() {
+		g.LoopbackClientConfig.Wrap(tracing.WrapperFor(g.TracerProvider))
+	}
 	certs, err := certutil.ParseCertsPEM(certPEM)
 	if err != nil {
 		return err

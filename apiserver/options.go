@@ -59,6 +59,7 @@ type Options struct {
 	Etcd           *genericoptions.EtcdOptions
 	SecureServing  *genericoptions.SecureServingOptions
 	Audit          *genericoptions.AuditOptions
+	Traces         *genericoptions.TracingOptions
 	Features       *genericoptions.FeatureOptions
 	Authentication *kubeoptions.BuiltInAuthenticationOptions
 	Authorization  *kubeoptions.BuiltInAuthorizationOptions
@@ -112,6 +113,7 @@ func NewOptions() *Options {
 			nil)),
 		SecureServing:  kubeoptions.NewSecureServingOptions().SecureServingOptions,
 		Audit:          genericoptions.NewAuditOptions(),
+		Traces:         genericoptions.NewTracingOptions(),
 		Features:       genericoptions.NewFeatureOptions(),
 		Authentication: kubeoptions.NewBuiltInAuthenticationOptions().WithAll(),
 		Authorization:  kubeoptions.NewBuiltInAuthorizationOptions(),
@@ -160,6 +162,7 @@ func (o *Options) AddFlags(fss *cliflag.NamedFlagSets) {
 	o.Authorization.AddFlags(fss.FlagSet("authorization"))
 	o.APIEnablement.AddFlags(fss.FlagSet("API enablement"))
 	o.Audit.AddFlags(fss.FlagSet("auditing"))
+	o.Traces.AddFlags(fss.FlagSet("traces"))
 	o.Features.AddFlags(fss.FlagSet("features"))
 	o.Run.AddUniversalFlags(fss.FlagSet("generic"))
 
@@ -393,6 +396,7 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, o.Traces.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
 	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
 		aggregatorscheme.Scheme, removed.Scheme) {

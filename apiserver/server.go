@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/component-base/tracing"
 
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/etcd"
@@ -68,6 +69,7 @@ type Server struct {
 	options   *Options
 	lock      *datadir.Lock
 	etcd      *etcd.Server // nil where the etcd is somebody else's
+	tracer    tracing.TracerProvider
 	backend   *storage.Backend
 	admission *bootstrapAdmission
 	handler   http.Handler // what is behind authentication and authorization
@@ -110,10 +112,13 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := o.complete(); err != nil {
 		return nil, optionsError(err)
 	}
+	if s.tracer, err = o.newTracer(); err != nil {
+		return nil, OptionsError{Err: err}
+	}
 	if err := s.openStorage(ctx); err != nil {
 		return nil, err
 	}
-	c, err := newConfig(ctx, o, s.backend, s.ready)
+	c, err := newConfig(ctx, o, s.tracer, s.backend, s.ready)
 	if err != nil {
 		return nil, optionsError(err)
 	}
@@ -145,6 +150,7 @@ func (s *Server) listen() error {
 
 func (s *Server) openStorage(ctx context.Context) (err error) {
 	config := &s.options.Etcd.StorageConfig
+	config.Transport.TracerProvider = s.tracer
 	off := quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled)
 	if s.options.Embedded() {
 		if s.etcd, err = etcd.Start(ctx, s.options.etcdDir()); err != nil {
@@ -324,6 +330,10 @@ func (s *Server) release() {
 	}
 	if s.lock != nil {
 		s.lock.Release()
+	}
+	if s.tracer != nil {
+		// The server has done so already where it ran.
+		_ = s.tracer.Shutdown(context.Background())
 	}
 }
 

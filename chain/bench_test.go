@@ -113,6 +113,7 @@ func BenchmarkCreate(b *testing.B) {
 	}{
 		{"NobodyLooks", idle, idle, false, nil},
 		{"NobodyLooks/Metrics", idle, idle, false, []Observer{Metrics()}},
+		{"NobodyLooks/Unsampled", idle, idle, false, []Observer{Traces()}},
 		{"ValidatorsLook", idle, look, false, nil},
 		{"AllLook", look, look, false, nil},
 		{"MutatorsChange", change, look, false, nil},

@@ -38,7 +38,9 @@ type Call struct {
 	// Why is the reason in words, where the verdict isn't Admitted; of a quota and a LimitRange
 	// also what it came to.
 	Why string
-	// Duration is what it took; 0 where it was skipped.
+	// Start is when it began, and Duration what it took; both are zero where it was skipped, or
+	// where what it came to was known from before.
+	Start    time.Time
 	Duration time.Duration
 	// Patch is the change that it made, as JSON (RFC 6902); nil for none.
 	Patch []byte

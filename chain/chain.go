@@ -26,6 +26,8 @@ type Chain struct {
 
 	readyChecks []healthz.HealthChecker
 	observers   []Observer
+	// beginning are those observers that are asked before, too.
+	beginning []ContextObserver
 	// tracking is true where an observer wants to know which plugin changed the object.
 	tracking bool
 	// recording is true where an observer wants to know what plugins called.
@@ -69,6 +71,9 @@ func New(selected []Descriptor, config *Config, env *Env, observers ...Observer)
 		}
 		if o, ok := o.(CallObserver); ok && o.ObservesCalls() {
 			c.recording = true
+		}
+		if o, ok := o.(ContextObserver); ok {
+			c.beginning = append(c.beginning, o)
 		}
 	}
 	var errs []error
@@ -139,6 +144,7 @@ func (c *Chain) Handles(operation admission.Operation) bool {
 // used. Otherwise a.GetObject() has all changes when Admit returns.
 func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	start := c.now()
+	ctx = c.phaseBegins(ctx, a, Mutating)
 	rounds, err := c.admit(ctx, a, o)
 	c.phaseDone(ctx, start, PhaseStep{Attributes: a, Phase: Mutating, Rounds: rounds, Err: err})
 	return err
@@ -166,6 +172,7 @@ func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attribute
 	o admission.ObjectInterfaces) error {
 	for _, p := range c.mutating.of(a) {
 		start := c.now()
+		ctx := c.pluginBegins(ctx, a, p.name, Mutating, round)
 		v.calls.begin(p.name, round)
 		changes, err := c.admitPlugin(ctx, p, a, v, o)
 		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err,
@@ -207,6 +214,7 @@ func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attribut
 // Validate runs the validating phase: every validating plugin in order. The first error ends it.
 func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	start := c.now()
+	ctx = c.phaseBegins(ctx, a, Validating)
 	err := c.validate(ctx, a, o)
 	c.phaseDone(ctx, start, PhaseStep{Attributes: a, Phase: Validating, Rounds: 1, Err: err})
 	return err
@@ -217,6 +225,7 @@ func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admissio
 	v.calls = c.newCalls(a, Validating)
 	for _, p := range c.validating.of(a) {
 		start := c.now()
+		ctx := c.pluginBegins(ctx, a, p.name, Validating, 0)
 		v.calls.begin(p.name, 0)
 		var shown admission.Attributes = v
 		if p.internal {
@@ -262,6 +271,21 @@ func (c *Chain) now() time.Time {
 		return time.Time{}
 	}
 	return time.Now()
+}
+
+func (c *Chain) phaseBegins(ctx context.Context, a admission.Attributes, phase Phases) context.Context {
+	for _, o := range c.beginning {
+		ctx = o.PhaseBegins(ctx, PhaseStep{Attributes: a, Phase: phase})
+	}
+	return ctx
+}
+
+func (c *Chain) pluginBegins(ctx context.Context, a admission.Attributes, plugin string, phase Phases,
+	round int) context.Context {
+	for _, o := range c.beginning {
+		ctx = o.PluginBegins(ctx, PluginStep{Attributes: a, Plugin: plugin, Phase: phase, Round: round})
+	}
+	return ctx
 }
 
 func (c *Chain) pluginDone(ctx context.Context, start time.Time, step PluginStep) {

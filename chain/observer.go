@@ -42,6 +42,18 @@ type LateObserver interface {
 	PluginLate(ctx context.Context, step PluginStep)
 }
 
+// A ContextObserver is an Observer that is also asked before phases and plugins, and gives what
+// they do a context, as that of a span of a trace. It returns the one that it is given where it has
+// nothing to add. PluginDone and PhaseDone are called with the context that it returned for them.
+type ContextObserver interface {
+	Observer
+	// PhaseBegins is called before each phase, of which Attributes and Phase are known.
+	PhaseBegins(ctx context.Context, phase PhaseStep) context.Context
+	// PluginBegins is called before each call of a plugin, of which Attributes, Plugin, Phase and
+	// Round are known.
+	PluginBegins(ctx context.Context, step PluginStep) context.Context
+}
+
 // PluginStep is one call of a plugin.
 type PluginStep struct {
 	// Attributes are the request's, with its objects in the form the server holds them in. In the

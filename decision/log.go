@@ -13,7 +13,8 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A Log writes decisions as lines of JSON, in the order in which they were made.
+// A Log writes decisions as lines of JSON, in the order in which they were made. What can't be
+// written is lost and counted; requests are not refused for it.
 type Log struct {
 	out   io.WriteCloser
 	lines chan []byte
@@ -46,9 +47,13 @@ func (o *Options) OpenLog() (*Log, error) {
 		out = &lumberjack.Logger{Filename: o.LogPath, MaxSize: o.LogMaxSize, MaxAge: o.LogMaxAge,
 			MaxBackups: o.LogMaxBackup, Compress: o.LogCompress}
 	}
+	return newLog(out), nil
+}
+
+func newLog(out io.WriteCloser) *Log {
 	l := &Log{out: out, lines: make(chan []byte, logBuffer), closing: make(chan struct{}), written: make(chan struct{})}
 	go l.write()
-	return l, nil
+	return l
 }
 
 // Tell writes a decision.
@@ -84,7 +89,9 @@ func (l *Log) write() {
 }
 
 func (l *Log) put(line []byte) {
+	// As with the audit log, a disk that is full refuses no requests.
 	if _, err := l.out.Write(line); err != nil {
+		logErrorsTotal.Inc()
 		klog.ErrorS(err, "Writing the decision log")
 	}
 }

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unique"
@@ -152,16 +153,24 @@ func (r *record) decision(server string) *v1alpha1.Decision {
 		d.Request.User.Groups = strings.Split(groups, "\n")
 	}
 	d.Request.UserAgent = r.userAgent.Value()
-	seen := map[string]bool{}
+	d.ChangedBy = r.changedBy()
 	d.Steps = make([]v1alpha1.Step, len(r.steps))
 	for i := range r.steps {
 		d.Steps[i] = r.steps[i].served()
-		if plugin := r.steps[i].plugin; len(d.Steps[i].Patch) > 0 && !seen[plugin] {
-			seen[plugin] = true
-			d.ChangedBy = append(d.ChangedBy, plugin)
-		}
 	}
 	return d
+}
+
+// changedBy are the plugins that changed the object, each once, in order.
+func (r *record) changedBy() []string {
+	var plugins []string
+	for i := range r.steps {
+		s := &r.steps[i]
+		if s.more != nil && (len(s.more.patch) > 0 || s.more.patchCut) && !slices.Contains(plugins, s.plugin) {
+			plugins = append(plugins, s.plugin)
+		}
+	}
+	return plugins
 }
 
 // phases are the names of the phases in the API.

@@ -126,16 +126,17 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	}
 	d := newRecord(ctx, recording, attempt, code, status)
 	r.store.add(d)
+	decisionsTotal.WithLabelValues(string(d.verdict)).Inc()
 	if d.by != "" {
 		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.by)
 	}
-	if len(r.told) == 0 && d.class != changed {
+	if changedBy := d.changedBy(); len(changedBy) > 0 {
+		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(changedBy, ","))
+	}
+	if len(r.told) == 0 {
 		return
 	}
 	served := d.decision(r.store.server)
-	if len(served.ChangedBy) > 0 {
-		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(served.ChangedBy, ","))
-	}
 	for _, tell := range r.told {
 		tell(served)
 	}

@@ -53,6 +53,7 @@ const maxGone = 1000
 func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	// Revisions go on from the time, so that those of an earlier process are known to be old.
 	now := uint64(time.Now().UnixMicro())
+	registerMetrics()
 	return &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
 		byName: map[namespacedName]*record{}, watchers: map[*watcher]struct{}{}}
 }
@@ -84,6 +85,8 @@ func (s *Store) add(r *record) {
 	s.queues[r.class].push(r)
 	s.byName[r.key()] = r
 	s.bytes += r.size
+	heldCount.Set(float64(len(s.byName)))
+	heldBytes.Set(float64(s.bytes))
 	s.notify(added, r, r.revision)
 }
 
@@ -107,6 +110,7 @@ func (s *Store) evict(newcomer *record) {
 			worst, excess = c, over
 		}
 	}
+	evictedTotal.Inc()
 	r := s.queues[worst].pop()
 	delete(s.byName, r.key())
 	s.bytes -= r.size

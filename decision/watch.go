@@ -95,6 +95,7 @@ func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interfa
 	w := &watcher{store: s, want: want, events: make(chan event, watchBuffer), result: make(chan watch.Event),
 		stop: make(chan struct{})}
 	s.watchers[w] = struct{}{}
+	watching.Inc()
 	go w.run(events, initial, s.revision)
 	return w, nil
 }
@@ -124,6 +125,7 @@ func (s *Store) notify(c change, r *record, revision uint64) {
 		select {
 		case w.events <- event{c, r, revision}:
 		default:
+			droppedWatchersTotal.Inc()
 			delete(s.watchers, w)
 			close(w.events)
 		}
@@ -142,6 +144,7 @@ func (w *watcher) run(events []event, initial bool, revision uint64) {
 		w.store.mu.Lock()
 		defer w.store.mu.Unlock()
 		delete(w.store.watchers, w)
+		watching.Dec()
 	}()
 	for _, e := range events {
 		if !w.send(e) {

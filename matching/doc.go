@@ -14,8 +14,9 @@
 // A Collection keeps what was made of all configurations of one kind, in the order in which they
 // are asked: those from files first, each by name. One that changes is made anew and no other. A
 // Source calls an engine's build function whenever one of its informers, or whoever calls Notify,
-// has something new, and swaps a pointer to the snapshot that build returns. A request reads the
-// pointer once and works with that snapshot to its end. Until the first snapshot with everything
+// has something new, and swaps a pointer to the snapshot that build returns; changes that come in a
+// burst are in one snapshot together. A request reads the pointer once and works with that snapshot
+// to its end. Until the first snapshot with everything
 // the API had at the start is there (Source.Synced) requests wait, see package ready.
 //
 // # What can't match costs nothing

@@ -183,7 +183,7 @@ func (p *pass) take(ctx context.Context, t *turn) error {
 	}
 	start, o := time.Now(), outcome{}
 	err := p.evaluate(ctx, t, &o)
-	p.reportMutations(t, &o, time.Since(start), before)
+	p.reportMutations(t, &o, start, time.Since(start), before)
 	return err
 }
 

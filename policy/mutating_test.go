@@ -56,7 +56,7 @@ func TestObserversOfMutations(t *testing.T) {
 		t.Error("the request should be refused")
 	}
 	for i := range calls {
-		calls[i].Kind, calls[i].Duration = "", 0
+		calls[i].Kind, calls[i].Start, calls[i].Duration = "", time.Time{}, 0
 	}
 	want := []chain.Call{
 		// Which policies the request concerns is known before the first is evaluated.

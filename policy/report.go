@@ -51,10 +51,10 @@ func (r *request) reportFailure(policy string, b *binding, ignored bool, err err
 }
 
 // reportJudgement tells them what a policy came to, of which the first violation, or error, is the
-// reason. took is 0 for what was remembered.
-func (r *request) reportJudgement(policy string, in *invocation, j *judgement, took time.Duration) {
+// reason. start and took are zero for what was remembered.
+func (r *request) reportJudgement(policy string, in *invocation, j *judgement, start time.Time, took time.Duration) {
 	r.report(policy, in.binding, in.params, func(call *chain.Call) {
-		call.Verdict, call.Duration = chain.Admitted, took
+		call.Verdict, call.Start, call.Duration = chain.Admitted, start, took
 		if j.skipped != "" {
 			call.Verdict, call.Why = chain.Skipped, fmt.Sprintf("match condition %q is false", j.skipped)
 			return
@@ -98,9 +98,9 @@ func (b *binding) act(call *chain.Call) {
 }
 
 // reportMutations tells them what a policy did to the object, whose content was before.
-func (p *pass) reportMutations(t *turn, o *outcome, took time.Duration, before map[string]any) {
+func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.Duration, before map[string]any) {
 	p.report(t.policy.name, t.binding, t.params, func(call *chain.Call) {
-		call.Verdict, call.Duration = chain.Admitted, took
+		call.Verdict, call.Start, call.Duration = chain.Admitted, start, took
 		switch {
 		case o.skipped != "":
 			call.Verdict, call.Why = chain.Skipped, fmt.Sprintf("match condition %q is false", o.skipped)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -56,7 +57,10 @@ func TestObserversAreTold(t *testing.T) {
 			calls[i].Binding != "warning" { // which remembers what the one before came to
 			t.Errorf("%+v took no time", calls[i])
 		}
-		calls[i].Kind, calls[i].Duration = "", 0
+		if known := calls[i].Duration > 0; known == calls[i].Start.IsZero() {
+			t.Errorf("it began at %v: %+v", calls[i].Start, calls[i])
+		}
+		calls[i].Kind, calls[i].Start, calls[i].Duration = "", time.Time{}, 0
 	}
 	want := []chain.Call{
 		{Name: "conditional", Binding: "conditional-binding", Verdict: chain.Skipped,

@@ -45,8 +45,8 @@ func TestRightsAreAskedOnce(t *testing.T) {
 			for _, expression := range test.expressions {
 				validations += fmt.Sprintf("{expression: %q}, ", expression)
 			}
-			spec := fmt.Sprintf(`{matchConditions: [{name: c, expression: %q}], validations: [%s]}`, test.expressions[0],
-				validations)
+			spec := fmt.Sprintf(`{matchConditions: [{name: c, expression: %q}], validations: [%s]}`,
+				test.expressions[0], validations)
 			c := cluster(t, policyOf(t, "p", spec), bind(t, "p", ""), policyOf(t, "q", spec), bind(t, "q", ""))
 			asked := 0
 			c.Env.Authorizer = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (

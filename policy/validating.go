@@ -102,9 +102,9 @@ func (d *dispatch) policy(r *request, c *candidate[*validations]) error {
 		}
 	}
 	err := c.concerned(d.ctx, r, fail, func(in *invocation) {
-		j, took := once, time.Duration(0)
+		j, start, took := once, time.Time{}, time.Duration(0)
 		if j == nil {
-			start := time.Now()
+			start = time.Now()
 			j = c.does.evaluate(d.ctx, in, func(verdict expression.Verdict) {
 				observeConditions(d.ctx, c.name, d.a.GetOperation(), time.Since(start), verdict)
 			})
@@ -113,7 +113,7 @@ func (d *dispatch) policy(r *request, c *candidate[*validations]) error {
 				once = j
 			}
 		}
-		r.reportJudgement(c.name, in, j, took)
+		r.reportJudgement(c.name, in, j, start, took)
 		if !j.nothing {
 			d.act(c.definition, in.binding, j, &collected)
 		}

@@ -76,6 +76,9 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	c.require(selected)
 	s := &Server{config: c}
 	observers := slices.Clone(c.Observers)
+	if c.API.Tracing() {
+		observers = append(observers, chain.Traces())
+	}
 	if c.Decisions.Enabled {
 		recorder, err := s.record()
 		if err != nil {

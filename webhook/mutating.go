@@ -72,7 +72,7 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		}
 		v, err := request.match(ctx, c)
 		if err != nil {
-			request.report(c.hook, 0, err, false, nil, nil)
+			request.report(c.hook, time.Time{}, 0, err, false, nil, nil)
 			return err
 		}
 		if v == nil {
@@ -82,7 +82,7 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		response, patch, err := m.call(ctx, v, c, round)
 		elapsed := time.Since(start)
 		refusal, failedOpen := m.observe(ctx, c.hook, a, elapsed, err)
-		request.report(c.hook, elapsed, err, failedOpen, response, patch)
+		request.report(c.hook, start, elapsed, err, failedOpen, response, patch)
 		if refusal != nil {
 			return refusal
 		}

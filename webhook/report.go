@@ -17,15 +17,16 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// report tells the chain's observers of one call: its error, whether that is ignored, what it
-// answered, nil where it didn't, and the patch that was applied, nil for none.
-func (r *request) report(h *hook, elapsed time.Duration, err error, ignored bool, response *review.Response,
-	patch []byte) {
+// report tells the chain's observers of one call: when it began, zero where there was none, its
+// error, whether that is ignored, what it answered, nil where it didn't, and the patch that was
+// applied, nil for none.
+func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err error, ignored bool,
+	response *review.Response, patch []byte) {
 	if r.calls == nil {
 		return
 	}
 	call := chain.Call{Kind: chain.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
-		Verdict: chain.Admitted, Ignored: ignored, Duration: elapsed, Patch: patch}
+		Verdict: chain.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Patch: patch}
 	if err != nil {
 		call.Verdict, call.Code = verdictOf(err)
 		call.Why = err.Error()

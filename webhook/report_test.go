@@ -126,6 +126,9 @@ func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 			if len(c.Warnings) > 0 {
 				text += fmt.Sprintf(", warns %q", c.Warnings)
 			}
+			if c.Duration > 0 == c.Start.IsZero() {
+				text += fmt.Sprintf(", at %v", c.Start)
+			}
 			if c.Patch != nil {
 				text += ", " + string(c.Patch)
 			}

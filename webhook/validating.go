@@ -39,6 +39,7 @@ type judgement struct {
 	*hook
 	request  *review.Request
 	response *review.Response // nil where there is none
+	start    time.Time
 	elapsed  time.Duration
 	err      error
 	refusal  error
@@ -74,7 +75,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		if j.response != nil {
 			pass(ctx, j.hook, a, j.response)
 		}
-		r.report(j.hook, j.elapsed, j.err, j.failedOpen, j.response, nil)
+		r.report(j.hook, j.start, j.elapsed, j.err, j.failedOpen, j.response, nil)
 		if j.failedOpen {
 			annotateFailedOpen(a, validatingFailedOpenAnnotation, 0, i, j.hook)
 		}
@@ -98,7 +99,7 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 		c := &candidates[i]
 		version, err := r.match(ctx, c)
 		if err != nil {
-			r.report(c.hook, 0, err, false, nil, nil)
+			r.report(c.hook, time.Time{}, 0, err, false, nil, nil)
 			return nil, err
 		}
 		if version == nil {
@@ -115,11 +116,11 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 
 // judge calls one webhook.
 func (v *Validating) judge(ctx context.Context, a admission.Attributes, j *judgement) {
-	start := time.Now()
+	j.start = time.Now()
 	j.response, j.err = v.ask(ctx, j.hook, j.request, a)
 	if j.err == nil && !j.response.Allowed {
 		j.err = denied(j.hook, j.response)
 	}
-	j.elapsed = time.Since(start)
+	j.elapsed = time.Since(j.start)
 	j.refusal, j.failedOpen = v.observe(ctx, j.hook, a, j.elapsed, j.err)
 }

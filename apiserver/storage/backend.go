@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/tracing"
 	"k8s.io/utils/clock"
 
 	"gatehouse.dev/quota"
@@ -152,9 +154,15 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
-		// a server without its storage must not start
-		DialOptions: []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck
-		Logger:      zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithBlock(), //nolint:staticcheck // a server without its storage must not start
+			// as Kubernetes' own client, whatever the provider is
+			grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+				otelgrpc.WithMessageEvents(otelgrpc.ReceivedEvents, otelgrpc.SentEvents),
+				otelgrpc.WithPropagators(tracing.Propagators()),
+				otelgrpc.WithTracerProvider(t.TracerProvider))),
+		},
+		Logger: zap.NewNop(),
 	}
 	var err error
 	if cfg.TLS, err = tlsOf(t); err != nil {

@@ -14,7 +14,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/tracing"
 )
 
 const (
@@ -34,7 +36,8 @@ type Client struct {
 	resolve   func() (string, error)
 	request   *http.Request // what all requests have in common
 	transport http.RoundTripper
-	wire      *wire // below transport; nil for the API server itself
+	traced    http.RoundTripper // transport, for requests that are part of a trace
+	wire      *wire             // below transport; nil for the API server itself
 }
 
 func newClient(host, urlPath string) *Client {
@@ -63,6 +66,7 @@ func newClient(host, urlPath string) *Client {
 func (c *Client) callSelf(api *rest.RESTClient) {
 	at := api.Post().URL()
 	c.transport = api.Client.Transport
+	c.traced = c.transport // it is, where this server traces
 	u := *c.url
 	u.Scheme, u.Host = at.Scheme, at.Host
 	c.request.URL = &u
@@ -126,7 +130,19 @@ func (c *Client) send(ctx context.Context, body [][]byte, query string) (*http.R
 		return io.NopCloser(&rest), nil
 	}
 	req.Body, _ = req.GetBody()
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		return c.traced.RoundTrip(req)
+	}
 	return c.transport.RoundTrip(req)
+}
+
+// traced makes requests spans of the trace that they are part of, and passes its context on in
+// their headers; also that of a client's trace where this server records none.
+//
+// Source: NewDefaultAuthenticationInfoResolverWrapper in
+// k8s.io/apiserver/pkg/util/webhook/authentication.go.
+func traced(transport http.RoundTripper) http.RoundTripper {
+	return tracing.WrapperFor(nil)(transport) // the provider is that of the request's span
 }
 
 // failed says of an error what http.Client would have said.

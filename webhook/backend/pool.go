@@ -159,8 +159,11 @@ func (p *Pool) connect(c *Client, credentials *rest.Config, serverName string, c
 	if c.wire, err = p.hold(config, via); err != nil {
 		return err
 	}
-	c.transport, err = transport.HTTPWrappersForConfig(config, c.wire)
-	return err
+	if c.transport, err = transport.HTTPWrappersForConfig(config, c.wire); err != nil {
+		return err
+	}
+	c.traced = traced(c.transport)
+	return nil
 }
 
 // hold returns the wire of the configuration, made if there is none yet in the process, and counts

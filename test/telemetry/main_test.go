@@ -1,0 +1,105 @@
+// Package telemetry_test asks a running server what it tells of what it decides: in traces, in the
+// audit log, in the decision log and in metrics, and what the dashboards and alerts of deploy/ make
+// of these.
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/tracing"
+
+	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
+)
+
+var suite servertest.Suite
+
+// The one server of most tests, its administrator's client, which passes on the trace that is in
+// its context, and what the server tells.
+var (
+	cluster     *servertest.Cluster
+	client      kubernetes.Interface
+	spans       *receiver
+	auditLog    string
+	decisionLog string
+)
+
+// auditPolicy logs all writes as most people do, without bodies.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection, get]
+- level: None
+`
+
+func TestMain(m *testing.M) {
+	os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // milliseconds until spans are sent; 5000 by default
+	dir, err := os.MkdirTemp("", "telemetry-")
+	if err != nil {
+		suite.Fatal(err)
+	}
+	suite.Cleanup(func() { os.RemoveAll(dir) })
+	spans = newReceiver(&suite)
+	auditLog, decisionLog = filepath.Join(dir, "audit.log"), filepath.Join(dir, "decisions.log")
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		suite.Fatal(err)
+	}
+	traces := tracingConfig(&suite, dir, spans.address, 0)
+	cluster = servertest.Start(&suite, func(c *server.Config) {
+		c.API.Traces.ConfigFile = traces
+		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
+		c.Decisions.LogPath = decisionLog
+	})
+	client = clientOf(cluster)
+	suite.Main(m)
+}
+
+// clientOf is a client of the administrator that is part of the trace of its context.
+func clientOf(c *servertest.Cluster) kubernetes.Interface {
+	config := servertest.Quick(c.Config)
+	config.Wrap(tracing.WrapperFor(nil))
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+// tracingConfig is a file for --tracing-config-file.
+func tracingConfig(t testing.TB, dir, endpoint string, rate int) string {
+	t.Helper()
+	file := filepath.Join(dir, "tracing.yaml")
+	content := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\n"+
+		"samplingRatePerMillion: %d\n", endpoint, rate)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// namespace makes a namespace for the test.
+func namespace(t *testing.T) string {
+	t.Helper()
+	name := cluster.Namespace(t, nil)
+	t.Cleanup(func() { _ = client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	return name
+}
+
+// pod is the least of a pod.
+func pod(name string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/i"}}},
+	}
+}
+
+// inNamespace selects a namespace.
+func inNamespace(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
+}

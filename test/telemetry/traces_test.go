@@ -1,0 +1,283 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
+	"gatehouse.dev/webhook/webhooktest"
+)
+
+// newTrace is the context of a request in a client's trace, and the trace's ID.
+func newTrace(t *testing.T) (context.Context, trace.SpanContext) {
+	id := trace.TraceID([]byte(fmt.Sprintf("test%012x", time.Now().UnixNano()&0xffffffffffff)))
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{1},
+		TraceFlags: trace.FlagsSampled})
+	return trace.ContextWithSpanContext(t.Context(), span), span
+}
+
+// told is a webhook that changes pods, and writes down what headers it got.
+type told struct {
+	mu      sync.Mutex
+	headers []string
+}
+
+// calls is how often it was called.
+func (w *told) calls() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.headers)
+}
+
+func (w *told) handler() http.Handler {
+	patch := webhooktest.Patch(`[{"op":"add","path":"/metadata/labels/hooked","value":"yes"}]`)
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.headers = append(w.headers, r.Header.Get("Traceparent"))
+		w.mu.Unlock()
+		patch.ServeHTTP(out, r)
+	})
+}
+
+// configure has a webhook change the pods of a namespace, another one that nobody answers for fail
+// open, and a policy refuse those with a label, and waits until that is in force.
+func configure(t *testing.T, namespace string, backend *webhooktest.Server) {
+	t.Helper()
+	hooks := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	for name, to := range map[string]admissionregistrationv1.WebhookClientConfig{
+		"hook.example.com": backend.ClientConfig("/"),
+		"lost.example.com": {URL: new("https://" + webhooktest.Refusing(t))},
+	} {
+		hooks.Webhooks = append(hooks.Webhooks, admissionregistrationv1.MutatingWebhook{
+			Name: name, ClientConfig: to, AdmissionReviewVersions: []string{"v1"},
+			SideEffects:        new(admissionregistrationv1.SideEffectClassNone),
+			FailurePolicy:      new(admissionregistrationv1.Ignore),
+			ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
+			NamespaceSelector:  inNamespace(namespace),
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"pods"}},
+			}},
+		})
+	}
+	slices.SortFunc(hooks.Webhooks, func(a, b admissionregistrationv1.MutatingWebhook) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	api := client.AdmissionregistrationV1()
+	if _, err := api.MutatingWebhookConfigurations().Create(t.Context(), hooks, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: inNamespace(namespace),
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+					{RuleWithOperations: hooks.Webhooks[0].Rules[0]},
+				},
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: "!('bad' in object.metadata.labels)",
+				Message: "a bad pod"}},
+		},
+	}
+	if _, err := api.ValidatingAdmissionPolicies().Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: namespace,
+			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+	}
+	if _, err := api.ValidatingAdmissionPolicyBindings().Create(t.Context(), binding,
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = api.MutatingWebhookConfigurations().Delete(ctx, namespace, metav1.DeleteOptions{})
+		_ = api.ValidatingAdmissionPolicies().Delete(ctx, namespace, metav1.DeleteOptions{})
+		_ = api.ValidatingAdmissionPolicyBindings().Delete(ctx, namespace, metav1.DeleteOptions{})
+	})
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	servertest.Eventually(t, "the webhooks and the policy to be in force", func() bool {
+		pods := client.CoreV1().Pods(namespace)
+		_, err := pods.Create(t.Context(), pod("probe", map[string]string{"bad": ""}), dryRun)
+		seen, ok := pods.Create(t.Context(), pod("probe", map[string]string{"a": ""}), dryRun)
+		return apierrors.IsInvalid(err) && ok == nil && seen.Labels["hooked"] == "yes"
+	})
+}
+
+// request is the name of the request's span, and around what is around the handler of one.
+const (
+	request = "POST /api/v1/namespaces/{:namespace}/pods"
+	around  = " < Create < authorization < priorityandfairness < constrainedimpersonation < audit < " + request
+)
+
+// The creation of a pod is one trace: what Kubernetes shows of the request, and within that the
+// chain's phases, plugins, webhooks and policies.
+func TestTrace(t *testing.T) {
+	ns := namespace(t)
+	hook := &told{}
+	configure(t, ns, webhooktest.New(t, hook.handler()))
+	hook.headers = nil
+
+	ctx, parent := newTrace(t)
+	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("p", map[string]string{"a": ""}),
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := spans.trace(t, parent.TraceID())
+	id := parent.SpanID()
+	if root := got.the(t, request); string(root.ParentSpanId) != string(id[:]) {
+		t.Errorf("the request's parent is %x", root.ParentSpanId)
+	}
+	const (
+		mutating   = "Mutating admission" + around
+		validating = "Validating admission" + around
+		calls      = "Call mutating webhook < Admit MutatingAdmissionWebhook < " + mutating
+	)
+	for _, ways := range [][]string{
+		{mutating},
+		// the webhook asked for a second round
+		{"Admit ServiceAccount < " + mutating, "Admit ServiceAccount < " + mutating},
+		{calls, calls},
+		{"HTTP POST < " + calls, "HTTP POST < " + calls},
+		{validating},
+		{"Validate PodSecurity < " + validating},
+		{"Policy " + ns + " < Validate ValidatingAdmissionPolicy < " + validating},
+		{"Create etcd3" + around},
+	} {
+		name, _, _ := strings.Cut(ways[0], " < ")
+		var found []string
+		for _, span := range got.named(name) {
+			found = append(found, got.way(span))
+		}
+		if !slices.Equal(found, ways) {
+			t.Errorf("%s is at\n%q, want\n%q, in\n%s", name, found, ways, got)
+		}
+	}
+	for i, span := range got.named("Admit ServiceAccount") {
+		if round := attribute(span, "admission.round"); round != strconv.Itoa(i) {
+			t.Errorf("round %d is %s", i, round)
+		}
+	}
+	if phase := got.the(t, "Mutating admission"); attribute(phase, "admission.rounds") != "2" ||
+		attribute(phase, "k8s.namespace.name") != ns || attribute(phase, "operation") != "CREATE" ||
+		attribute(phase, "resource") != "/v1, Resource=pods" || attribute(phase, "admission.dry_run") != "false" {
+		t.Errorf("the mutating phase is %v", phase)
+	}
+	if policy := got.the(t, "Policy "+ns); attribute(policy, "admission.verdict") != "Admitted" ||
+		attribute(policy, "admission.call.binding") != ns {
+		t.Errorf("the policy's span is %v", policy)
+	}
+	// The webhook learns what span it is part of.
+	post := got.named("HTTP POST")[0]
+	want := fmt.Sprintf("00-%s-%x-01", parent.TraceID(), post.SpanId)
+	if !slices.Equal(hook.headers, []string{want}) {
+		t.Errorf("the webhook got the traceparents %q, want %q", hook.headers, want)
+	}
+	// That of which nobody answered failed open.
+	if span := got.named("HTTP POST")[1]; span.Status.GetCode() != tracev1.Status_STATUS_CODE_ERROR {
+		t.Errorf("the call that failed is %v", span)
+	}
+	plugin := got.named("Admit MutatingAdmissionWebhook")[0]
+	if attribute(plugin, "admission.verdict") != "Admitted" ||
+		!strings.Contains(events(plugin), "Webhook failed: admission.call.configuration="+ns+
+			" admission.call.failed_open=true admission.call.name=lost.example.com ") {
+		t.Errorf("the webhooks' plugin is %v, with events %s", plugin, events(plugin))
+	}
+
+	// A refusal.
+	ctx, parent = newTrace(t)
+	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("q", map[string]string{"bad": ""}),
+		metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Fatal(err)
+	}
+	got = spans.trace(t, parent.TraceID())
+	for _, name := range []string{"Validate ValidatingAdmissionPolicy", "Validating admission"} {
+		span := got.the(t, name)
+		if attribute(span, "admission.verdict") != "Refused" || !strings.Contains(events(span), "exception: ") ||
+			!strings.Contains(events(span), "a bad pod") || span.Status.GetCode() == tracev1.Status_STATUS_CODE_ERROR {
+			t.Errorf("%s is %v", name, span)
+		}
+	}
+	if policy := got.the(t, "Policy "+ns); attribute(policy, "admission.verdict") != "Refused" ||
+		attribute(policy, "admission.why") != "a bad pod" {
+		t.Errorf("the policy's span is %v", policy)
+	}
+	if len(got.named("Validate ResourceQuota")) != 0 {
+		t.Error("the chain went on")
+	}
+
+	// Only what clients trace is traced: the rate is 0.
+	for _, span := range spans.all() {
+		if !bytes.HasPrefix(span.TraceId, []byte("test")) {
+			t.Errorf("trace %x has a span %s", span.TraceId, span.Name)
+		}
+	}
+	if !slices.Contains(spans.names(), "apiserver") {
+		t.Errorf("the services are %q", spans.names())
+	}
+}
+
+// Storage's calls of an etcd cluster are spans of the request, and a receiver that is gone holds up
+// neither requests nor the server's end.
+func TestTraceOfEtcd(t *testing.T) {
+	dir, err := os.MkdirTemp("", "etcd-") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	storage, err := etcd.Start(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer storage.Stop()
+	receiver := newReceiver(t)
+	traces := tracingConfig(t, t.TempDir(), receiver.address, 1_000_000)
+	cluster := servertest.Start(t, func(c *server.Config) {
+		c.API.Etcd.StorageConfig.Transport.ServerList = []string{storage.Endpoint()}
+		c.API.Traces.ConfigFile = traces
+	})
+	ctx, parent := newTrace(t)
+	maps := clientOf(cluster).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := receiver.trace(t, parent.TraceID())
+	const call = "etcdserverpb.KV/Txn < Create etcd3 < Create"
+	if way := got.way(got.the(t, "etcdserverpb.KV/Txn")); !strings.HasPrefix(way, call) {
+		t.Errorf("the call of etcd is at %s", way)
+	}
+	receiver.server.Stop()
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "d"}},
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	cluster.Stop()
+	// The bound is 2 seconds; without it the library tries for 10 and more.
+	if took := time.Since(start); took > 9*time.Second {
+		t.Errorf("the server's end took %v", took)
+	}
+}
