@@ -1,0 +1,209 @@
+package decision
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"testing"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+)
+
+// usualPod has two containers, resources, variables and probes.
+func usualPod() *corev1.Pod {
+	pod := newPod("web")
+	list := corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("64Mi")}
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}
+	pod.Spec.Containers = nil
+	for _, name := range []string{"web", "proxy"} {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Image: name + ":1",
+			Resources: corev1.ResourceRequirements{Requests: list, Limits: list}, ReadinessProbe: probe, LivenessProbe: probe,
+			Env:          []corev1.EnvVar{{Name: "LEVEL", Value: "info"}, {Name: "MODE", Value: "fast"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}})
+	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+	pod.Labels = map[string]string{"app": "web"}
+	return pod
+}
+
+// usualPlugins are 5 that change the pod, 8 that look at it, and 15 that judge it.
+func usualPlugins() []chain.Descriptor {
+	look := func(_ context.Context, a admission.Attributes) error { a.GetObject(); return nil }
+	var all []chain.Descriptor
+	for i := range 28 {
+		p := plugin{validate: look}
+		switch {
+		case i < 5:
+			p = plugin{admit: labelling(fmt.Sprintf("label-%d", i), "value")}
+		case i < 13:
+			p = plugin{admit: look}
+		}
+		all = append(all, p.named(fmt.Sprintf("Plugin%d", i)))
+	}
+	return all
+}
+
+// A request through the chain, observed and not.
+func BenchmarkRecorder(b *testing.B) {
+	interfaces := admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
+	for _, recorded := range []bool{false, true} {
+		b.Run(fmt.Sprintf("recorded=%t", recorded), func(b *testing.B) {
+			recorder := NewRecorder(NewStore("server", 10_000, 64<<20))
+			var observers []chain.Observer
+			if recorded {
+				observers = append(observers, recorder)
+			}
+			c, err := chain.New(usualPlugins(), nil, nil, observers...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			pod := usualPod()
+			info := &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "pods",
+				Namespace: "shop"}
+			ctx := audit.WithAuditContext(request.WithRequestInfo(b.Context(), info))
+			b.ReportAllocs()
+			for b.Loop() {
+				pod.Labels = map[string]string{"app": "web"}
+				a := about(admission.Create, pod, nil)
+				ctx := ctx
+				recording := &recording{info: info}
+				if recorded {
+					ctx = withRecording(ctx, recording)
+				}
+				if c.Admit(ctx, a, interfaces) != nil || c.Validate(ctx, a, interfaces) != nil {
+					b.Fatal("refused")
+				}
+				if recorded {
+					recorder.finish(ctx, recording, http.StatusCreated, nil)
+				}
+			}
+		})
+	}
+}
+
+// Ten thousand decisions of pods that five plugins have changed take less than 64 MB.
+func TestMemory(t *testing.T) {
+	store := NewStore("server", 10_000, 64<<20)
+	r := newRig(t, store, usualPlugins()...)
+	pod := usualPod()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	var at10k uint64
+	for i := range 20_000 {
+		r.serve(t.Context(), call{verb: "create", auditID: fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i),
+			handler: func(ctx context.Context, w http.ResponseWriter) {
+				pod.Name, pod.Labels = fmt.Sprintf("web-%d", i), map[string]string{"app": "web"}
+				r.both(ctx, w, about(admission.Create, pod, nil))
+			}})
+		if i == 9999 {
+			at10k = heap() - before
+		}
+	}
+	after := heap() - before
+	all, _ := store.List(Filter{})
+	t.Logf("%d decisions take %.1f MB, those after twice as many %.1f MB; the store says %.1f MB", len(store.byName),
+		float64(at10k)/1e6, float64(after)/1e6, float64(store.bytes)/1e6)
+	if len(all) != 10_000 || len(all[0].Steps) != 28 || len(all[0].ChangedBy) != 5 {
+		t.Errorf("%d decisions of %d steps", len(all), len(all[0].Steps))
+	}
+	if at10k > 64e6 || after > at10k+at10k/5 {
+		t.Errorf("they take %d bytes, then %d", at10k, after)
+	}
+	if float64(store.bytes) < 0.5*float64(after) {
+		t.Errorf("the store counts %d of %d bytes", store.bytes, after)
+	}
+}
+
+// A flood by many clients, with watchers that don't read and others that do, keeps the bounds.
+func TestFlood(t *testing.T) {
+	const maxCount, maxBytes = 500, 1 << 20
+	store := NewStore("server", maxCount, maxBytes)
+	r := newRig(t, store, append(usualPlugins(), plugin{validate: func(_ context.Context, a admission.Attributes) error {
+		if a.GetName() == "bad" {
+			return admission.NewForbidden(a, fmt.Errorf("bad"))
+		}
+		return nil
+	}}.named("Z"))...)
+	for range 10 { // never read
+		if _, err := store.Watch(Filter{}, "", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clients := make(chan struct{}, 32)
+	done := make(chan struct{})
+	reading, err := store.Watch(Filter{}, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(done)
+		for range reading.ResultChan() {
+		}
+	}()
+	for i := range 20_000 {
+		clients <- struct{}{}
+		go func() {
+			defer func() { <-clients }()
+			pod := usualPod()
+			if i%3 == 0 {
+				pod.Name = "bad"
+			}
+			r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+				r.both(ctx, w, about(admission.Create, pod, nil))
+			}})
+			switch i % 100 {
+			case 0:
+				store.List(Filter{Namespace: "shop"})
+			case 1:
+				store.mu.Lock()
+				defer store.mu.Unlock()
+				if len(store.byName) > maxCount || store.bytes > maxBytes || len(store.gone) > maxGone {
+					t.Errorf("%d decisions, %d bytes, %d that have gone", len(store.byName), store.bytes, len(store.gone))
+				}
+			}
+		}()
+	}
+	for range cap(clients) {
+		clients <- struct{}{}
+	}
+	reading.Stop()
+	<-done
+	n, bytes := store.count()
+	if n[refused] < maxCount/3 || bytes != store.bytes {
+		t.Errorf("there are %v in %d bytes, of which %d are counted", n, bytes, store.bytes)
+	}
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if len(store.watchers) > 0 {
+		t.Errorf("%d watchers that don't read are still told", len(store.watchers))
+	}
+}
+
+// Listing all that there may be.
+func BenchmarkList(b *testing.B) {
+	store := NewStore("server", 10_000, 64<<20)
+	for i := range 10_000 {
+		r := newOne(fmt.Sprint(i), plain, 10)
+		r.user = unique.Make("alice")
+		r.verdict = v1alpha1.Admitted
+		store.add(r)
+	}
+	for b.Loop() {
+		store.List(Filter{Namespace: "shop"})
+	}
+}
