@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -124,10 +125,36 @@ func (v *versioned) changes() []jsondiff.Operation {
 		return nil
 	}
 	changes := difference(v.before, v.object.shown)
-	if len(changes) > 0 {
+	if len(changes) > 0 && !renewed(v.before, v.object.shown, changes) {
 		v.before = nil
 	}
 	return changes
+}
+
+// renewed brings before up to what after is where nothing but metadata has changed, as labels and
+// annotations, which most plugins change: that spares a copy of the rest, which is a pod's most.
+func renewed(before, after runtime.Object, changes []jsondiff.Operation) bool {
+	for i := range changes {
+		if !strings.HasPrefix(changes[i].Path, "/metadata/") {
+			return false
+		}
+	}
+	to, from := metadataOf(before), metadataOf(after)
+	if to == nil || from == nil {
+		return false
+	}
+	from.DeepCopyInto(to)
+	return true
+}
+
+// metadataOf is that of an object of a Go type, nil of others.
+func metadataOf(object runtime.Object) *metav1.ObjectMeta {
+	accessor, ok := object.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return nil
+	}
+	metadata, _ := accessor.GetObjectMeta().(*metav1.ObjectMeta)
+	return metadata
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that

@@ -104,7 +104,7 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	var at10k uint64
-	for i := range 20_000 {
+	for i := range 15_000 {
 		r.serve(t.Context(), call{verb: "create", auditID: fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i),
 			handler: func(ctx context.Context, w http.ResponseWriter) {
 				pod.Name, pod.Labels = fmt.Sprintf("web-%d", i), map[string]string{"app": "web"}
@@ -116,7 +116,7 @@ func TestMemory(t *testing.T) {
 	}
 	after := heap() - before
 	all, _ := store.List(Filter{})
-	t.Logf("%d decisions take %.1f MB, those after twice as many %.1f MB; the store says %.1f MB", len(store.byName),
+	t.Logf("%d decisions take %.1f MB, after half as many again %.1f MB; the store says %.1f MB", len(store.byName),
 		float64(at10k)/1e6, float64(after)/1e6, float64(store.bytes)/1e6)
 	if len(all) != 10_000 || len(all[0].Steps) != 28 || len(all[0].ChangedBy) != 5 {
 		t.Errorf("%d decisions of %d steps", len(all), len(all[0].Steps))
@@ -155,7 +155,7 @@ func TestFlood(t *testing.T) {
 		for range reading.ResultChan() {
 		}
 	}()
-	for i := range 20_000 {
+	for i := range 6_000 {
 		clients <- struct{}{}
 		go func() {
 			defer func() { <-clients }()

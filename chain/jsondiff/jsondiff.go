@@ -205,6 +205,10 @@ func (w *walk) maps(before, after reflect.Value) {
 		w.inJSON(before, after)
 		return
 	}
+	if was, ok := before.Interface().(map[string]string); ok {
+		w.texts(was, after.Interface().(map[string]string))
+		return
+	}
 	keys := before.MapKeys()
 	for _, key := range after.MapKeys() {
 		if !before.MapIndex(key).IsValid() {
@@ -222,6 +226,39 @@ func (w *walk) maps(before, after reflect.Value) {
 				w.emit("remove", reflect.Value{})
 			default:
 				w.values(was, now, "")
+			}
+		})
+		if w.done() {
+			return
+		}
+	}
+}
+
+// texts is maps for labels and the like, which is most of what plugins change.
+func (w *walk) texts(before, after map[string]string) {
+	var keys []string
+	for key, was := range before {
+		if now, ok := after[key]; !ok || now != was {
+			keys = append(keys, key)
+		}
+	}
+	for key := range after {
+		if _, ok := before[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		_, had := before[key]
+		now, has := after[key]
+		w.at(key, func() {
+			switch {
+			case !had:
+				w.emit("add", reflect.ValueOf(now))
+			case !has:
+				w.emit("remove", reflect.Value{})
+			default:
+				w.emit("replace", reflect.ValueOf(now))
 			}
 		})
 		if w.done() {

@@ -33,6 +33,14 @@ var rules = []rule{
 			module + "expression", module + "quota"},
 	},
 	{
+		why:  "decisions know the chain, and no plugin or engine",
+		from: []string{"decision"},
+		never: []string{"k8s.io/kubernetes/", module + "apiserver", module + "controllers", module + "server",
+			module + "cli"},
+		direct: []string{module + "plugins", module + "webhook", module + "policy", module + "matching",
+			module + "expression", module + "quota"},
+	},
+	{
 		why:    "matching and expressions are below the engines, and know neither them nor each other",
 		from:   []string{"matching", "expression"},
 		direct: []string{module + "plugins", module + "webhook", module + "policy", module + "quota"},
