@@ -55,7 +55,8 @@ func TestChanges(t *testing.T) {
 	pod := newPod()
 	pod.Labels = map[string]string{"a": "1"}
 	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing",
-		"metadata": map[string]any{"name": "t", "labels": map[string]any{"a": "1"}}, "spec": map[string]any{"size": int64(1)}}}
+		"metadata": map[string]any{"name": "t", "labels": map[string]any{"a": "1"}},
+		"spec":     map[string]any{"size": int64(1)}}}
 	for name, object := range map[string]runtime.Object{"typed": pod, "untyped": custom} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -27,7 +28,8 @@ func usualPod() *corev1.Pod {
 	pod.Spec.Containers = nil
 	for _, name := range []string{"web", "proxy"} {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Image: name + ":1",
-			Resources: corev1.ResourceRequirements{Requests: list, Limits: list}, ReadinessProbe: probe, LivenessProbe: probe,
+			Resources:      corev1.ResourceRequirements{Requests: list, Limits: list},
+			ReadinessProbe: probe, LivenessProbe: probe,
 			Env:          []corev1.EnvVar{{Name: "LEVEL", Value: "info"}, {Name: "MODE", Value: "fast"}},
 			VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}})
 	}
@@ -133,12 +135,13 @@ func TestMemory(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const maxCount, maxBytes = 500, 1 << 20
 	store := NewStore("server", maxCount, maxBytes)
-	r := newRig(t, store, append(usualPlugins(), plugin{validate: func(_ context.Context, a admission.Attributes) error {
+	judge := plugin{validate: func(_ context.Context, a admission.Attributes) error {
 		if a.GetName() == "bad" {
-			return admission.NewForbidden(a, fmt.Errorf("bad"))
+			return admission.NewForbidden(a, errors.New("bad"))
 		}
 		return nil
-	}}.named("Z"))...)
+	}}
+	r := newRig(t, store, append(usualPlugins(), judge.named("Z"))...)
 	for range 10 { // never read
 		if _, err := store.Watch(Filter{}, "", true); err != nil {
 			t.Fatal(err)
@@ -173,7 +176,8 @@ func TestFlood(t *testing.T) {
 				store.mu.Lock()
 				defer store.mu.Unlock()
 				if len(store.byName) > maxCount || store.bytes > maxBytes || len(store.gone) > maxGone {
-					t.Errorf("%d decisions, %d bytes, %d that have gone", len(store.byName), store.bytes, len(store.gone))
+					t.Errorf("%d decisions, %d bytes, %d that have gone", len(store.byName), store.bytes,
+						len(store.gone))
 				}
 			}
 		}()

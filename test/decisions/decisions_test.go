@@ -68,7 +68,8 @@ func TestKubectl(t *testing.T) {
 	kubectl := c.Kubectl(t, namespace)
 	table := kubectl.OK("", "get", "decisions", "--field-selector=verdict=Refused,request.name=web")
 	lines := strings.Split(strings.TrimSpace(table), "\n")
-	if want := "AGE VERDICT OPERATION OBJECT USER BY CHANGED BY TOOK"; strings.Join(strings.Fields(lines[0]), " ") != want {
+	columns := strings.Join(strings.Fields(lines[0]), " ")
+	if want := "AGE VERDICT OPERATION OBJECT USER BY CHANGED BY TOOK"; columns != want {
 		t.Errorf("the columns are %s", lines[0])
 	}
 	if len(lines) != 2 || !strings.Contains(lines[1], "Refused") || !strings.Contains(lines[1], "pods/web") ||
@@ -89,14 +90,15 @@ func TestKubectl(t *testing.T) {
 	}
 	kubectl.Fails("", []string{"delete", "decisions", "--all"}, "the server does not allow this method")
 
-	cluster := c.Kubectl(t, "default").OK("", "get", "decisions", "--field-selector=request.resource=namespaces,request.name="+
-		namespace, "-o", "jsonpath={.items[*].metadata.namespace}")
+	cluster := c.Kubectl(t, "default").OK("", "get", "decisions", "-o", "jsonpath={.items[*].metadata.namespace}",
+		"--field-selector=request.resource=namespaces,request.name="+namespace)
 	if !strings.HasPrefix(cluster, "default") {
 		t.Errorf("the decision about the namespace is in %q", cluster)
 	}
 }
 
-// The answer names its decision, an informer is told of it, and discovery and OpenAPI have the kind.
+// The answer names its decision, an informer is told of it, and discovery and OpenAPI have the
+// kind.
 func TestClients(t *testing.T) {
 	c := shared()
 	namespace := c.Namespace(t, nil)
@@ -160,7 +162,8 @@ func TestClients(t *testing.T) {
 		"/openapi/v2": "dev.gatehouse.decisions.v1alpha1.Decision",
 		"/openapi/v3/apis/decisions.gatehouse.dev/v1alpha1": "dev.gatehouse.decisions.v1alpha1.Decision",
 	} {
-		data, err := c.Client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(t.Context())
+		data, err := c.Client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").
+			DoRaw(t.Context())
 		if err != nil || !strings.Contains(string(data), want) {
 			t.Errorf("%s: %v, %d bytes without %s", path, err, len(data), want)
 		}
@@ -198,8 +201,8 @@ func TestRights(t *testing.T) {
 		return err
 	})
 	servertest.Retry(t, "the editor's rights", func() error {
-		_, err := as("editor").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(mine).List(t.Context(),
-			metav1.ListOptions{})
+		_, err := as("editor").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(mine).List(
+			t.Context(), metav1.ListOptions{})
 		return err
 	})
 	seen, _ := list(t, as("viewer"), mine, "")
@@ -223,7 +226,8 @@ func TestRights(t *testing.T) {
 			decisions := as(user).Resource(v1alpha1.Decisions).Namespace(namespace)
 			_, byList := decisions.List(t.Context(), metav1.ListOptions{})
 			_, byField := decisions.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-			_, byNamespace := decisions.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.namespace=" + mine})
+			_, byNamespace := decisions.List(t.Context(),
+				metav1.ListOptions{FieldSelector: "metadata.namespace=" + mine})
 			_, byWatch := decisions.Watch(t.Context(), metav1.ListOptions{})
 			errs := map[string]error{"list": byList, "field": byField, "namespace": byNamespace, "watch": byWatch}
 			if namespace != "" {
