@@ -168,8 +168,8 @@ request.userInfo.username == 'x'"}, {expression: "true"}]`),
 		judged("cost-ignored", "small", `failurePolicy: Ignore, variables: [{name: l, expression: "`+digits+`"}],
 validations: [{expression: "object.data.a != 'b'", message: small}, {expression: "object.data.a == 'b' || `+
 			costly+`"}]`).also("data: {a: c}"),
-		judged("cost", "actual cost limit exceeded", `validations: [{expression: "true"}, {message: small, expression: "`+
-			costly+`"}], variables: [{name: l, expression: "`+digits+`"}]`),
+		judged("cost", "actual cost limit exceeded", `variables: [{name: l, expression: "`+digits+`"}],
+validations: [{expression: "true"}, {message: small, expression: "`+costly+`"}]`),
 		judged("budget", "running out of cost budget", `variables: [{name: l, expression: "[`+
 			strings.Repeat("0,", 39)+`0]"}], validations: [`+strings.Repeat(`{expression: "variables.l.all(a,
 variables.l.all(b, variables.l.all(c, a + b + c == 0)))"}, `, 60)+`{expression: "false"}]`),
