@@ -13,12 +13,12 @@ const (
 	labelled     = `"by": "policy"`
 )
 
-// applying and patching are mutations; their expressions have no double quotes.
-func applying(expression string) string {
+// applyingConfiguration and patchingJSON are mutations; their expressions have no double quotes.
+func applyingConfiguration(expression string) string {
 	return fmt.Sprintf(`{patchType: ApplyConfiguration, applyConfiguration: {expression: "%s"}}`, expression)
 }
 
-func patching(expression string) string {
+func patchingJSON(expression string) string {
 	return fmt.Sprintf(`{patchType: JSONPatch, jsonPatch: {expression: "%s"}}`, expression)
 }
 
@@ -63,116 +63,116 @@ func ofMutatingPolicies() []request {
 		return "paramRef: {name: m-absent, namespace: d, parameterNotFoundAction: " + action + "}"
 	}
 	policies := []underPolicy{
-		mutated("label", labelled, "", applying(mutatedLabel)).stored().also("metadata: {labels: {by: me, x: y}}"),
-		mutated("patch", labelled, "", patching(`[JSONPatch{op: 'add', path: '/metadata/labels', value: {'by': 'policy'}},
+		mutated("label", labelled, "", applyingConfiguration(mutatedLabel)).stored().also("metadata: {labels: {by: me, x: y}}"),
+		mutated("patch", labelled, "", patchingJSON(`[JSONPatch{op: 'add', path: '/metadata/labels', value: {'by': 'policy'}},
 JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('example.com/a'), value: object.data.a},
 JSONPatch{op: 'copy', from: '/data/a', path: '/data/c'}, JSONPatch{op: 'move', from: '/data/c', path: '/data/d'}]`)).
 			stored(),
-		mutated("data", labelled, "", applying(`Object{data: {'c': object.data.a}, metadata: Object.metadata{
+		mutated("data", labelled, "", applyingConfiguration(`Object{data: {'c': object.data.a}, metadata: Object.metadata{
 labels: {'by': 'policy'}}}`)).also("data: {a: x, c: d}"),
-		mutated("test-fails", labelled, "", applying(mutatedLabel),
-			patching(`[JSONPatch{op: 'test', path: '/data/a', value: 'x'}, JSONPatch{op: 'remove', path: '/data'}]`)).
+		mutated("test-fails", labelled, "", applyingConfiguration(mutatedLabel),
+			patchingJSON(`[JSONPatch{op: 'test', path: '/data/a', value: 'x'}, JSONPatch{op: 'remove', path: '/data'}]`)).
 			also("data: {a: x}"),
-		mutated("test-holds", `"c": "d"`, "", patching(`[JSONPatch{op: 'test', path: '/data/a', value: 'b'},
+		mutated("test-holds", `"c": "d"`, "", patchingJSON(`[JSONPatch{op: 'test', path: '/data/a', value: 'b'},
 JSONPatch{op: 'replace', path: '/data', value: {'c': 'd'}}]`)),
-		mutated("removes", "denied request", "", patching(`[JSONPatch{op: 'remove', path: '/data/none'}]`)).
+		mutated("removes", "denied request", "", patchingJSON(`[JSONPatch{op: 'remove', path: '/data/none'}]`)).
 			unlike(everyError),
-		mutated("removes-ignored", labelled, "failurePolicy: Ignore", applying(mutatedLabel),
-			patching(`[JSONPatch{op: 'remove', path: '/data/none'}]`)),
-		mutated("error", "no such key", "", applying(`Object{data: {'k': object.nope}}`)).unlike(everyError),
-		mutated("error-ignored", labelled, "failurePolicy: Ignore", applying(`Object{data: {'k': object.nope}}`),
-			applying(mutatedLabel)),
-		mutated("unknown", "not declared", "", applying(`Object{spec: Object.spec{nope: 'x'}}`)).unlike(everyError),
-		mutated("unknown-ignored", labelled, "failurePolicy: Ignore", applying(mutatedLabel),
-			applying(`Object{spec: Object.spec{nope: 'x'}}`)),
-		mutated("type", "expected string", "", applying(`Object{metadata: Object.metadata{labels: {'a': 1}}}`)).
+		mutated("removes-ignored", labelled, "failurePolicy: Ignore", applyingConfiguration(mutatedLabel),
+			patchingJSON(`[JSONPatch{op: 'remove', path: '/data/none'}]`)),
+		mutated("error", "no such key", "", applyingConfiguration(`Object{data: {'k': object.nope}}`)).unlike(everyError),
+		mutated("error-ignored", labelled, "failurePolicy: Ignore", applyingConfiguration(`Object{data: {'k': object.nope}}`),
+			applyingConfiguration(mutatedLabel)),
+		mutated("unknown", "not declared", "", applyingConfiguration(`Object{spec: Object.spec{nope: 'x'}}`)).unlike(everyError),
+		mutated("unknown-ignored", labelled, "failurePolicy: Ignore", applyingConfiguration(mutatedLabel),
+			applyingConfiguration(`Object{spec: Object.spec{nope: 'x'}}`)),
+		mutated("type", "expected string", "", applyingConfiguration(`Object{metadata: Object.metadata{labels: {'a': 1}}}`)).
 			unlike(everyError),
 		mutated("unreadable", "Internal error", "failurePolicy: Ignore",
-			patching(`[JSONPatch{op: 'add', path: '/spec', value: {'a': 'b'}}]`)).unlike(everyError),
-		mutated("cost", "denied request", nested, applying("Object{data: {'k': "+costly+" ? 'x' : 'y'}}")).
+			patchingJSON(`[JSONPatch{op: 'add', path: '/spec', value: {'a': 'b'}}]`)).unlike(everyError),
+		mutated("cost", "denied request", nested, applyingConfiguration("Object{data: {'k': "+costly+" ? 'x' : 'y'}}")).
 			unlike(everyError),
-		mutated("cost-ignored", labelled, "failurePolicy: Ignore, "+nested, applying(mutatedLabel),
-			applying("Object{data: {'k': "+costly+" ? 'x' : 'y'}}")),
-		mutated("invalid", "is invalid", "", applying(`Object{metadata: Object.metadata{labels: {'a': '!'}}}`)),
-		mutated("invalid-data", "is invalid", "", patching(`[JSONPatch{op: 'add', path: '/data/!', value: 'x'}]`)),
-		mutated("namespace", "does not match", "", applying(`Object{metadata: Object.metadata{namespace: 'other'}}`)),
-		mutated("name", "other", "", applying(`Object{metadata: Object.metadata{name: 'other'}}`)),
-		mutated("immutable", labelled, "", applying(`Object{immutable: true, metadata: Object.metadata{
+		mutated("cost-ignored", labelled, "failurePolicy: Ignore, "+nested, applyingConfiguration(mutatedLabel),
+			applyingConfiguration("Object{data: {'k': "+costly+" ? 'x' : 'y'}}")),
+		mutated("invalid", "is invalid", "", applyingConfiguration(`Object{metadata: Object.metadata{labels: {'a': '!'}}}`)),
+		mutated("invalid-data", "is invalid", "", patchingJSON(`[JSONPatch{op: 'add', path: '/data/!', value: 'x'}]`)),
+		mutated("namespace", "does not match", "", applyingConfiguration(`Object{metadata: Object.metadata{namespace: 'other'}}`)),
+		mutated("name", "other", "", applyingConfiguration(`Object{metadata: Object.metadata{name: 'other'}}`)),
+		mutated("immutable", labelled, "", applyingConfiguration(`Object{immutable: true, metadata: Object.metadata{
 labels: {'by': 'policy'}}}`)),
-		mutated("nothing", labelled, "", applying("Object{}"), patching("[JSONPatch{}].filter(p, false)"),
-			applying(mutatedLabel)),
+		mutated("nothing", labelled, "", applyingConfiguration("Object{}"), patchingJSON("[JSONPatch{}].filter(p, false)"),
+			applyingConfiguration(mutatedLabel)),
 		mutated("conditions", labelled, `matchConditions: [{name: is-b, expression: "object.data.a == 'b'"}]`,
-			applying(mutatedLabel)).also("data: {a: c}"),
+			applyingConfiguration(mutatedLabel)).also("data: {a: c}"),
 		mutated("condition-error", "no such key", `matchConditions: [{name: e, expression: "object.data.none == ''"}]`,
-			applying(mutatedLabel)).also("data: {none: x}"),
+			applyingConfiguration(mutatedLabel)).also("data: {none: x}"),
 		mutated("condition-ignored", labelled, `failurePolicy: Ignore,
-matchConditions: [{name: e, expression: "object.data.a == 'b'"}]`, applying(mutatedLabel)).also("data: {b: c}"),
+matchConditions: [{name: e, expression: "object.data.a == 'b'"}]`, applyingConfiguration(mutatedLabel)).also("data: {b: c}"),
 		mutated("variables", `"v": "bb"`, `variables: [{name: twice, expression: "object.data.a + object.data.a"}]`,
-			applying(`Object{data: {'v': variables.twice}}`), patching(`[JSONPatch{op: 'replace', path: '/data/a',
-value: 'x'}]`), applying(`Object{data: {'w': variables.twice}}`)),
-		mutated("sees", `"op": "CREATE`, "", applying(`Object{metadata: Object.metadata{annotations: {
+			applyingConfiguration(`Object{data: {'v': variables.twice}}`), patchingJSON(`[JSONPatch{op: 'replace', path: '/data/a',
+value: 'x'}]`), applyingConfiguration(`Object{data: {'w': variables.twice}}`)),
+		mutated("sees", `"op": "CREATE`, "", applyingConfiguration(`Object{metadata: Object.metadata{annotations: {
 'ns': namespaceObject.metadata.name, 'op': request.operation + request.kind.kind + string(request.dryRun),
 'may': string(authorizer.requestResource.check('create').allowed()), 'old': string(oldObject == null)}}}`)).stored(),
-		mutated("again", `"count": "3"`, "reinvocationPolicy: IfNeeded", patching(count)).
+		mutated("again", `"count": "3"`, "reinvocationPolicy: IfNeeded", patchingJSON(count)).
 			of("configmaps", configMaps, configMap("m-again", "data: {count: '1'}")),
-		mutated("once", `"count": "2"`, "", patching(count)).
+		mutated("once", `"count": "2"`, "", patchingJSON(count)).
 			of("configmaps", configMaps, configMap("m-once", "data: {count: '1'}")),
-		mutated("params", `"p": "first"`, paramKind, applying(byParams)).
+		mutated("params", `"p": "first"`, paramKind, applyingConfiguration(byParams)).
 			bound("paramRef: {name: one, namespace: d, parameterNotFoundAction: Deny}"),
-		mutated("params-here", `"p": "first"`, paramKind, applying(byParams)).
+		mutated("params-here", `"p": "first"`, paramKind, applyingConfiguration(byParams)).
 			bound("paramRef: {selector: {matchLabels: {of: params}}, parameterNotFoundAction: Deny}"),
-		mutated("params-deny", "no params found", paramKind, applying(byParams)).bound(missing("Deny")),
+		mutated("params-deny", "no params found", paramKind, applyingConfiguration(byParams)).bound(missing("Deny")),
 		mutated("params-unknown", "failed to", "paramKind: {apiVersion: example.com/v1, kind: Limit}",
-			applying(byParams)).bound(missing("Deny")),
-		mutated("params-unbound", "no such key", paramKind, applying(byParams)).unlike(everyError),
-		onPods("sidecar", `"name": "s"`, containers, applying(`Object{spec: Object.spec{initContainers: [
+			applyingConfiguration(byParams)).bound(missing("Deny")),
+		mutated("params-unbound", "no such key", paramKind, applyingConfiguration(byParams)).unlike(everyError),
+		onPods("sidecar", `"name": "s"`, containers, applyingConfiguration(`Object{spec: Object.spec{initContainers: [
 Object.spec.initContainers{name: 's', image: 's', restartPolicy: 'Always'}]}}`)),
-		onPods("merged", `"name": "f"`, containers, applying(`Object{spec: Object.spec{containers: [Object.spec.containers{
+		onPods("merged", `"name": "f"`, containers, applyingConfiguration(`Object{spec: Object.spec{containers: [Object.spec.containers{
 name: 'c', imagePullPolicy: 'Never', env: [Object.spec.containers.env{name: 'f', value: 'w'},
 Object.spec.containers.env{name: 'e', value: 'x'}], ports: [Object.spec.containers.ports{containerPort: 1,
 protocol: 'TCP', name: 'p'}, Object.spec.containers.ports{containerPort: 2, protocol: 'UDP'}]}]}}`)),
-		onPods("atomic", "atomic", containers, applying(`Object{spec: Object.spec{containers: [Object.spec.containers{
+		onPods("atomic", "atomic", containers, applyingConfiguration(`Object{spec: Object.spec{containers: [Object.spec.containers{
 name: 'c', command: ['x']}]}}`)).unlike(everyError),
-		onPods("tolerations", "atomic", containers, applying(`Object{spec: Object.spec{tolerations: [
+		onPods("tolerations", "atomic", containers, applyingConfiguration(`Object{spec: Object.spec{tolerations: [
 Object.spec.tolerations{key: 'k', operator: 'Exists'}]}}`)).unlike(everyError),
-		onPods("tolerations-patched", `"key": "k"`, containers, patching(`[JSONPatch{op: 'add', path: '/spec/tolerations/-',
+		onPods("tolerations-patched", `"key": "k"`, containers, patchingJSON(`[JSONPatch{op: 'add', path: '/spec/tolerations/-',
 value: Object.spec.tolerations{key: 'k', operator: 'Exists'}}]`)),
-		onPods("security", `"runAsNonRoot": true`, containers, applying(`Object{spec: Object.spec{securityContext:
+		onPods("security", `"runAsNonRoot": true`, containers, applyingConfiguration(`Object{spec: Object.spec{securityContext:
 Object.spec.securityContext{runAsNonRoot: true, seccompProfile: Object.spec.securityContext.seccompProfile{
 type: 'RuntimeDefault'}}}}`)),
-		onPods("nameless", "is invalid", containers, applying(`Object{spec: Object.spec{containers: [
+		onPods("nameless", "is invalid", containers, applyingConfiguration(`Object{spec: Object.spec{containers: [
 Object.spec.containers{image: 'x'}]}}`)),
-		onPods("invalid-pod", "is invalid", containers, applying(`Object{spec: Object.spec{containers: [
+		onPods("invalid-pod", "is invalid", containers, applyingConfiguration(`Object{spec: Object.spec{containers: [
 Object.spec.containers{name: 'x'}]}}`)),
-		mutated("deployed", labelled, "", applying(`Object{metadata: Object.metadata{labels: {'by': 'policy'}},
+		mutated("deployed", labelled, "", applyingConfiguration(`Object{metadata: Object.metadata{labels: {'by': 'policy'}},
 spec: Object.spec{replicas: 3, template: Object.spec.template{spec: Object.spec.template.spec{
 serviceAccountName: 'other'}}}}`)).of("deployments", deployments, `{kind: Deployment, apiVersion: apps/v1,
 metadata: {name: m-deployed}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
 spec: {containers: [{name: c, image: i}]}}}}`).stored(),
-		mutated("exact", "HorizontalPodAutoscaler", "", applying(mutatedLabel)).matching("matchPolicy: Exact").
+		mutated("exact", "HorizontalPodAutoscaler", "", applyingConfiguration(mutatedLabel)).matching("matchPolicy: Exact").
 			of("horizontalpodautoscalers", autoscalers, `{kind: HorizontalPodAutoscaler, apiVersion: autoscaling/v2,
 metadata: {name: m-exact}, spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}}`),
 	}
 	return append(requestsOf(policies), invalidPolicies("mutating", []string{
 		``, `mutations: []`, `mutations: [{}]`, `reinvocationPolicy: Never, mutations: []`,
 		`reinvocationPolicy: Never, mutations: [{}]`, `reinvocationPolicy: Sometimes, mutations: [` +
-			applying("Object{}") + `]`,
+			applyingConfiguration("Object{}") + `]`,
 		`reinvocationPolicy: Never, mutations: [{patchType: Other}]`,
 		`reinvocationPolicy: Never, mutations: [{patchType: JSONPatch}]`,
 		`reinvocationPolicy: Never, mutations: [{patchType: ApplyConfiguration}]`,
 		`reinvocationPolicy: Never, mutations: [{patchType: JSONPatch, applyConfiguration: {expression: "Object{}"}}]`,
 		`reinvocationPolicy: Never, mutations: [{patchType: JSONPatch, jsonPatch: {expression: ""}}]`,
-		`reinvocationPolicy: Never, mutations: [` + applying("1") + `, ` + patching("1") + `]`,
-		`reinvocationPolicy: Never, mutations: [` + applying("Object{") + `, ` + patching("[JSONPatch{nope: 1}]") + `]`,
-		`reinvocationPolicy: Never, mutations: [` + applying("Object{spec: Object.other{}}") + `]`,
-		`reinvocationPolicy: Never, mutations: [` + applying("Object{data: params.data}") + `]`,
-		`reinvocationPolicy: Never, mutations: [` + applying("Object{data: variables.none}") + `]`,
-		`reinvocationPolicy: Never, failurePolicy: Maybe, mutations: [` + applying("Object{}") + `]`,
-		`reinvocationPolicy: Never, paramKind: {apiVersion: v, kind: ""}, mutations: [` + applying("Object{}") + `]`,
+		`reinvocationPolicy: Never, mutations: [` + applyingConfiguration("1") + `, ` + patchingJSON("1") + `]`,
+		`reinvocationPolicy: Never, mutations: [` + applyingConfiguration("Object{") + `, ` + patchingJSON("[JSONPatch{nope: 1}]") + `]`,
+		`reinvocationPolicy: Never, mutations: [` + applyingConfiguration("Object{spec: Object.other{}}") + `]`,
+		`reinvocationPolicy: Never, mutations: [` + applyingConfiguration("Object{data: params.data}") + `]`,
+		`reinvocationPolicy: Never, mutations: [` + applyingConfiguration("Object{data: variables.none}") + `]`,
+		`reinvocationPolicy: Never, failurePolicy: Maybe, mutations: [` + applyingConfiguration("Object{}") + `]`,
+		`reinvocationPolicy: Never, paramKind: {apiVersion: v, kind: ""}, mutations: [` + applyingConfiguration("Object{}") + `]`,
 		`reinvocationPolicy: Never, matchConditions: [{name: a, expression: "1"}, {name: a, expression: "true"}],
-mutations: [` + applying("Object{}") + `]`,
+mutations: [` + applyingConfiguration("Object{}") + `]`,
 		`reinvocationPolicy: Never, variables: [{name: 1a, expression: "1"}, {name: b, expression: "x"}],
-mutations: [` + applying("Object{}") + `]`,
+mutations: [` + applyingConfiguration("Object{}") + `]`,
 	}, []string{`paramRef: {}`, `paramRef: {name: a}`,
 		`paramRef: {name: a, selector: {}, parameterNotFoundAction: Deny}`,
 		`paramRef: {name: a, parameterNotFoundAction: Maybe}`, `matchResources: {resourceRules: [{operations: [X],
