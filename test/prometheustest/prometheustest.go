@@ -1,5 +1,5 @@
-// Package prometheustest runs a real Prometheus that has seen containers for as long as a test
-// says.
+// Package prometheustest runs a real Prometheus: one that has seen containers for as long as a test
+// says, or one that scrapes what a test runs.
 //
 // It needs the programs prometheus and promtool, which on Debian are the package prometheus. Where
 // they are not there the test is skipped; see package needs.
@@ -39,14 +39,28 @@ func Start(t testing.TB, containers ...Container) string {
 	t.Helper()
 	needs.Programs(t, "prometheus", "promtool")
 	dir := t.TempDir()
-	data, samples, config := filepath.Join(dir, "data"), filepath.Join(dir, "samples"),
-		filepath.Join(dir, "prometheus.yml")
+	samples := filepath.Join(dir, "samples")
 	write(t, samples, openMetrics(time.Now(), containers))
-	write(t, config, []byte("{}"))
 	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples,
-		data).CombinedOutput(); err != nil {
+		filepath.Join(dir, "data")).CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)
 	}
+	return run(t, dir, "{}")
+}
+
+// Run runs a Prometheus with a configuration, as of what it is to scrape, and returns the address
+// of its API. It ends with the test.
+func Run(t testing.TB, configuration string) string {
+	t.Helper()
+	needs.Programs(t, "prometheus")
+	return run(t, t.TempDir(), configuration)
+}
+
+// run runs one on the data in a directory.
+func run(t testing.TB, dir, configuration string) string {
+	t.Helper()
+	data, config := filepath.Join(dir, "data"), filepath.Join(dir, "prometheus.yml")
+	write(t, config, []byte(configuration))
 	server := exec.CommandContext(t.Context(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+data,
 		"--storage.tsdb.retention.time=90d", "--web.listen-address=127.0.0.1:0")
 	server.Dir = dir

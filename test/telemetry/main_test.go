@@ -41,6 +41,23 @@ rules:
 - level: None
 `
 
+// admissionConfig has all plugins run that count something. Nobody answers where InitialResources
+// asks.
+const admissionConfig = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: InitialResources
+  configuration:
+    apiVersion: gatehouse.dev/v1alpha1
+    kind: InitialResourcesConfiguration
+    address: http://127.0.0.1:1
+- name: ValidatingAdmissionPolicy
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ValidatingAdmissionPolicyConfiguration
+    staticManifestsDir: %s
+`
+
 func TestMain(m *testing.M) {
 	os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // milliseconds until spans are sent; 5000 by default
 	dir, err := os.MkdirTemp("", "telemetry-")
@@ -55,7 +72,17 @@ func TestMain(m *testing.M) {
 		suite.Fatal(err)
 	}
 	traces := tracingConfig(&suite, dir, spans.address, 0)
+	configuration := filepath.Join(dir, "admission.yaml")
+	manifests := filepath.Join(dir, "manifests")
+	if err := os.Mkdir(manifests, 0o700); err != nil {
+		suite.Fatal(err)
+	}
+	if err := os.WriteFile(configuration, fmt.Appendf(nil, admissionConfig, manifests), 0o600); err != nil {
+		suite.Fatal(err)
+	}
 	cluster = servertest.Start(&suite, func(c *server.Config) {
+		c.Admission.Enable = []string{"InitialResources"}
+		c.Admission.ConfigFile = configuration
 		c.API.Traces.ConfigFile = traces
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
 		c.Decisions.LogPath = decisionLog
