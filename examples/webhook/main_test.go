@@ -25,6 +25,7 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -212,6 +213,7 @@ type shell struct {
 
 func newShell(t *testing.T, kubeconfig string) *shell {
 	t.Helper()
+	needs.Programs(t, "base64", "sed", "sh", "tr")
 	// builds it
 	kubectl, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "kubectl").Output()
 	if err != nil {

@@ -25,7 +25,7 @@ const serverStart = 5 * time.Minute
 // TestDocuments runs every document with something to run. One after the other: they use the
 // default port, as their readers do.
 func TestDocuments(t *testing.T) {
-	needs.Programs(t, "bash", "git")
+	needs.Programs(t, "bash", "git", "xargs")
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"gatehouse.dev/test/needs"
 )
 
 // plots are custom resources: v1 has an area as "3x4", v2 as width and height, and a webhook
@@ -90,6 +92,7 @@ spec: {area: 3x4}
 
 func TestKubectlCustomResources(t *testing.T) {
 	t.Parallel()
+	needs.Programs(t, "diff")
 	k := onShared(t, "custom")
 	url, ca := serveTLS(t, http.HandlerFunc(convertPlots))
 	definition := strings.NewReplacer("URL", url+"/convert", "CA", base64.StdEncoding.EncodeToString(ca)).Replace(plots)

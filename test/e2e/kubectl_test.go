@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gatehouse.dev/test/needs"
 )
 
 // kubectlTimeout bounds one command of kubectl's, waits included.
@@ -204,6 +206,7 @@ func (k kubectl) waitsWhile(line string, change func()) {
 // editor writes an editor that replaces, as sed does.
 func (k kubectl) editor(expression string) kubectl {
 	k.t.Helper()
+	needs.Programs(k.t, "/bin/sh", "mv", "sed")
 	script := filepath.Join(k.t.TempDir(), "editor")
 	text := "#!/bin/sh\nsed '" + expression + "' \"$1\" >\"$1.new\" && mv \"$1.new\" \"$1\"\n"
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {

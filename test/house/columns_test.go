@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"gatehouse.dev/test/needs"
 )
 
 // What is read side by side has one width: comments and prose 100 columns, code 120, a tab being 4.
@@ -23,7 +25,7 @@ func TestColumns(t *testing.T) {
 	command.Dir = "../.."
 	listed, err := command.Output()
 	if err != nil {
-		t.Skipf("git, which knows what belongs to the project: %v", err)
+		needs.Missing(t, "git and a clone, which say what belongs to the project: %v", err)
 	}
 	for name := range strings.Lines(string(listed)) {
 		name = strings.TrimSpace(name)

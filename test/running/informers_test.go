@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +26,9 @@ import (
 func TestCustomResourcesEndWithTheirDefinitions(t *testing.T) {
 	c := servertest.Start(t)
 	const kinds = 80
-	before := goroutines()
+	// What runs without custom resources runs once something has been collected as garbage.
+	collected(t, c, rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), "clusterroles")
+	before := runtime.NumGoroutine()
 	var log lines
 	klog.SetOutput(&log)
 	defer klog.SetOutput(io.Discard)
@@ -39,47 +41,58 @@ func TestCustomResourcesEndWithTheirDefinitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The garbage collector has found the last of them once it deletes one whose owner is gone.
-	resources := schema.GroupVersionResource{Group: "ends.example.com", Version: "v1", Resource: fmt.Sprintf("kind%ds",
-		kinds-1)}
-	orphan := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "ends.example.com/v1",
-		"kind": fmt.Sprintf("Kind%d", kinds-1), "metadata": map[string]any{"name": "orphan"}}}
-	owner, err := c.Client.CoreV1().Namespaces().Create(t.Context(), newNamespace("owner"), metav1.CreateOptions{})
+	last := fmt.Sprint(kinds - 1)
+	collected(t, c, schema.GroupVersionKind{Group: "ends.example.com", Version: "v1", Kind: "Kind" + last},
+		"kind"+last+"s")
+	during := runtime.NumGoroutine()
+	if err := definitions.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s", stacks())
+		}
+	}()
+	// What else goes on is less than one for every eight kinds.
+	servertest.Retry(t, "the goroutines to end", func() error {
+		if after := runtime.NumGoroutine(); after > before+kinds/8 {
+			return fmt.Errorf("%d before, %d with %d custom resources, %d after", before, during, kinds, after)
+		}
+		return nil
+	})
+	if asked := log.with("could not find the requested resource"); len(asked) > 0 {
+		t.Errorf("%d lines of log say that a kind is gone, as %s", len(asked), asked[0])
+	}
+}
+
+// collected waits until the garbage collector knows a kind: it deletes one whose owner is gone.
+func collected(t *testing.T, c *servertest.Cluster, kind schema.GroupVersionKind, plural string) {
+	t.Helper()
+	resources := c.Dynamic.Resource(kind.GroupVersion().WithResource(plural))
+	owner, err := c.Client.CoreV1().Namespaces().Create(t.Context(), newNamespace("owner-of-"+plural),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	orphan.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "owner",
+	orphan := &unstructured.Unstructured{}
+	orphan.SetGroupVersionKind(kind)
+	orphan.SetName("orphan")
+	orphan.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: owner.Name,
 		UID: owner.UID}})
-	servertest.Retry(t, "the last kind to be served", func() error {
-		_, err := c.Dynamic.Resource(resources).Create(t.Context(), orphan, metav1.CreateOptions{})
+	servertest.Retry(t, plural+" to be served", func() error {
+		_, err := resources.Create(t.Context(), orphan, metav1.CreateOptions{})
 		return err
 	})
-	if err := c.Client.CoreV1().Namespaces().Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
+	if err := c.Client.CoreV1().Namespaces().Delete(t.Context(), owner.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	servertest.Retry(t, "the garbage collector", func() error {
-		_, err := c.Dynamic.Resource(resources).Get(t.Context(), "orphan", metav1.GetOptions{})
+		_, err := resources.Get(t.Context(), "orphan", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("the dependent is there still: %v", err)
 	})
-	during := goroutines()
-	if err := definitions.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	// What else goes on is less than one for every eight kinds.
-	after := 0
-	deadline := time.Now().Add(time.Minute)
-	for after = goroutines(); after > before+kinds/8 && time.Now().Before(deadline); after = goroutines() {
-	}
-	t.Logf("%d goroutines before, %d with %d custom resources, %d after", before, during, kinds, after)
-	if after > before+kinds/8 {
-		t.Errorf("%d goroutines more than before:\n%s", after-before, stacks())
-	}
-	if asked := log.with("could not find the requested resource"); len(asked) > 0 {
-		t.Errorf("%d lines of log say that a kind is gone, as %s", len(asked), asked[0])
-	}
 }
 
 func newNamespace(name string) *corev1.Namespace {
@@ -101,21 +114,6 @@ func definition(singular string) *extensionsv1.CustomResourceDefinition {
 		},
 	}
 }
-
-// settled is a number once it has moved by no more than give for a second.
-func settled(number func() int, give int) int {
-	was, since := number(), time.Now()
-	for time.Since(since) < time.Second {
-		time.Sleep(20 * time.Millisecond)
-		if now := number(); now > was+give || now < was-give {
-			was, since = now, time.Now()
-		}
-	}
-	return was
-}
-
-// goroutines is their number where nothing starts or ends any more.
-func goroutines() int { return settled(runtime.NumGoroutine, 5) }
 
 func stacks() []byte {
 	all := make([]byte, 1<<22)
