@@ -170,7 +170,7 @@ func (b *bootstrapAdmission) Handles(operation admission.Operation) bool {
 // Admit implements admission.MutationInterface.
 func (b *bootstrapAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	mutator, ok := b.chain.(admission.MutationInterface)
-	if !ok || b.exempt(a) {
+	if !ok || b.exempt(ctx, a) {
 		return nil
 	}
 	return mutator.Admit(ctx, a, o)
@@ -179,12 +179,13 @@ func (b *bootstrapAdmission) Admit(ctx context.Context, a admission.Attributes, 
 // Validate implements admission.ValidationInterface.
 func (b *bootstrapAdmission) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	validator, ok := b.chain.(admission.ValidationInterface)
-	if !ok || b.exempt(a) {
+	if !ok || b.exempt(ctx, a) {
 		return nil
 	}
 	return validator.Validate(ctx, a, o)
 }
 
-func (b *bootstrapAdmission) exempt(a admission.Attributes) bool {
-	return !b.ready.Load() && a.GetUserInfo() != nil && a.GetUserInfo().GetName() == user.APIServerUser
+func (b *bootstrapAdmission) exempt(ctx context.Context, a admission.Attributes) bool {
+	return admissionExempt(ctx) ||
+		!b.ready.Load() && a.GetUserInfo() != nil && a.GetUserInfo().GetName() == user.APIServerUser
 }

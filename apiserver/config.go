@@ -135,16 +135,21 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	if err := o.Audit.ApplyTo(g); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	g.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
-		if o.HideUninitialized {
-			handler = uninitialized.WithRequest(handler, c.Serializer)
-		}
-		return server.DefaultBuildHandlerChain(o.extended(withTimeToAnswer(withQuotaHolder(handler))), c)
+	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
+		return server.DefaultBuildHandlerChain(c.writes(handler), generic)
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
 	c.proxyTransport = controlplaneapiserver.CreateProxyTransport()
 	return c, c.applyServiceResolver()
+}
+
+// writes is what is around the handlers of all APIs, behind authorization.
+func (c *config) writes(handler http.Handler) http.Handler {
+	if c.options.HideUninitialized {
+		handler = uninitialized.WithRequest(handler, c.generic.Serializer)
+	}
+	return c.options.extended(withTimeToAnswer(withQuotaHolder(handler)))
 }
 
 // applyServing takes the listener and lets the server call itself, over TLS with a certificate of

@@ -14,7 +14,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -66,19 +68,22 @@ func optionsError(err error) error {
 
 // Server is an API server that has been built and has not yet ended.
 type Server struct {
-	options   *Options
-	lock      *datadir.Lock
-	etcd      *etcd.Server // nil where the etcd is somebody else's
-	tracer    tracing.TracerProvider
-	backend   *storage.Backend
-	admission *bootstrapAdmission
-	handler   http.Handler // what is behind authentication and authorization
-	run       func(context.Context) error
-	cancel    context.CancelFunc // ends what New started
-	done      chan struct{}      // closed once nothing is served any more, or New has failed
-	admin     *rest.Config
-	loopback  *rest.Config
-	ready     chan struct{}
+	options     *Options
+	lock        *datadir.Lock
+	etcd        *etcd.Server // nil where the etcd is somebody else's
+	tracer      tracing.TracerProvider
+	backend     *storage.Backend
+	admission   *bootstrapAdmission
+	handler     http.Handler                    // what is behind authentication and authorization
+	writes      func(http.Handler) http.Handler // what is around it for writes
+	authorizer  authorizer.Authorizer
+	requestInfo request.RequestInfoResolver
+	run         func(context.Context) error
+	cancel      context.CancelFunc // ends what New started
+	done        chan struct{}      // closed once nothing is served any more, or New has failed
+	admin       *rest.Config
+	loopback    *rest.Config
+	ready       chan struct{}
 }
 
 // New builds a server: it takes the port, opens the storage, builds the admission chain and writes
@@ -128,7 +133,8 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := s.buildServers(c); err != nil {
 		return nil, err
 	}
-	s.loopback = c.generic.LoopbackClientConfig
+	s.loopback, s.writes = c.generic.LoopbackClientConfig, c.writes
+	s.authorizer, s.requestInfo = c.generic.Authorization.Authorizer, server.NewRequestInfoResolver(c.generic)
 	return s, s.writeAdminKubeconfig()
 }
 

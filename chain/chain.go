@@ -25,6 +25,7 @@ type Chain struct {
 	validating  asked[validator]
 
 	readyChecks []healthz.HealthChecker
+	followers   []follower
 	observers   []Observer
 	// beginning are those observers that are asked before, too.
 	beginning []ContextObserver
@@ -106,6 +107,9 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 		if err := v.ValidateInitialization(); err != nil {
 			return err
 		}
+	}
+	if p, ok := plugin.(Follower); ok {
+		c.followers = append(c.followers, follower{p, d.Enforces})
 	}
 	if p, ok := plugin.(ReadyChecker); ok {
 		c.readyChecks = append(c.readyChecks, p.ReadyChecks()...)

@@ -125,6 +125,24 @@ func (p Phases) Names() []string {
 // String is the phases' names, separated by commas.
 func (p Phases) String() string { return strings.Join(p.Names(), ",") }
 
+// WebhookCalls says whether admission webhooks are called.
+type WebhookCalls string
+
+const (
+	// WebhooksCalled is how a server is: they are called.
+	WebhooksCalled WebhookCalls = ""
+	// WebhooksSkipped is that they let every request pass that would be sent to them, which
+	// observers are told.
+	WebhooksSkipped WebhookCalls = "skip"
+	// WebhooksAsked is that they are called as for a dry run, those that can be.
+	WebhooksAsked WebhookCalls = "ask"
+	// WebhooksDown is that every call fails.
+	WebhooksDown WebhookCalls = "fail"
+)
+
+// WouldBeAsked begins the reason of a Call that isn't made because of WebhookCalls alone.
+const WouldBeAsked = "it would be asked, but "
+
 // Env is what the host offers a plugin while it is being built. A plugin takes what it needs
 // and keeps that; New fails, naming the field, where something it needs is nil.
 type Env struct {
@@ -156,6 +174,9 @@ type Env struct {
 
 	// APIServerID tells this server from the others of a cluster, in metrics. It may be empty.
 	APIServerID string
+
+	// Webhooks says whether admission webhooks are called.
+	Webhooks WebhookCalls
 
 	// Done is closed when the server stops. What a plugin runs in the background ends then.
 	Done <-chan struct{}

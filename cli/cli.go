@@ -49,6 +49,9 @@ func Run(ctx context.Context, plugins []chain.Descriptor, args []string, stdout,
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return 0
 	}
+	if code := verdictError(0); errors.As(err, &code) {
+		return int(code)
+	}
 	// one line, of several errors, too
 	fmt.Fprintf(stderr, "gatehouse: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	var usage usageError
@@ -74,7 +77,8 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse controllers   the controllers of such a server, apart from it
   gatehouse plugins       what plugins there are, and which of them run
   gatehouse why           what admission did to an object, or why it refused it
-  gatehouse dashboard     a page with what became of each request, and why`,
+  gatehouse dashboard     a page with what became of each request, and why
+  gatehouse review        what a cluster would do with manifests, before they are deployed`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -95,7 +99,7 @@ controller Kubernetes ever shipped, in one ordered list.
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
 	})
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
-		newVersion())
+		newReview(plugins), newVersion())
 	return root
 }
 

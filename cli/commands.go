@@ -114,9 +114,13 @@ func newVersion() *cobra.Command {
 
 // versions are those of gatehouse and of the Kubernetes inside, a line each.
 func versions() string {
-	own := "unknown"
+	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", ownVersion(), apiserver.KubernetesVersion())
+}
+
+// ownVersion is that of the module that the program was built from.
+func ownVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		own = info.Main.Version
+		return info.Main.Version
 	}
-	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", own, apiserver.KubernetesVersion())
+	return "unknown"
 }

@@ -1,12 +1,15 @@
 package matching
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -71,6 +74,9 @@ type Source[S any] struct {
 	changed chan struct{}
 	caches  []<-chan struct{}
 	synced  chan struct{}
+	stores  []cache.Store
+	// begun counts the snapshots, made has the last one that is there.
+	begun, made atomic.Int64
 }
 
 // NewSource returns a source with the first snapshot that build returns: one of files, since no
@@ -110,7 +116,51 @@ func (s *Source[S]) Follow(informer cache.SharedIndexInformer) error {
 		return err
 	}
 	s.caches = append(s.caches, registration.HasSyncedChecker().Done())
+	s.stores = append(s.stores, informer.GetStore())
 	return nil
+}
+
+// awaitPoll is how often it is looked whether something is there.
+const awaitPoll = time.Millisecond
+
+// Await returns once an object of the API is in the snapshot as it was written, or as it was later,
+// or once ctx ends, with its error. It is for objects that the source follows.
+func (s *Source[S]) Await(ctx context.Context, object metav1.Object) error {
+	poll := time.NewTicker(awaitPoll)
+	defer poll.Stop()
+	until := func(done func() bool) error {
+		for !done() {
+			select {
+			case <-poll.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	}
+	if err := until(func() bool { return s.stored(object) }); err != nil {
+		return err
+	}
+	begun := s.begun.Load()
+	s.Notify()
+	return until(func() bool { return s.made.Load() > begun })
+}
+
+// stored tells whether an informer has the object, as it was written or as it was later.
+func (s *Source[S]) stored(object metav1.Object) bool {
+	for _, store := range s.stores {
+		found, ok, err := store.GetByKey(object.GetName())
+		if err != nil || !ok {
+			continue
+		}
+		has, err := meta.Accessor(found)
+		if err != nil || has.GetUID() != object.GetUID() {
+			continue
+		}
+		order, err := resourceversion.CompareResourceVersion(has.GetResourceVersion(), object.GetResourceVersion())
+		return err == nil && order >= 0
+	}
+	return false
 }
 
 // What a burst of changes costs must grow with their number, and not with that times how many
@@ -150,6 +200,7 @@ func (s *Source[S]) Run(done <-chan struct{}) {
 }
 
 func (s *Source[S]) refresh() {
+	defer s.made.Store(s.begun.Add(1))
 	if snapshot := s.build(); snapshot != nil {
 		s.current.Store(snapshot)
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -21,6 +22,7 @@ type engine[E action] struct {
 	*admission.Handler
 	// snapshot returns the policies in force.
 	snapshot func() *snapshot[E]
+	await    func(context.Context, metav1.Object) error
 	// ready opens once the snapshot, and the cache of namespaces, have what the API had at the
 	// start.
 	ready      ready.Gate
@@ -75,6 +77,7 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 	return &engine[E]{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
 		snapshot:   following.Current,
+		await:      following.Await,
 		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
@@ -85,6 +88,11 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 // ReadyChecks fail while policies of files are not in force as they are in their directory; there
 // are none without staticManifestsDir.
 func (e *engine[E]) ReadyChecks() []healthz.HealthChecker { return e.checks }
+
+// Await implements chain.Follower.
+func (e *engine[E]) Await(ctx context.Context, object metav1.Object) error {
+	return e.await(ctx, object)
+}
 
 // candidates are the policies with a rule for the request, in the order in which they are
 // evaluated.

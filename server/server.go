@@ -36,6 +36,8 @@ type Config struct {
 	Controllers controllers.Options
 	// Decisions says what is kept of what became of requests.
 	Decisions decision.Options
+	// Webhooks says whether admission webhooks are called.
+	Webhooks chain.WebhookCalls
 }
 
 // NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all
@@ -53,6 +55,7 @@ func NewConfig(plugins []chain.Descriptor) *Config {
 type Server struct {
 	*apiserver.Server
 	config      *Config
+	chain       *chain.Chain
 	decisions   *decision.Store
 	decisionLog *decision.Log
 }
@@ -87,7 +90,7 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 		observers = append(observers, recorder)
 	}
 	s.Server, err = apiserver.New(ctx, c.API, func(env *chain.Env) (admission.Interface, error) {
-		return c.buildChain(env, observers)
+		return s.buildChain(env, observers)
 	})
 	if err != nil {
 		s.closeLog()
@@ -117,17 +120,22 @@ func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
 	return selected, err
 }
 
-func (c *Config) buildChain(env *chain.Env, observers []chain.Observer) (admission.Interface, error) {
+func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admission.Interface, error) {
+	c := s.config
 	selected, config, err := c.Admission.Load(c.Plugins)
 	if err != nil {
 		return nil, err
 	}
-	built, err := chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
+	env.Webhooks = c.Webhooks
+	s.chain, err = chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
 	if err != nil {
 		return nil, err
 	}
-	return warn(built, c.Plugins, selected), nil
+	return warn(s.chain, c.Plugins, selected), nil
 }
+
+// Chain is the server's admission chain.
+func (s *Server) Chain() *chain.Chain { return s.chain }
 
 // Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,
 // since they are its clients.

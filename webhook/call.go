@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/klog/v2"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -36,6 +37,10 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	}()
 	if a.IsDryRun() && !h.noSideEffects {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
+	}
+	if e.calling == chain.WebhooksDown {
+		return nil, callError(h, apierrors.NewServiceUnavailable("error calling webhook"),
+			errors.New("failed to call webhook: all webhooks are taken to be down"))
 	}
 	if h.reviewVersion == "" {
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
@@ -27,6 +28,7 @@ type engine struct {
 	*admission.Handler
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
+	await    func(context.Context, metav1.Object) error
 	// ready opens once the snapshot, and the caches that it takes to match and to call, have what
 	// the API had at the start.
 	ready  ready.Gate
@@ -35,6 +37,7 @@ type engine struct {
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
 
+	calling  chain.WebhookCalls
 	mutating bool
 	// phase and exclusion are the label "type" in metrics: exclusion where match conditions exclude
 	// a webhook, phase elsewhere.
@@ -83,9 +86,11 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 	e := &engine{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
 		snapshot:   source.Current,
+		await:      source.Await,
 		ready:      ready.After(namespaces.Informer(), services.Informer(), slices.Informer()).And(source.Synced()),
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
+		calling:    env.Webhooks,
 	}
 	if manifests != nil {
 		e.checks = []healthz.HealthChecker{manifests}
@@ -110,6 +115,9 @@ func check(env *chain.Env) error {
 // ReadyChecks fail while manifests are not in force as they are in their directory; there are none
 // without staticManifestsDir.
 func (e *engine) ReadyChecks() []healthz.HealthChecker { return e.checks }
+
+// Await implements chain.Follower.
+func (e *engine) Await(ctx context.Context, object metav1.Object) error { return e.await(ctx, object) }
 
 // candidates are the webhooks with a rule for the request.
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,

@@ -9,6 +9,7 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/klog/v2"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/matching"
 )
@@ -33,6 +34,14 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 		if hold, err := r.conditionsHold(ctx, c, v); !hold {
 			return nil, err
 		}
+	}
+	switch {
+	case r.calling == chain.WebhooksSkipped:
+		r.reportSkipped(c, chain.WouldBeAsked+"no webhooks are")
+		return nil, nil
+	case r.calling == chain.WebhooksAsked && !c.noSideEffects:
+		r.reportSkipped(c, chain.WouldBeAsked+"has side effects")
+		return nil, nil
 	}
 	return v, nil
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
@@ -106,6 +107,9 @@ func (v *version) getReview() (*review.Request, error) {
 		described := v.of.Describe(v.Kind, v.Resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
 		described.Options.Raw = v.of.encodedOptions()
+		if v.of.calling == chain.WebhooksAsked {
+			described.DryRun = ptr.To(true)
+		}
 		return review.Encode(described)
 	})
 }

@@ -211,7 +211,7 @@ func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
 // moment look as if it were.
 func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
 	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
-	if i < 0 || !sent.IsPut() {
+	if i < 0 || !sent.IsPut() || quota.IsStated(ctx) {
 		return sent, nil
 	}
 	q, stored := &corev1.ResourceQuota{}, list.entries[i].quota

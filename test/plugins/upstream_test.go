@@ -32,8 +32,8 @@ func TestListIsUpstreams(t *testing.T) {
 	}
 }
 
-// The plugins that do nothing without a feature gate are behind the same one as upstream, where they
-// read it in InspectFeatureGates.
+// The plugins that do nothing without a feature gate are behind the same one as upstream, where
+// they read it in InspectFeatureGates.
 func TestGatesAreUpstreams(t *testing.T) {
 	want := map[string]featuregate.Feature{
 		"ClusterTrustBundleAttest":     features.ClusterTrustBundle,

@@ -1,0 +1,43 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"gatehouse.dev/quota"
+)
+
+// Handler serves requests of this process's own: the user is whoever the request's context says
+// (request.WithUser), and nobody asks who that is. authorize says whether the user needs the right
+// to do it. All else is as for every request: it has its audit ID, its warnings, its place in the
+// decisions. It may be asked once the server is ready.
+func (s *Server) Handler(authorize bool) http.Handler {
+	handler := s.writes(s.handler)
+	if authorize {
+		handler = genericapifilters.WithAuthorization(handler, s.authorizer, legacyscheme.Codecs)
+	}
+	handler = genericapifilters.WithRequestInfo(handler, s.requestInfo)
+	return genericapifilters.WithAuditInit(genericapifilters.WithWarningRecorder(handler))
+}
+
+// Authorizer decides who may do what.
+func (s *Server) Authorizer() authorizer.Authorizer { return s.authorizer }
+
+type exemptKey struct{}
+
+// WithoutAdmission is a context for requests to Handler that are not to be admitted, but stored as
+// they are, once they have their defaults and are valid: objects that a server is to have from the
+// start, as they have been admitted elsewhere. A quota has the usage that is sent with it.
+func WithoutAdmission(ctx context.Context) context.Context {
+	return quota.WithStatedUsage(context.WithValue(ctx, exemptKey{}, true))
+}
+
+// admissionExempt tells whether the request has such a context. No client can make it.
+func admissionExempt(ctx context.Context) bool {
+	exempt, _ := ctx.Value(exemptKey{}).(bool)
+	return exempt
+}

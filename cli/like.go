@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// takeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
+// names, unless they are given. Flags that have nothing to do with a verdict are passed over.
+func (r *reviewing) takeAfter(flags *pflag.FlagSet) error {
+	if r.like == "" {
+		return nil
+	}
+	data, err := os.ReadFile(r.like)
+	if err != nil {
+		return fmt.Errorf("--like: %w", err)
+	}
+	args, err := commandLine(data)
+	if err != nil {
+		return fmt.Errorf("--like %s: %w", r.like, err)
+	}
+	for i := 0; i < len(args); i++ {
+		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "--") {
+			continue
+		}
+		flag := flags.Lookup(strings.ReplaceAll(name, "_", "-"))
+		if flag == nil || flag.Changed || !decides(flag.Name) {
+			continue
+		}
+		if !given {
+			value = flag.NoOptDefVal
+			if value == "" && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+		}
+		if err := flag.Value.Set(value); err != nil {
+			return fmt.Errorf("--like %s: --%s=%s: %w", r.like, name, value, err)
+		}
+	}
+	return nil
+}
+
+// decides tells whether a flag of kube-apiserver's has to do with a verdict.
+func decides(name string) bool {
+	return strings.Contains(name, "admission") || slices.Contains(chainFlags, name)
+}
+
+// commandLine is that of a kube-apiserver, from the manifest of its pod or as it is typed.
+func commandLine(data []byte) ([]string, error) {
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err == nil && pod.Kind == "Pod" {
+		for _, c := range pod.Spec.Containers {
+			line := append(slices.Clone(c.Command), c.Args...)
+			if slices.ContainsFunc(line, func(word string) bool { return strings.Contains(word, "kube-apiserver") }) {
+				return line, nil
+			}
+		}
+		return nil, fmt.Errorf("pod %s has no container that runs kube-apiserver", pod.Name)
+	}
+	line := strings.Fields(strings.ReplaceAll(string(data), "\\\n", " "))
+	if len(line) == 0 || !slices.ContainsFunc(line, func(word string) bool { return strings.HasPrefix(word, "--") }) {
+		return nil, fmt.Errorf("neither the manifest of a kube-apiserver's pod nor its command line")
+	}
+	return line, nil
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/review"
+	"gatehouse.dev/review/input"
+	"gatehouse.dev/server"
+)
+
+// reviewing is what review is told on the command line.
+type reviewing struct {
+	files, state     []string
+	as               string
+	asGroups         []string
+	asServiceAccount string
+	authorize        bool
+	operation        string
+	noPods           bool
+	webhooks         string
+	ignoreUnknown    bool
+	output           string
+	print            review.Print
+	like             string
+}
+
+func newReview(plugins []chain.Descriptor) *cobra.Command {
+	config := server.NewConfig(plugins)
+	log := &logging{}
+	var told reviewing
+	c := &cobra.Command{
+		Use:   "review -f FILE",
+		Short: "Say what a cluster would do with manifests, before they are deployed",
+		Long: `Say what a cluster would do with manifests, before they are deployed.
+
+Each object is written, in the order given, to a real API server in the process, with the plugins,
+policies, quotas and LimitRanges that the flags and --state give it. What is admitted is there for
+what follows; workloads are followed to the pods that their controllers would make.
+
+It ends with 0 where all is admitted, 1 where something is refused, 2 where something can't be
+judged.`,
+		Example: `  # A file, a folder, a rendered chart
+  gatehouse review -f deployment.yaml
+  gatehouse review -f manifests/
+  helm template shop ./chart | gatehouse review -f -
+
+  # In a cluster that has these namespaces, quotas and policies already
+  gatehouse review -f manifests/ --state=cluster.yaml
+
+  # What is changed on the way, and every step of it
+  gatehouse review -f deployment.yaml --show-changes --explain
+
+  # With the plugins that a kube-apiserver runs, for a pull request's annotations
+  gatehouse review -f manifests/ --like=kube-apiserver.yaml -o github
+
+  # As who deploys it, with that account's rights
+  gatehouse review -f manifests/ --as-service-account=ci/deployer --authorize --state=rbac.yaml`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log.apply(c.ErrOrStderr())
+			return told.run(c, config)
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	told.addFlags(groups.FlagSet("review"))
+	told.addChainFlags(&groups, config, plugins)
+	log.addFlags(groups.FlagSet("review"))
+	groupFlags(c, groups)
+	return c
+}
+
+func (r *reviewing) addFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVarP(&r.files, "filename", "f", nil,
+		"Files, directories with all that is below them, or - for the standard input: what to judge.")
+	fs.StringSliceVar(&r.state, "state", nil,
+		"Files and directories with the objects that the cluster has already. They are not judged.")
+	fs.StringVar(&r.as, "as", "", "The user who writes the objects; an administrator if empty.")
+	fs.StringSliceVar(&r.asGroups, "as-group", nil, "Groups of the user.")
+	fs.StringVar(&r.asServiceAccount, "as-service-account", "",
+		"The service account that writes the objects, as namespace/name.")
+	fs.BoolVar(&r.authorize, "authorize", false, "Judge by RBAC, too: whether who writes the objects may.")
+	fs.StringVar(&r.operation, "operation", "",
+		fmt.Sprintf("What is done with every object: %s. By default it is updated where the state has it, else "+
+			"created.",
+			strings.Join(operations(), ", ")))
+	fs.BoolVar(&r.noPods, "no-pods", false, "Don't follow workloads to their pods.")
+	fs.StringVar(&r.webhooks, "webhooks", string(chain.WebhooksSkipped),
+		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
+			"dry run; fail: they are taken to be down.")
+	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
+	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
+	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
+	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each object's way.")
+	fs.StringVar(&r.like, "like", "",
+		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
+			"and "+
+			"its feature gates are taken from there.")
+}
+
+func operations() []string {
+	var names []string
+	for _, o := range review.Operations {
+		names = append(names, string(o))
+	}
+	return names
+}
+
+// chainFlags are the flags of serve, besides those of admission, on which a verdict depends.
+var chainFlags = []string{"feature-gates", "runtime-config", "emulated-version", "allow-privileged",
+	"service-cluster-ip-range", "service-account-issuer"}
+
+// addChainFlags adds the flags of serve on which a verdict depends.
+func (r *reviewing) addChainFlags(groups *cliflag.NamedFlagSets, config *server.Config, plugins []chain.Descriptor) {
+	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
+	var all cliflag.NamedFlagSets
+	config.API.AddFlags(&all)
+	fs := groups.FlagSet("cluster")
+	for _, name := range all.Order {
+		all.FlagSets[name].VisitAll(func(f *pflag.Flag) {
+			if slices.Contains(chainFlags, f.Name) {
+				fs.AddFlag(f)
+			}
+		})
+	}
+}
+
+// run judges, and prints. What could not be read is told after what could be judged.
+func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
+	if len(r.files) == 0 {
+		return usageError{errors.New("nothing to judge: name files with --filename (-f)")}
+	}
+	if r.output != "" && !slices.Contains(review.Formats, r.output) {
+		return usageError{fmt.Errorf("--output: %q is none of %s", r.output, strings.Join(review.Formats, ", "))}
+	}
+	if r.operation != "" && !slices.Contains(operations(), r.operation) {
+		return usageError{fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(), ", "))}
+	}
+	if modes := []string{"skip", "ask", "fail"}; !slices.Contains(modes, r.webhooks) {
+		return usageError{fmt.Errorf("--webhooks: %q is none of %s", r.webhooks, strings.Join(modes, ", "))}
+	}
+	if err := r.takeAfter(c.Flags()); err != nil {
+		return usageError{err}
+	}
+	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
+		return usageError{err}
+	}
+	as, err := r.user()
+	if err != nil {
+		return usageError{err}
+	}
+	documents, errs := input.Read(r.files, c.InOrStdin())
+	errs = append(errs, input.Duplicates(documents)...)
+	state, stateErrs := input.Read(r.state, c.InOrStdin())
+	if len(stateErrs) > 0 {
+		return usageError{fmt.Errorf("--state: %w", errors.Join(stateErrs...))}
+	}
+	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
+	if len(documents) > 0 {
+		reviewer, err := review.Start(c.Context(), review.Options{Config: config, State: state, As: as,
+			Authorize: r.authorize, Operation: review.Operation(r.operation), Pods: !r.noPods,
+			IgnoreUnknown: r.ignoreUnknown, Webhooks: chain.WebhookCalls(r.webhooks)})
+		if err != nil {
+			return usageError{err}
+		}
+		progress := newProgress(c.ErrOrStderr())
+		judged, err = reviewer.Review(c.Context(), documents, progress.show)
+		progress.done()
+		if err := errors.Join(err, reviewer.Close()); err != nil {
+			return usageError{err}
+		}
+	}
+	r.print.Version = ownVersion()
+	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
+		return err
+	}
+	for _, err := range errs {
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: %v\n", err)
+	}
+	code := judged.ExitCode()
+	if len(errs) > 0 {
+		code = review.ExitFailed
+	}
+	if code != review.ExitAdmitted {
+		return verdictError(code)
+	}
+	return nil
+}
+
+// user is who writes the objects, nil for an administrator.
+func (r *reviewing) user() (user.Info, error) {
+	groups := append(slices.Clone(r.asGroups), user.AllAuthenticated)
+	switch {
+	case r.as != "" && r.asServiceAccount != "":
+		return nil, errors.New("--as and --as-service-account: only one can be given")
+	case r.asServiceAccount != "":
+		namespace, name, ok := strings.Cut(r.asServiceAccount, "/")
+		if !ok || namespace == "" || name == "" {
+			return nil, fmt.Errorf("--as-service-account: %q is not namespace/name", r.asServiceAccount)
+		}
+		return serviceaccount.UserInfo(namespace, name, ""), nil
+	case r.as != "":
+		return &user.DefaultInfo{Name: r.as, Groups: groups}, nil
+	case len(r.asGroups) > 0:
+		return nil, errors.New("--as-group needs --as")
+	}
+	return nil, nil
+}
+
+// verdictError ends the command with a code, and without a word more than was printed.
+type verdictError int
+
+func (verdictError) Error() string { return "" }
+
+// progress shows on a terminal how far long work is.
+type progress struct {
+	out  io.Writer
+	last int
+}
+
+func newProgress(out io.Writer) *progress {
+	if file, ok := out.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return &progress{}
+	}
+	return &progress{out: out, last: -1}
+}
+
+func (p *progress) show(done, all int) {
+	if percent := done * 100 / all; p.out != nil && all > 50 && percent != p.last {
+		p.last = percent
+		fmt.Fprintf(p.out, "\rjudging: %d of %d", done, all)
+	}
+}
+
+func (p *progress) done() {
+	if p.out != nil && p.last >= 0 {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}

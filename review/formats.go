@@ -1,0 +1,189 @@
+package review
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// problem is what is wrong with an object, in all words; empty for nothing.
+func (r *Result) problem() string {
+	var words []string
+	if r.Verdict != v1alpha1.Admitted {
+		words = append(words, by(r.Decision)+r.Message)
+	}
+	for _, pods := range r.Pods {
+		if pods.Admitted < pods.Wanted {
+			words = append(words, pods.String())
+		}
+	}
+	return strings.Join(words, "\n")
+}
+
+// rule is what a refusal is filed under: the plugin that refused, or the reason of the answer.
+func (r *Result) rule() string {
+	for _, d := range append([]*v1alpha1.Decision{r.Decision}, decisions(r.Pods)...) {
+		switch {
+		case d == nil || d.Verdict == v1alpha1.Admitted:
+		case d.By != "":
+			return d.By
+		case d.Reason != "":
+			return string(d.Reason)
+		}
+	}
+	return string(v1alpha1.Failed)
+}
+
+func decisions(pods []Pods) []*v1alpha1.Decision {
+	var all []*v1alpha1.Decision
+	for _, p := range pods {
+		all = append(all, p.Decision)
+	}
+	return all
+}
+
+type junitSuites struct {
+	XMLName  xml.Name `xml:"testsuites"`
+	Tests    int      `xml:"tests,attr"`
+	Failures int      `xml:"failures,attr"`
+	Errors   int      `xml:"errors,attr"`
+	Suites   []*junitSuite
+}
+
+type junitSuite struct {
+	XMLName  xml.Name `xml:"testsuite"`
+	Name     string   `xml:"name,attr"`
+	Tests    int      `xml:"tests,attr"`
+	Failures int      `xml:"failures,attr"`
+	Errors   int      `xml:"errors,attr"`
+	Cases    []junitCase
+}
+
+type junitCase struct {
+	XMLName   xml.Name      `xml:"testcase"`
+	Name      string        `xml:"name,attr"`
+	ClassName string        `xml:"classname,attr"`
+	File      string        `xml:"file,attr"`
+	Line      int           `xml:"line,attr"`
+	Failure   *junitProblem `xml:"failure,omitempty"`
+	Error     *junitProblem `xml:"error,omitempty"`
+	Output    string        `xml:"system-out,omitempty"`
+}
+
+type junitProblem struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// junit prints a test suite for each file, a case for each object.
+func (p Print) junit(w io.Writer, review *Review) error {
+	suites := junitSuites{Tests: len(review.Results), Failures: review.Summary.Refused, Errors: review.Summary.Failed}
+	byFile := map[string]*junitSuite{}
+	for i := range review.Results {
+		r := &review.Results[i]
+		suite := byFile[r.Source.File]
+		if suite == nil {
+			suite = &junitSuite{Name: r.Source.File}
+			byFile[r.Source.File] = suite
+			suites.Suites = append(suites.Suites, suite)
+		}
+		suite.Tests++
+		c := junitCase{Name: r.Object.String(), ClassName: r.Source.File, File: r.Source.File, Line: r.Source.Line}
+		if len(r.Warnings) > 0 {
+			c.Output = strings.Join(r.Warnings, "\n")
+		}
+		if words := r.problem(); words != "" {
+			problem := &junitProblem{Message: words, Type: r.rule(), Text: fmt.Sprintf("%s: %s", r.Source, words)}
+			if r.Verdict == v1alpha1.Failed {
+				c.Error = problem
+				suite.Errors++
+			} else {
+				c.Failure = problem
+				suite.Failures++
+			}
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(suites); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// sarif prints the refusals as SARIF 2.1.0, which code hosts show beside the lines.
+func (p Print) sarif(w io.Writer, review *Review) error {
+	type object = map[string]any
+	results, rules, seen := []object{}, []object{}, map[string]bool{}
+	for i := range review.Results {
+		r := &review.Results[i]
+		add := func(level, rule, text string) {
+			if !seen[rule] {
+				seen[rule] = true
+				rules = append(rules, object{"id": rule, "shortDescription": object{"text": rule}})
+			}
+			location := object{"physicalLocation": object{
+				"artifactLocation": object{"uri": filepath.ToSlash(r.Source.File)},
+				"region":           object{"startLine": r.Source.Line},
+			}}
+			results = append(results, object{"ruleId": rule, "level": level,
+				"message": object{"text": r.Object.String() + ": " + text}, "locations": []object{location}})
+		}
+		if words := r.problem(); words != "" {
+			add("error", r.rule(), words)
+		}
+		for _, warning := range r.Warnings {
+			add("warning", "Warning", warning)
+		}
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(object{
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+		"runs": []object{{
+			"tool": object{"driver": object{"name": "gatehouse", "version": p.Version,
+				"informationUri": "https://gatehouse.dev", "rules": rules}},
+			"results": results,
+		}},
+	})
+}
+
+// github prints commands of GitHub's workflows, which show refusals and warnings beside the lines.
+func (p Print) github(w io.Writer, review *Review) error {
+	for i := range review.Results {
+		r := &review.Results[i]
+		annotate := func(kind, title, text string) {
+			fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", kind, property(r.Source.File), r.Source.Line,
+				property(title), data(text))
+		}
+		if words := r.problem(); words != "" {
+			annotate("error", r.Object.String()+" is "+strings.ToLower(r.word()), words)
+		}
+		for _, warning := range r.Warnings {
+			annotate("warning", r.Object.String(), warning)
+		}
+	}
+	s := review.Summary
+	_, err := fmt.Fprintf(w, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)
+	return err
+}
+
+// data and property escape what a workflow command may not have.
+func data(text string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
+}
+
+func property(text string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(text)
+}

@@ -1,0 +1,214 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/decision"
+)
+
+// Print says how a review is printed.
+type Print struct {
+	// Changes shows what changed in each object, Explain every step of its way.
+	Changes, Explain bool
+	// Version is that of the program, for formats that name it.
+	Version string
+}
+
+// Formats are what a review can be printed as, text for none.
+var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
+
+// Write prints a review in a format, one of Formats or empty for text.
+func (p Print) Write(w io.Writer, review *Review, format string) error {
+	switch format {
+	case "":
+		return p.text(w, review)
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(review)
+	case "yaml":
+		data, err := yaml.Marshal(review)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	case "junit":
+		return p.junit(w, review)
+	case "sarif":
+		return p.sarif(w, review)
+	case "github":
+		return p.github(w, review)
+	}
+	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
+}
+
+// text prints a line for each object, and below it what there is to say.
+func (p Print) text(out io.Writer, review *Review) error {
+	var b strings.Builder
+	widest := 0
+	for i := range review.Results {
+		widest = max(widest, len(review.Results[i].Object.String()))
+	}
+	for i := range review.Results {
+		r := &review.Results[i]
+		fmt.Fprintf(&b, "%-8s  %-*s  %s\n", strings.ToLower(r.word()), widest, r.Object, r.Source)
+		for _, line := range p.details(r) {
+			fmt.Fprintf(&b, "          %s\n", line)
+		}
+	}
+	for _, note := range review.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	s := review.Summary
+	fmt.Fprintf(&b, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// word is what became of the object and its pods.
+func (r *Result) word() string {
+	if r.Verdict == v1alpha1.Admitted && r.refused() {
+		return string(v1alpha1.Refused)
+	}
+	return string(r.Verdict)
+}
+
+// details are the lines below an object.
+func (p Print) details(r *Result) []string {
+	var lines []string
+	if r.Message != "" {
+		lines = append(lines, by(r.Decision)+r.Message)
+	}
+	if d := r.Decision; d != nil && len(d.ChangedBy) > 0 && !p.Changes && r.Verdict == v1alpha1.Admitted {
+		lines = append(lines, "changed by "+strings.Join(d.ChangedBy, ", "))
+	}
+	lines = append(lines, unasked(r.Decision)...)
+	for _, warning := range r.Warnings {
+		lines = append(lines, "warning: "+warning)
+	}
+	for _, pods := range r.Pods {
+		if pods.Admitted < pods.Wanted {
+			lines = append(lines, pods.String())
+		}
+	}
+	if r.Decision != nil && p.Changes {
+		lines = append(lines, changes(r.Decision)...)
+	}
+	if r.Decision != nil && p.Explain {
+		lines = append(lines, steps(r.Decision)...)
+		for _, pods := range r.Pods {
+			if pods.Decision != nil {
+				lines = append(lines, "of "+pods.Refused.String()+":")
+				lines = append(lines, steps(pods.Decision)...)
+			}
+		}
+	}
+	return lines
+}
+
+// unasked names the webhooks that a cluster would ask.
+func unasked(d *v1alpha1.Decision) []string {
+	if d == nil {
+		return nil
+	}
+	var lines []string
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].Calls {
+			line := fmt.Sprintf("not asked: webhook %s of %s at %s", c.Name, c.Configuration, c.Backend)
+			if c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, chain.WouldBeAsked) &&
+				!slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// by names the plugin that refused.
+func by(d *v1alpha1.Decision) string {
+	if d == nil || d.By == "" {
+		return ""
+	}
+	return "by " + d.By + ": "
+}
+
+// String says how many pods would start, and why no more.
+func (p Pods) String() string {
+	text := fmt.Sprintf("%d of %d pods would start", p.Admitted, p.Wanted)
+	if p.Admitted == p.Wanted {
+		return text
+	}
+	if p.Admitted == 0 {
+		text = fmt.Sprintf("none of %d pods would start", p.Wanted)
+		if p.Wanted == 1 {
+			text = "its pod would not start"
+		}
+	} else {
+		text += ", then"
+	}
+	return text + ": " + by(p.Decision) + p.Message
+}
+
+// changes are what the plugins changed, an operation a line.
+func changes(d *v1alpha1.Decision) []string {
+	var lines []string
+	for i := range d.Steps {
+		for _, o := range d.Steps[i].Patch {
+			lines = append(lines, operation(d.Steps[i].Plugin, o))
+		}
+		if d.Steps[i].PatchCut {
+			lines = append(lines, d.Steps[i].Plugin+": more than is shown")
+		}
+	}
+	return lines
+}
+
+func operation(plugin string, o v1alpha1.PatchOperation) string {
+	sign := map[string]string{"add": "+", "remove": "-"}[o.Op]
+	if sign == "" {
+		sign = "~"
+	}
+	text := fmt.Sprintf("%s %s", sign, o.Path)
+	if o.Value != nil {
+		text += ": " + string(o.Value.Raw)
+	}
+	return text + "  (" + plugin + ")"
+}
+
+// steps are what each plugin and all within did.
+func steps(d *v1alpha1.Decision) []string {
+	var lines []string
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		line := fmt.Sprintf("%s %s: %s in %s", s.Phase, s.Plugin, strings.ToLower(string(s.Verdict)),
+			decision.Took(s.Duration.Duration))
+		if s.Round > 0 {
+			line += ", once more"
+		}
+		if len(s.Patch) > 0 {
+			line += fmt.Sprintf(", %d changes", len(s.Patch))
+		}
+		if s.Message != "" {
+			line += ": " + s.Message
+		}
+		lines = append(lines, line)
+		for _, c := range s.Calls {
+			line := fmt.Sprintf("  %s %s: %s", c.Kind, c.Name, strings.ToLower(string(c.Verdict)))
+			if c.Why != "" {
+				line += ": " + c.Why
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,293 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/review/input"
+	"gatehouse.dev/server"
+)
+
+// Options say how to judge.
+type Options struct {
+	// Config is the server's, with the flags of serve: its plugins, their configuration, feature
+	// gates. The directory, the port and the controllers are the reviewer's own.
+	Config *server.Config
+	// State are objects that are there from the start. They are stored without admission.
+	State []input.Document
+	// As is who writes the objects; nil for an administrator.
+	As user.Info
+	// Authorize says that who writes them needs the right to.
+	Authorize bool
+	// Operation is that of all objects; empty for create, or update where the object is there.
+	Operation Operation
+	// Pods says that workloads are followed to their pods.
+	Pods bool
+	// Webhooks says what is done about webhooks: skipped, asked as for a dry run, or taken to be
+	// down. They are never called as a cluster calls them.
+	Webhooks chain.WebhookCalls
+	// IgnoreUnknown leaves out objects of kinds that nobody serves.
+	IgnoreUnknown bool
+}
+
+// Operation is what is done with an object.
+type Operation string
+
+// The operations.
+const (
+	Create  Operation = "create"
+	Update  Operation = "update"
+	Apply   Operation = "apply"
+	Delete  Operation = "delete"
+	Connect Operation = "connect"
+)
+
+// Operations are all operations.
+var Operations = []Operation{Create, Update, Apply, Delete, Connect}
+
+// A Reviewer judges objects one after the other. What it admits is there for what follows.
+type Reviewer struct {
+	options Options
+	cluster *cluster
+}
+
+// Start starts the server in the process, and gives it the state. Close ends it.
+func Start(ctx context.Context, options Options) (*Reviewer, error) {
+	if options.As == nil {
+		options.As = admin
+	}
+	if options.Config.Webhooks = options.Webhooks; options.Webhooks == chain.WebhooksCalled {
+		options.Config.Webhooks = chain.WebhooksSkipped
+	}
+	cluster, err := startCluster(ctx, options.Config)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reviewer{options: options, cluster: cluster}
+	if err := r.loadState(ctx); err != nil {
+		return nil, errors.Join(err, cluster.stop())
+	}
+	return r, nil
+}
+
+// Close ends the server.
+func (r *Reviewer) Close() error { return r.cluster.stop() }
+
+// Review judges documents. An object that can't be judged is a Failed result, or left out with a
+// note where its kind is unknown and that is to be ignored.
+func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progress func(done, all int)) (*Review,
+	error) {
+	documents, notes := input.Ordered(documents)
+	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: notes, Results: []Result{}}
+	for i, d := range documents {
+		if progress != nil {
+			progress(i, len(documents))
+		}
+		result, err := r.judge(ctx, d)
+		var unknown unknownKindError
+		if errors.As(err, &unknown) && r.options.IgnoreUnknown {
+			review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %v", d.Source, err))
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			result.Verdict, result.Message = v1alpha1.Failed, err.Error()
+		}
+		review.Results = append(review.Results, *result)
+	}
+	review.summarize()
+	return review, nil
+}
+
+// judge writes one object.
+func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error) {
+	object := d.Object.DeepCopy()
+	result := &Result{Source: d.Source, Object: objectOf(object)}
+	c, err := r.call(ctx, object)
+	if err != nil {
+		return result, err
+	}
+	result.Object.Namespace = c.namespace
+	a, err := r.cluster.do(ctx, *c)
+	if err != nil {
+		return result, err
+	}
+	result.Warnings, result.Decision = a.warnings, a.decision
+	result.Verdict = verdict(a.code)
+	if result.Decision != nil {
+		// A connection is admitted before it is known where to.
+		result.Verdict = result.Decision.Verdict
+	}
+	if result.Verdict == v1alpha1.Failed && r.options.Webhooks == chain.WebhooksDown && a.decision.By != "" {
+		result.Verdict = v1alpha1.Refused // by the webhook's failurePolicy
+	}
+	if result.Verdict != v1alpha1.Admitted {
+		result.Message = a.message()
+		return result, nil
+	}
+	if c.verb == http.MethodDelete || c.subresource != "" {
+		return result, nil
+	}
+	if err := r.settle(ctx, a.object); err != nil {
+		return result, err
+	}
+	follow, ok := followers[object.GroupVersionKind().GroupKind()]
+	if ok && r.options.Pods {
+		pods, err := follow(ctx, r, a.object)
+		if err != nil {
+			return result, fmt.Errorf("its pods: %w", err)
+		}
+		result.Pods = []Pods{*pods}
+	}
+	return result, nil
+}
+
+func verdict(code int) v1alpha1.Verdict {
+	switch {
+	case code >= http.StatusInternalServerError:
+		return v1alpha1.Failed
+	case code >= http.StatusBadRequest:
+		return v1alpha1.Refused
+	}
+	return v1alpha1.Admitted
+}
+
+// call is the request by which an object is written.
+func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) (*call, error) {
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{resource: *mapping, as: r.options.As, authorize: r.options.Authorize, body: object}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		c.namespace = input.NamespaceOf(object)
+	}
+	operation := r.options.Operation
+	if operation == "" || operation == Update {
+		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case stored != nil:
+			operation = Update
+			object.SetResourceVersion(stored.GetResourceVersion())
+		case operation == "":
+			operation = Create
+		}
+	}
+	switch operation {
+	case Create:
+		c.verb = http.MethodPost
+		object.SetResourceVersion("")
+	case Update:
+		c.verb, c.name = http.MethodPut, object.GetName()
+	case Apply:
+		c.verb, c.name, c.contentType = http.MethodPatch, object.GetName(), "application/apply-patch+yaml"
+		c.query = url.Values{"fieldManager": {"gatehouse-review"}, "force": {"true"}}
+		object.SetManagedFields(nil)
+	case Delete:
+		c.verb, c.name, c.body = http.MethodDelete, object.GetName(), nil
+	case Connect:
+		if mapping.Resource.Resource != "pods" {
+			return nil, fmt.Errorf("connect is for pods, not for %s", mapping.Resource.Resource)
+		}
+		c.verb, c.name, c.subresource, c.body = http.MethodPost, object.GetName(), "exec", nil
+		c.query = url.Values{"command": {"sh"}, "stdin": {"true"}, "stdout": {"true"}, "tty": {"true"}}
+	default:
+		return nil, fmt.Errorf("operation %q: it is one of %s", operation, strings.Trim(fmt.Sprint(Operations), "[]"))
+	}
+	return c, nil
+}
+
+// stored is the object that is there, nil for none.
+func (r *Reviewer) stored(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (
+	*unstructured.Unstructured, error) {
+	if name == "" {
+		return nil, nil
+	}
+	a, err := r.cluster.do(ctx, call{verb: http.MethodGet, resource: *mapping, namespace: namespace, name: name,
+		as: admin})
+	switch {
+	case err != nil:
+		return nil, err
+	case a.ok():
+		return a.object, nil
+	case a.code == http.StatusNotFound || a.code == http.StatusMethodNotAllowed:
+		return nil, nil
+	}
+	return nil, errors.New(a.message())
+}
+
+// make asks for as many pods as a controller wants, until one is refused.
+func (r *Reviewer) make(ctx context.Context, as user.Info, wanted int64, pod func() *unstructured.Unstructured) (
+	*Pods, error) {
+	pods := &Pods{Wanted: int(wanted)}
+	for range wanted {
+		if ended, err := r.add(ctx, pods, as, pod()); ended || err != nil {
+			return pods, err
+		}
+	}
+	return pods, nil
+}
+
+// makeOne asks for one object that pods need. The object is then as it was stored; where it was
+// refused that is returned, as what became of the pods.
+func (r *Reviewer) makeOne(ctx context.Context, as user.Info, object *unstructured.Unstructured) (*Pods, error) {
+	pods := &Pods{}
+	if ended, err := r.add(ctx, pods, as, object); ended || err != nil {
+		return pods, err
+	}
+	return nil, nil
+}
+
+// of are the pods that there should have been.
+func (p *Pods) of(wanted int64) *Pods {
+	if p != nil {
+		p.Wanted = int(wanted)
+	}
+	return p
+}
+
+// add asks for one object more, which is then as it was stored. ended says that it was refused.
+func (r *Reviewer) add(ctx context.Context, pods *Pods, as user.Info, object *unstructured.Unstructured) (ended bool,
+	err error) {
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return false, err
+	}
+	a, err := r.cluster.do(ctx, call{verb: http.MethodPost, resource: *mapping, namespace: object.GetNamespace(),
+		body: object, as: as})
+	if err != nil {
+		return false, err
+	}
+	if a.ok() {
+		pods.Admitted++
+		*object = *a.object
+		return false, nil
+	}
+	refused := objectOf(object)
+	pods.Refused, pods.Decision, pods.Message = &refused, a.decision, a.message()
+	return true, nil
+}
+
+// objectOf names an object.
+func objectOf(o *unstructured.Unstructured) Object {
+	name := o.GetName()
+	if name == "" {
+		name = o.GetGenerateName()
+	}
+	return Object{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: name}
+}

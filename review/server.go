@@ -1,0 +1,288 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/server"
+)
+
+// A cluster is the server in the process, and what it takes to ask it.
+type cluster struct {
+	server *server.Server
+	// judged and authorized are its handlers, without and with authorization.
+	judged, authorized http.Handler
+	discovery          discovery.CachedDiscoveryInterface
+	mapper             meta.ResettableRESTMapper
+	// custom are how custom resources are served that were defined since the start.
+	custom map[schema.GroupVersionKind]*meta.RESTMapping
+	stop   func() error
+}
+
+// startCluster starts the server of a configuration in a directory of its own, which goes with it.
+func startCluster(ctx context.Context, config *server.Config) (*cluster, error) {
+	dir, err := os.MkdirTemp(memoryDir(), "gatehouse-review-")
+	if err != nil {
+		return nil, err
+	}
+	config.API.DataDir = dir
+	config.API.SecureServing.BindPort = 0
+	// Controllers would do their work while objects are judged, sooner or later.
+	config.Controllers.Controllers = nil
+	config.Decisions = decision.NewOptions()
+	ctx, cancel := context.WithCancel(ctx)
+	fail := func(err error) (*cluster, error) {
+		cancel()
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s, err := server.New(ctx, config)
+	if err != nil {
+		return fail(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	c := &cluster{server: s, judged: s.Handler(false), authorized: s.Handler(true),
+		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}}
+	c.stop = func() error {
+		cancel()
+		return errors.Join(<-ended, os.RemoveAll(dir))
+	}
+	select {
+	case <-s.Ready():
+	case err := <-ended:
+		return fail(err)
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(c.config())
+	if err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	c.discovery = memory.NewMemCacheClient(client)
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
+	return c, nil
+}
+
+// memoryDir is a directory in memory, where there is one: nothing that is written there is to stay.
+func memoryDir() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err == nil && info.IsDir() {
+		if dir, err := os.MkdirTemp(shm, "gatehouse-probe-"); err == nil {
+			os.Remove(dir)
+			return shm
+		}
+	}
+	return ""
+}
+
+// admin may do everything.
+var admin = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup,
+	user.AllAuthenticated}}
+
+// config is a client's, whose requests don't leave the process.
+func (c *cluster) config() *rest.Config {
+	return &rest.Config{Host: "http://gatehouse", QPS: -1, Transport: transport(func(r *http.Request) *http.Response {
+		return c.serve(request.WithUser(r.Context(), admin), c.judged, r)
+	})}
+}
+
+// transport answers requests by a function.
+type transport func(*http.Request) *http.Response
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r), nil }
+
+func (c *cluster) serve(ctx context.Context, handler http.Handler, r *http.Request) *http.Response {
+	recorder := httptest.NewRecorder()
+	// A handler reads what a server's request has.
+	served := r.Clone(ctx)
+	served.RequestURI = served.URL.RequestURI()
+	if served.Body == nil {
+		served.Body = http.NoBody
+	}
+	handler.ServeHTTP(recorder, served)
+	response := recorder.Result()
+	response.Request = r
+	return response
+}
+
+// A call is a request for one object.
+type call struct {
+	verb        string // HTTP's
+	resource    meta.RESTMapping
+	namespace   string
+	name        string
+	subresource string
+	query       url.Values
+	contentType string
+	body        *unstructured.Unstructured
+	as          user.Info
+	authorize   bool
+	// state says that the object is stored without admission.
+	state bool
+}
+
+// An answer is what became of a call.
+type answer struct {
+	code     int
+	object   *unstructured.Unstructured // what was answered: the object or a Status
+	warnings []string
+	decision *v1alpha1.Decision
+}
+
+// ok tells whether the call succeeded.
+func (a *answer) ok() bool { return a.code >= 200 && a.code < 300 }
+
+// message is that of the Status of a call that failed.
+func (a *answer) message() string {
+	if a.object == nil {
+		return http.StatusText(a.code)
+	}
+	message, _, _ := unstructured.NestedString(a.object.Object, "message")
+	return message
+}
+
+func (c call) path() string {
+	gv := c.resource.Resource.GroupVersion()
+	path := "/apis/" + gv.String()
+	if gv.Group == "" {
+		path = "/api/" + gv.Version
+	}
+	if c.namespace != "" && c.resource.Scope.Name() == meta.RESTScopeNameNamespace {
+		path += "/namespaces/" + c.namespace
+	}
+	path += "/" + c.resource.Resource.Resource
+	if c.name != "" {
+		path += "/" + c.name
+	}
+	if c.subresource != "" {
+		path += "/" + c.subresource
+	}
+	return path
+}
+
+// do makes a call.
+func (c *cluster) do(ctx context.Context, call call) (*answer, error) {
+	var body []byte
+	if call.body != nil {
+		var err error
+		if body, err = json.Marshal(call.body); err != nil {
+			return nil, err
+		}
+	}
+	u := &url.URL{Scheme: "http", Host: "gatehouse", Path: call.path(), RawQuery: call.query.Encode()}
+	ctx = request.WithUser(ctx, call.as)
+	if call.state {
+		ctx = apiserver.WithoutAdmission(ctx)
+	}
+	r, err := http.NewRequestWithContext(ctx, call.verb, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	contentType := call.contentType
+	if contentType == "" {
+		contentType = "application/json"
+	}
+	id := string(uuid.NewUUID())
+	r.Header.Set("Audit-ID", id)
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "gatehouse-review")
+	handler := c.judged
+	if call.authorize {
+		handler = c.authorized
+	}
+	response := c.serve(ctx, handler, r)
+	a := &answer{code: response.StatusCode}
+	var content any
+	buffer := new(bytes.Buffer)
+	if _, err := buffer.ReadFrom(response.Body); err != nil {
+		return nil, err
+	}
+	if utiljson.Unmarshal(buffer.Bytes(), &content) == nil {
+		if fields, ok := content.(map[string]any); ok {
+			a.object = &unstructured.Unstructured{Object: fields}
+		}
+	} else if !a.ok() {
+		a.object = &unstructured.Unstructured{Object: map[string]any{"message": buffer.String()}}
+	}
+	warnings, _ := utilnet.ParseWarningHeaders(response.Header.Values("Warning"))
+	for _, w := range warnings {
+		if !slices.Contains(a.warnings, w.Text) {
+			a.warnings = append(a.warnings, w.Text)
+		}
+	}
+	namespace := call.namespace
+	if call.resource.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = metav1.NamespaceDefault
+	}
+	a.decision = c.server.Decisions().Get(namespace, id)
+	return a, nil
+}
+
+// find is how an object is served.
+func (c *cluster) find(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
+	kind := object.GroupVersionKind()
+	if mapping := c.custom[kind]; mapping != nil {
+		return mapping, nil
+	}
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, unknownKindError{kind, c.meant(kind)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding out how %s is served: %w", kind, err)
+	}
+	return mapping, nil
+}
+
+// An unknownKindError is that nobody serves a kind.
+type unknownKindError struct {
+	kind  schema.GroupVersionKind
+	meant string
+}
+
+// Error names the kind, and what it was likely meant to be.
+func (e unknownKindError) Error() string {
+	return fmt.Sprintf("no matches for kind %q in version %q%s", e.kind.Kind, e.kind.GroupVersion(), e.meant)
+}
+
+// meant is the end of a message about an unknown kind: the kind in another version, or another
+// kind.
+func (c *cluster) meant(kind schema.GroupVersionKind) string {
+	lists, _ := c.discovery.ServerPreferredResources()
+	var names []string
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			if resource.Kind == kind.Kind && list.GroupVersion != kind.GroupVersion().String() {
+				return fmt.Sprintf(", did you mean %s?", list.GroupVersion)
+			}
+			names = append(names, resource.Kind)
+		}
+	}
+	return nearest.Meant(kind.Kind, names)
+}

@@ -1,0 +1,220 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/review/input"
+)
+
+// loadState gives the server the objects that are there from the start, and the namespaces that
+// every server has what controllers would.
+func (r *Reviewer) loadState(ctx context.Context) error {
+	for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		if err := r.addDefaultAccount(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	documents, _ := input.Ordered(r.options.State)
+	// Quotas have their usage with all objects there, read or not; what is stored after them would
+	// be charged.
+	isQuota := func(d input.Document) bool {
+		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "ResourceQuota"}
+	}
+	slices.SortStableFunc(documents, func(a, b input.Document) int {
+		switch {
+		case isQuota(a) == isQuota(b):
+			return 0
+		case isQuota(a):
+			return 1
+		}
+		return -1
+	})
+	var errs []error
+	for _, d := range documents {
+		if err := r.load(ctx, d.Object.DeepCopy()); err != nil {
+			errs = append(errs, &input.Error{Source: d.Source, Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// load stores an object without admission, and its status as it is.
+func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) error {
+	mapping, err := r.cluster.find(object)
+	var unknown unknownKindError
+	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	c := call{verb: http.MethodPost, resource: *mapping, body: object, as: admin, state: true}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		c.namespace = input.NamespaceOf(object)
+	}
+	status, hasStatus := object.Object["status"]
+	object.SetResourceVersion("")
+	object.SetManagedFields(nil)
+	a, err := r.cluster.do(ctx, c)
+	if err != nil {
+		return err
+	}
+	if a.code == http.StatusConflict { // every server has it
+		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			return errors.New(a.message())
+		}
+		object.SetResourceVersion(stored.GetResourceVersion())
+		object.SetUID(stored.GetUID())
+		c.verb, c.name = http.MethodPut, object.GetName()
+		if a, err = r.cluster.do(ctx, c); err != nil {
+			return err
+		}
+	}
+	if !a.ok() {
+		return errors.New(a.message())
+	}
+	if hasStatus {
+		if err := r.loadStatus(ctx, mapping, c.namespace, a.object, status); err != nil {
+			return err
+		}
+	}
+	return r.settle(ctx, a.object)
+}
+
+// loadStatus gives a stored object its status. Kinds that have none apart from the object have it
+// already.
+func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, namespace string,
+	stored *unstructured.Unstructured, status any) error {
+	stored.Object["status"] = status
+	// The server may have written the status that it would have, as that of a quota.
+	stored.SetResourceVersion("")
+	a, err := r.cluster.do(ctx, call{verb: http.MethodPut, resource: *mapping, namespace: namespace,
+		name: stored.GetName(), subresource: "status", body: stored, as: admin, state: true})
+	switch {
+	case err != nil:
+		return err
+	case a.ok(), a.code == http.StatusNotFound, a.code == http.StatusMethodNotAllowed:
+		return nil
+	}
+	return fmt.Errorf("status: %s", a.message())
+}
+
+// settle does at once what controllers would do for an object sooner or later, and waits for what
+// the server does by itself.
+func (r *Reviewer) settle(ctx context.Context, object *unstructured.Unstructured) error {
+	switch object.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Kind: "Namespace"}:
+		return r.addDefaultAccount(ctx, object.GetName())
+	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		return r.awaitResource(ctx, object)
+	}
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
+	defer cancel()
+	return r.cluster.server.Chain().Await(ctx, mapping.Resource.GroupResource(), object)
+}
+
+// addDefaultAccount makes a namespace's default ServiceAccount, unless there is one.
+func (r *Reviewer) addDefaultAccount(ctx context.Context, namespace string) error {
+	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": map[string]any{"name": "default", "namespace": namespace}}}
+	mapping, err := r.cluster.find(account)
+	if err != nil {
+		return err
+	}
+	a, err := r.cluster.do(ctx, call{verb: http.MethodPost, resource: *mapping, namespace: namespace, body: account,
+		as: admin, state: true})
+	if err != nil {
+		return err
+	}
+	if !a.ok() && a.code != http.StatusConflict {
+		return errors.New(a.message())
+	}
+	return nil
+}
+
+const (
+	// resourcePoll and resourceTimeout are how often, and for how long, it is asked whether a
+	// custom resource is served.
+	resourcePoll    = 5 * time.Millisecond
+	resourceTimeout = 30 * time.Second
+)
+
+// awaitResource waits until the resource of a CustomResourceDefinition is served, and knows it from
+// then on: discovery takes longer to.
+func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.Unstructured) error {
+	text := func(path ...string) string {
+		s, _, _ := unstructured.NestedString(definition.Object, path...)
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
+	defer cancel()
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		fields, _ := version.(map[string]any)
+		name, _, _ := unstructured.NestedString(fields, "name")
+		kind := schema.GroupVersionKind{Group: text("spec", "group"), Version: name, Kind: text("spec", "names",
+			"kind")}
+		if served, _, _ := unstructured.NestedBool(fields, "served"); !served {
+			delete(r.cluster.custom, kind)
+			continue
+		}
+		mapping := &meta.RESTMapping{GroupVersionKind: kind, Scope: meta.RESTScopeRoot,
+			Resource: kind.GroupVersion().WithResource(text("spec", "names", "plural"))}
+		for {
+			a, err := r.cluster.do(ctx, call{verb: http.MethodGet, as: admin, resource: *mapping})
+			if err != nil {
+				return err
+			}
+			if a.ok() {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not served after %s", mapping.Resource.GroupResource(), resourceTimeout)
+			case <-time.After(resourcePoll):
+			}
+		}
+		if text("spec", "scope") == "Namespaced" {
+			mapping.Scope = meta.RESTScopeNamespace
+		}
+		r.cluster.custom[kind] = mapping
+	}
+	return nil
+}
+
+// nodes are the names of the nodes.
+func (r *Reviewer) nodes(ctx context.Context) ([]string, error) {
+	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node"}}
+	mapping, err := r.cluster.find(node)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.cluster.do(ctx, call{verb: http.MethodGet, resource: *mapping, as: admin})
+	if err != nil {
+		return nil, err
+	}
+	items, _, _ := unstructured.NestedSlice(a.object.Object, "items")
+	var names []string
+	for _, item := range items {
+		fields, _ := item.(map[string]any)
+		name, _, _ := unstructured.NestedString(fields, "metadata", "name")
+		names = append(names, name)
+	}
+	return names, nil
+}

@@ -1,0 +1,126 @@
+package review
+
+import (
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/review/input"
+)
+
+// APIVersion and Kind are those of a Review.
+const (
+	APIVersion = "gatehouse.dev/v1alpha1"
+	Kind       = "Review"
+)
+
+// Review is the verdict on an input.
+type Review struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Results are those of the objects, in the order in which they were judged.
+	Results []Result `json:"results"`
+	// Notes are what is to be known of all results: what was taken first, what of the state could
+	// not be read, webhooks that weren't asked.
+	Notes   []string `json:"notes,omitempty"`
+	Summary Summary  `json:"summary"`
+}
+
+// Summary counts the objects by verdict. One that is admitted, but whose pods would be refused, is
+// among the refused.
+type Summary struct {
+	Admitted int `json:"admitted"`
+	Refused  int `json:"refused"`
+	Failed   int `json:"failed"`
+}
+
+// Result is the verdict on one object.
+type Result struct {
+	Source input.Source `json:"source"`
+	Object Object       `json:"object"`
+	// Verdict is Admitted, Refused or Failed.
+	Verdict v1alpha1.Verdict `json:"verdict"`
+	// Message is why, where it isn't Admitted.
+	Message string `json:"message,omitempty"`
+	// Warnings are those that a client would be shown.
+	Warnings []string `json:"warnings,omitempty"`
+	// Decision is how the verdict came about, as a server records it; nil where no server was
+	// asked.
+	Decision *v1alpha1.Decision `json:"decision,omitempty"`
+	// Pods are those that the controller of a workload would make; at most one entry.
+	Pods []Pods `json:"pods,omitempty"`
+}
+
+// Object names an object.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// String is kind/name, or kind namespace/name.
+func (o Object) String() string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + name
+	}
+	return o.Kind + " " + name
+}
+
+// Pods are what became of the pods that a controller makes for a workload.
+type Pods struct {
+	// Wanted is how many there should be, Admitted how many there would be.
+	Wanted   int `json:"wanted"`
+	Admitted int `json:"admitted"`
+	// Refused is what was refused: a pod, or what must be there before it, as the ReplicaSet of a
+	// Deployment, the Job of a CronJob, a claim of a StatefulSet.
+	Refused *Object `json:"refused,omitempty"`
+	// Decision is that of the refusal, Message why.
+	Decision *v1alpha1.Decision `json:"decision,omitempty"`
+	Message  string             `json:"message,omitempty"`
+}
+
+// refused tells whether something that belongs to the object, or itself, was refused.
+func (r *Result) refused() bool {
+	if r.Verdict == v1alpha1.Refused {
+		return true
+	}
+	for _, pods := range r.Pods {
+		if pods.Admitted < pods.Wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// summarize counts.
+func (r *Review) summarize() {
+	r.Summary = Summary{}
+	for i := range r.Results {
+		switch {
+		case r.Results[i].Verdict == v1alpha1.Failed:
+			r.Summary.Failed++
+		case r.Results[i].refused():
+			r.Summary.Refused++
+		default:
+			r.Summary.Admitted++
+		}
+	}
+}
+
+// Exit codes of the commands that judge.
+const (
+	ExitAdmitted = 0
+	ExitRefused  = 1
+	ExitFailed   = 2
+)
+
+// ExitCode is 0 where all is admitted, 1 where something is refused, 2 where something could not be
+// judged.
+func (r *Review) ExitCode() int {
+	switch {
+	case r.Summary.Failed > 0:
+		return ExitFailed
+	case r.Summary.Refused > 0:
+		return ExitRefused
+	}
+	return ExitAdmitted
+}
