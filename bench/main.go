@@ -24,7 +24,7 @@ type options struct {
 	starts, rounds, pods int
 	idle, timeout        time.Duration
 	write                string
-	policies             bool
+	policies, decisions  bool
 }
 
 func main() {
@@ -36,6 +36,7 @@ func main() {
 	flag.DurationVar(&o.timeout, "timeout", 45*time.Minute, "when to give up")
 	flag.StringVar(&o.write, "write", "", "the file whose table to replace; the table is printed in any case")
 	flag.BoolVar(&o.policies, "policies", false, "measure what admission policies cost, and nothing else")
+	flag.BoolVar(&o.decisions, "decisions", false, "measure what recording decisions costs, and nothing else")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -65,10 +66,15 @@ func run(ctx context.Context, o options) error {
 	if err := build(ctx, dir); err != nil {
 		return err
 	}
-	if o.policies {
-		report, err := measurePolicies(ctx, o, dir)
-		fmt.Print(report)
-		return err
+	for _, alone := range []struct {
+		wanted  bool
+		measure func(ctx context.Context, o options, bin string) (string, error)
+	}{{o.policies, measurePolicies}, {o.decisions, measureDecisions}} {
+		if alone.wanted {
+			report, err := alone.measure(ctx, o, dir)
+			fmt.Print(report)
+			return err
+		}
 	}
 	r := &results{options: o, subjects: make([]figures, len(subjects)), chain: make([]chainFigures, len(chainCases))}
 	for _, measure := range []func(context.Context, string) error{r.measureStarts, r.measureLoad, r.measureChain} {
