@@ -101,7 +101,7 @@ func all(hooks []hook, backend *webhooktest.Server) []request {
 		requests = append(requests, create(registration+h.kind+"webhookconfigurations", toJSON(map[string]any{
 			"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": map[string]any{"name": h.name},
 			"webhooks": append(webhooks, ready)})),
-			request{verb: "POST", path: configMaps + dry, until: "ready",
+			request{verb: "POST", path: configMaps + dry, until: `299 - "ready"`,
 				body: "{kind: ConfigMap, apiVersion: v1, metadata: {name: x, labels: {ready: " + h.name + "}}}"})
 		requests = append(requests, h.requests...)
 	}
