@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// changers is how many plugins change each pod: ServiceAccount, Priority and DefaultTolerationSeconds
-// by default, AlwaysPullImages, and LimitRanger by a LimitRange.
+// changers is how many plugins change each pod: ServiceAccount, Priority and
+// DefaultTolerationSeconds by default, AlwaysPullImages, and LimitRanger by a LimitRange.
 const changers = 5
 
 // recorders are the servers that are compared: one that keeps decisions, and one that doesn't.
