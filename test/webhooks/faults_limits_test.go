@@ -228,6 +228,7 @@ func TestAuditAnnotations(t *testing.T) {
 			`"webhook":"down.example.com","mutated":false}`,
 		"failed-open.mutation.webhook.admission.k8s.io/round_0_index_1":   "down.example.com",
 		"failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "down.example.com",
+		"admission.gatehouse.dev/changed-by":                              "MutatingAdmissionWebhook",
 	}
 	for _, webhook := range []string{"patching.example.com", "saying.example.com"} {
 		want[webhook+"/large"] = said["large"]
