@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/jsondiff"
 	"gatehouse.dev/expression"
 	"gatehouse.dev/matching"
-	"gatehouse.dev/policy/mutation"
 )
 
 // report tells the chain's observers of what a policy, with a binding and params that may be nil,
@@ -112,7 +113,21 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 			return
 		}
 		if after, err := p.object.Content(); err == nil {
-			call.Patch, _ = mutation.Diff(before, after)
+			call.Patch = patch(before, after)
 		}
 	})
+}
+
+// patch is what makes after of before, as JSON, nil for nothing. Contents are of JSON's own types,
+// which can be encoded.
+func patch(before, after map[string]any) []byte {
+	operations, err := jsondiff.Of(before, after)
+	if err != nil || len(operations) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(operations)
+	if err != nil {
+		return nil
+	}
+	return encoded
 }

@@ -89,10 +89,14 @@ func TestOf(t *testing.T) {
 // Objects without a type are told apart as those with one.
 func TestUntyped(t *testing.T) {
 	for name, test := range map[string]struct{ before, after, want string }{
-		"nothing":         {`{"a":[1,{"b":null}]}`, `{"a":[1,{"b":null}]}`, `null`},
-		"null is a value": {`{"a":null}`, `{}`, `[{"op":"remove","path":"/a"}]`},
-		"another type":    {`{"a":1}`, `{"a":"1"}`, `[{"op":"replace","path":"/a","value":"1"}]`},
-		"to null":         {`{"a":1}`, `{"a":null}`, `[{"op":"replace","path":"/a","value":null}]`},
+		"nothing":             {`{"a":[1,{"b":null}]}`, `{"a":[1,{"b":null}]}`, `null`},
+		"null is a value":     {`{"a":null}`, `{}`, `[{"op":"remove","path":"/a"}]`},
+		"another type":        {`{"a":1}`, `{"a":"1"}`, `[{"op":"replace","path":"/a","value":"1"}]`},
+		"false is a value":    {`{"a":true}`, `{"a":false}`, `[{"op":"replace","path":"/a","value":false}]`},
+		"a list of an object": {`{"a":{"b":1}}`, `{"a":[1]}`, `[{"op":"replace","path":"/a","value":[1]}]`},
+		"a key to escape": {`{"a":{}}`, `{"a":{"k8s.io/x~w":"d"}}`,
+			`[{"op":"add","path":"/a/k8s.io~1x~0w","value":"d"}]`},
+		"to null": {`{"a":1}`, `{"a":null}`, `[{"op":"replace","path":"/a","value":null}]`},
 		"by name": {`{"a":[{"name":"x","v":1}]}`, `{"a":[{"name":"y"},{"name":"x","v":2}]}`,
 			`[{"op":"add","path":"/a/0","value":{"name":"y"}},{"op":"replace","path":"/a/1/v","value":2}]`},
 		"two of a name": {`{"a":[{"name":"x"},{"name":"x","v":1}]}`, `{"a":[{"name":"x"},{"name":"x","v":2}]}`,
