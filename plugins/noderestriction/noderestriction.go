@@ -122,14 +122,19 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	}
 	// Asking for a gate that a host doesn't have would panic.
 	known := env.Features.DeepCopy().GetAllVersioned()
-	for gate, on := range map[featuregate.Feature]*bool{
-		insecureRequests: &p.insecureRequests, audienceRestriction: &p.audienceRestriction,
-		podCertificates: &p.podCertificates, expansionRecovery: &p.expansionRecovery,
+	for _, want := range []struct {
+		gate featuregate.Feature
+		on   *bool
+	}{
+		{insecureRequests, &p.insecureRequests},
+		{audienceRestriction, &p.audienceRestriction},
+		{podCertificates, &p.podCertificates},
+		{expansionRecovery, &p.expansionRecovery},
 	} {
-		if _, ok := known[gate]; !ok {
-			return nil, fmt.Errorf("%s needs the feature gate %s, on or off", name, gate)
+		if _, ok := known[want.gate]; !ok {
+			return nil, fmt.Errorf("%s needs the feature gate %s, on or off", name, want.gate)
 		}
-		*on = env.Features.Enabled(gate)
+		*want.on = env.Features.Enabled(want.gate)
 	}
 	if p.audienceRestriction {
 		p.audiences = newAudiences(env)
