@@ -140,6 +140,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 	if c.verb == http.MethodDelete || c.subresource != "" {
 		return result, nil
 	}
+	result.Stored = a.object
 	if err := r.settle(ctx, a.object); err != nil {
 		return result, err
 	}

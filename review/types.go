@@ -1,6 +1,8 @@
 package review
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/review/input"
 )
@@ -46,6 +48,8 @@ type Result struct {
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	// Pods are those that the controller of a workload would make; at most one entry.
 	Pods []Pods `json:"pods,omitempty"`
+	// Stored is the object as it was stored, nil where it wasn't.
+	Stored *unstructured.Unstructured `json:"-"`
 }
 
 // Object names an object.
