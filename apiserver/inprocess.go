@@ -3,11 +3,17 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/quota"
 )
 
@@ -26,6 +32,35 @@ func (s *Server) Handler(authorize bool) http.Handler {
 
 // Authorizer decides who may do what.
 func (s *Server) Authorizer() authorizer.Authorizer { return s.authorizer }
+
+// Await returns once the server's informers, by which plugins and authorizers decide, have an
+// object as it was written, or as it was later, or once ctx ends, with its error. It returns at
+// once where no informer has the resource.
+func (s *Server) Await(ctx context.Context, written chain.Written) error {
+	stop := make(chan struct{})
+	close(stop) // it is to list them, not to wait
+	for kind := range s.informers.WaitForCacheSync(stop) {
+		object, ok := reflect.New(kind.Elem()).Interface().(runtime.Object)
+		if !ok || resourceOf(object) != written.Resource {
+			continue
+		}
+		store := s.informers.InformerFor(object, nil).GetStore() // which is there
+		if err := chain.Until(ctx, func() bool { return written.In(store) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resourceOf is the resource of a built-in kind.
+func resourceOf(object runtime.Object) schema.GroupResource {
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		return schema.GroupResource{}
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	return plural.GroupResource()
+}
 
 type exemptKey struct{}
 

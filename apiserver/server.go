@@ -22,6 +22,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -78,6 +79,7 @@ type Server struct {
 	writes      func(http.Handler) http.Handler // what is around it for writes
 	authorizer  authorizer.Authorizer
 	requestInfo request.RequestInfoResolver
+	informers   informers.SharedInformerFactory
 	run         func(context.Context) error
 	cancel      context.CancelFunc // ends what New started
 	done        chan struct{}      // closed once nothing is served any more, or New has failed
@@ -182,6 +184,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	if err := c.addMapperHook(mapper); err != nil {
 		return err
 	}
+	s.informers = c.informers
 	// Plugins are built from their configuration, and wait for nothing.
 	built, err := admit(&chain.Env{
 		Client:      c.client,

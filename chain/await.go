@@ -2,38 +2,76 @@ package chain
 
 import (
 	"context"
-	"slices"
+	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/tools/cache"
 )
 
-// A Follower is a plugin that goes by objects of the API as its informers show them, a moment after
-// they were written. Its Descriptor says which (Enforces).
+// Written is an object of the API as it was written last.
+type Written struct {
+	Resource schema.GroupResource
+	// Namespace is empty for an object without one.
+	Namespace, Name string
+	// ResourceVersion is that of the write; empty where the object is gone.
+	ResourceVersion string
+}
+
+// A Follower is a plugin that goes by objects of the API in a form, or in caches, of its own, which
+// have them a moment after they were written. The host's informers are not among them.
 type Follower interface {
 	admission.Interface
 	// Await returns once the plugin goes by the object as it was written, or as it was later, or
-	// once ctx ends, with its error.
-	Await(ctx context.Context, object metav1.Object) error
+	// once ctx ends, with its error. It returns at once where the plugin doesn't follow the
+	// resource.
+	Await(ctx context.Context, written Written) error
 }
 
-// follower is a plugin that follows resources.
-type follower struct {
-	Follower
-	enforces []Enforced
-}
-
-// Await returns once all plugins that enforce objects of the resource go by this one. It is for who
-// must know; requests go by what is in force when they come.
-func (c *Chain) Await(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
+// Await returns once all plugins that follow the resource go by the object. It is for who must
+// know; requests go by what is in force when they come.
+func (c *Chain) Await(ctx context.Context, written Written) error {
 	for _, f := range c.followers {
-		if !slices.ContainsFunc(f.enforces, func(e Enforced) bool { return e.Resource == resource }) {
-			continue
-		}
-		if err := f.Await(ctx, object); err != nil {
+		if err := f.Await(ctx, written); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// awaitPoll is how often it is looked whether something is there.
+const awaitPoll = time.Millisecond
+
+// Until returns once done does with true, or once ctx ends, with its error. It is what Followers
+// wait with.
+func Until(ctx context.Context, done func() bool) error {
+	if done() {
+		return ctx.Err()
+	}
+	poll := time.NewTicker(awaitPoll)
+	defer poll.Stop()
+	for !done() {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// In tells whether an informer's store has the object as it was written, or as it was later.
+func (w Written) In(store cache.Store) bool {
+	found, ok, err := store.GetByKey(cache.NewObjectName(w.Namespace, w.Name).String())
+	if err != nil || !ok || w.ResourceVersion == "" {
+		return err == nil && !ok && w.ResourceVersion == ""
+	}
+	has, err := meta.Accessor(found)
+	if err != nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(has.GetResourceVersion(), w.ResourceVersion)
+	return err == nil && order >= 0
 }

@@ -25,7 +25,7 @@ type Chain struct {
 	validating  asked[validator]
 
 	readyChecks []healthz.HealthChecker
-	followers   []follower
+	followers   []Follower
 	observers   []Observer
 	// beginning are those observers that are asked before, too.
 	beginning []ContextObserver
@@ -109,7 +109,7 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 		}
 	}
 	if p, ok := plugin.(Follower); ok {
-		c.followers = append(c.followers, follower{p, d.Enforces})
+		c.followers = append(c.followers, p)
 	}
 	if p, ok := plugin.(ReadyChecker); ok {
 		c.readyChecks = append(c.readyChecks, p.ReadyChecks()...)

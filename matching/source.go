@@ -7,10 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"gatehouse.dev/chain"
 )
 
 // Object is what informers and files have: a pointer to a configuration that nobody changes.
@@ -74,7 +75,7 @@ type Source[S any] struct {
 	changed chan struct{}
 	caches  []<-chan struct{}
 	synced  chan struct{}
-	stores  []cache.Store
+	stores  map[schema.GroupResource]cache.Store
 	// begun counts the snapshots, made has the last one that is there.
 	begun, made atomic.Int64
 }
@@ -83,7 +84,8 @@ type Source[S any] struct {
 // informer has anything yet. build is called again, by one goroutine at a time, whenever something
 // may have changed; nil says that nothing has, and keeps the snapshot with its index.
 func NewSource[S any](build func() *S) *Source[S] {
-	s := &Source[S]{build: build, changed: make(chan struct{}, 1), synced: make(chan struct{})}
+	s := &Source[S]{build: build, changed: make(chan struct{}, 1), synced: make(chan struct{}),
+		stores: map[schema.GroupResource]cache.Store{}}
 	s.refresh()
 	return s
 }
@@ -104,9 +106,9 @@ func (s *Source[S]) Notify() {
 	}
 }
 
-// Follow has a new snapshot made whenever the informer has something new. It is called before Run,
-// at least once.
-func (s *Source[S]) Follow(informer cache.SharedIndexInformer) error {
+// Follow has a new snapshot made whenever the informer of a resource has something new. It is
+// called before Run, at least once.
+func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedIndexInformer) error {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { s.Notify() },
 		UpdateFunc: func(any, any) { s.Notify() },
@@ -116,51 +118,23 @@ func (s *Source[S]) Follow(informer cache.SharedIndexInformer) error {
 		return err
 	}
 	s.caches = append(s.caches, registration.HasSyncedChecker().Done())
-	s.stores = append(s.stores, informer.GetStore())
+	s.stores[resource] = informer.GetStore()
 	return nil
 }
 
-// awaitPoll is how often it is looked whether something is there.
-const awaitPoll = time.Millisecond
-
-// Await returns once an object of the API is in the snapshot as it was written, or as it was later,
-// or once ctx ends, with its error. It is for objects that the source follows.
-func (s *Source[S]) Await(ctx context.Context, object metav1.Object) error {
-	poll := time.NewTicker(awaitPoll)
-	defer poll.Stop()
-	until := func(done func() bool) error {
-		for !done() {
-			select {
-			case <-poll.C:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+// Await returns once an object that the source follows is in the snapshot as it was written, or as
+// it was later, or once ctx ends, with its error.
+func (s *Source[S]) Await(ctx context.Context, written chain.Written) error {
+	store := s.stores[written.Resource]
+	if store == nil {
 		return nil
 	}
-	if err := until(func() bool { return s.stored(object) }); err != nil {
+	if err := chain.Until(ctx, func() bool { return written.In(store) }); err != nil {
 		return err
 	}
 	begun := s.begun.Load()
 	s.Notify()
-	return until(func() bool { return s.made.Load() > begun })
-}
-
-// stored tells whether an informer has the object, as it was written or as it was later.
-func (s *Source[S]) stored(object metav1.Object) bool {
-	for _, store := range s.stores {
-		found, ok, err := store.GetByKey(object.GetName())
-		if err != nil || !ok {
-			continue
-		}
-		has, err := meta.Accessor(found)
-		if err != nil || has.GetUID() != object.GetUID() {
-			continue
-		}
-		order, err := resourceversion.CompareResourceVersion(has.GetResourceVersion(), object.GetResourceVersion())
-		return err == nil && order >= 0
-	}
-	return false
+	return chain.Until(ctx, func() bool { return s.made.Load() > begun })
 }
 
 // What a burst of changes costs must grow with their number, and not with that times how many

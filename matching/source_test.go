@@ -77,7 +77,8 @@ func TestSource(t *testing.T) {
 	if n := len(*source.Current()); n != 0 {
 		t.Errorf("before the informer runs there are %d", n)
 	}
-	if err := source.Follow(informer.Informer()); err != nil {
+	if err := source.Follow(admissionregistrationv1.Resource("validatingadmissionpolicies"),
+		informer.Informer()); err != nil {
 		t.Fatal(err)
 	}
 	done, ended := make(chan struct{}), make(chan struct{})

@@ -3,7 +3,7 @@ package policy
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -22,7 +22,7 @@ type engine[E action] struct {
 	*admission.Handler
 	// snapshot returns the policies in force.
 	snapshot func() *snapshot[E]
-	await    func(context.Context, metav1.Object) error
+	await    func(context.Context, chain.Written) error
 	// ready opens once the snapshot, and the cache of namespaces, have what the API had at the
 	// start.
 	ready      ready.Gate
@@ -33,11 +33,12 @@ type engine[E action] struct {
 
 // kind is one kind of policies, with their bindings.
 type kind[P, B object, E action] struct {
-	define    func(compiler *expression.Compiler, policy P, static bool) *definition[E]
-	bind      func(binding B, static bool) *binding
-	policies  lister[P]
-	bindings  lister[B]
-	informers informersOf
+	define   func(compiler *expression.Compiler, policy P, static bool) *definition[E]
+	bind     func(binding B, static bool) *binding
+	policies lister[P]
+	bindings lister[B]
+	// informers are those of the policies and the bindings, by resource.
+	informers map[string]cache.SharedIndexInformer
 	manifests *manifest.Plugin
 }
 
@@ -46,8 +47,6 @@ type object interface {
 	comparable
 	manifest.Object
 }
-
-type informersOf struct{ policies, bindings cache.SharedIndexInformer }
 
 // newEngine builds an engine for policies of a kind; those of files are in dir, empty for none.
 func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
@@ -61,8 +60,8 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 	var following *matching.Source[snapshot[E]]
 	s.params = newParamKinds(env.Dynamic, env.RESTMapper, func() { following.Notify() }, env.Done)
 	following = matching.NewSource(s.snapshot)
-	for _, informer := range []cache.SharedIndexInformer{k.informers.policies, k.informers.bindings} {
-		if err := following.Follow(informer); err != nil {
+	for resource, informer := range k.informers {
+		if err := following.Follow(admissionregistrationv1.Resource(resource), informer); err != nil {
 			return nil, err
 		}
 	}
@@ -90,8 +89,21 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 func (e *engine[E]) ReadyChecks() []healthz.HealthChecker { return e.checks }
 
 // Await implements chain.Follower.
-func (e *engine[E]) Await(ctx context.Context, object metav1.Object) error {
-	return e.await(ctx, object)
+func (e *engine[E]) Await(ctx context.Context, written chain.Written) error {
+	if err := e.await(ctx, written); err != nil {
+		return err
+	}
+	awaited := map[*paramKind]bool{}
+	for _, p := range e.snapshot().policies {
+		if p.params == nil || p.params.resource != written.Resource || awaited[p.params] {
+			continue
+		}
+		awaited[p.params] = true
+		if err := p.params.await(ctx, written); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // candidates are the policies with a rule for the request, in the order in which they are

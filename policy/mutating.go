@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
@@ -53,7 +54,8 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 		*admissionregistrationv1.MutatingAdmissionPolicyBinding, *mutations]{
 		define: defineMutating, bind: bindMutating,
 		policies: policies.Lister().List, bindings: bindings.Lister().List,
-		informers: informersOf{policies.Informer(), bindings.Informer()},
+		informers: map[string]cache.SharedIndexInformer{"mutatingadmissionpolicies": policies.Informer(),
+			"mutatingadmissionpolicybindings": bindings.Informer()},
 		manifests: manifest.MutatingPolicies,
 	})
 	if err != nil {

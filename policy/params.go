@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
 )
 
@@ -79,6 +80,7 @@ func (k *paramKinds) get(kind schema.GroupVersionKind) (*paramKind, error) {
 // paramKind has the params of one kind. It is safe for concurrent use.
 type paramKind struct {
 	kind       schema.GroupVersionKind
+	resource   schema.GroupResource
 	namespaced bool
 	informer   cache.SharedIndexInformer
 	synced     <-chan struct{}
@@ -103,6 +105,7 @@ type param struct {
 func newParamKind(client dynamic.Interface, mapping *meta.RESTMapping, done <-chan struct{}) *paramKind {
 	k := &paramKind{
 		kind:       mapping.GroupVersionKind,
+		resource:   mapping.Resource.GroupResource(),
 		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, mapping.Resource, metav1.NamespaceAll, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer(),
@@ -112,16 +115,10 @@ func newParamKind(client dynamic.Interface, mapping *meta.RESTMapping, done <-ch
 	ctx, k.stop = context.WithCancel(context.Background())
 	// An informer that hasn't run yet takes both.
 	_ = k.informer.SetTransform(k.transform)
-	changed := func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		clear(k.selected)
-		k.generation++
-	}
 	_, _ = k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		UpdateFunc: func(any, any) { changed() },
-		DeleteFunc: func(any) { changed() },
+		AddFunc:    func(any) { k.forget() },
+		UpdateFunc: func(any, any) { k.forget() },
+		DeleteFunc: func(any) { k.forget() },
 	})
 	k.synced = k.informer.HasSyncedChecker().Done()
 	go func() {
@@ -133,6 +130,21 @@ func newParamKind(client dynamic.Interface, mapping *meta.RESTMapping, done <-ch
 	}()
 	go k.informer.Run(ctx.Done())
 	return k
+}
+
+// forget has selectors asked again.
+func (k *paramKind) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.selected)
+	k.generation++
+}
+
+// await returns once params are as they were written, or as they were later.
+func (k *paramKind) await(ctx context.Context, written chain.Written) error {
+	err := chain.Until(ctx, func() bool { return k.informer.HasSynced() && written.In(k.informer.GetStore()) })
+	k.forget() // as the informer will have it do, a moment later
+	return err
 }
 
 // transform makes params of an object, once.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
@@ -41,7 +42,8 @@ func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 		*admissionregistrationv1.ValidatingAdmissionPolicyBinding, *validations]{
 		define: defineValidating, bind: bindValidating,
 		policies: policies.Lister().List, bindings: bindings.Lister().List,
-		informers: informersOf{policies.Informer(), bindings.Informer()},
+		informers: map[string]cache.SharedIndexInformer{"validatingadmissionpolicies": policies.Informer(),
+			"validatingadmissionpolicybindings": bindings.Informer()},
 		manifests: manifest.ValidatingPolicies,
 	})
 	if err != nil {

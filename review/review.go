@@ -80,6 +80,16 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	return r, nil
 }
 
+// With is the reviewer, on the same server, for objects that somebody else writes, nil for an
+// administrator, or with which something else is done. Only one of them may be at work at a time.
+func (r *Reviewer) With(as user.Info, operation Operation) *Reviewer {
+	with := *r
+	if with.options.As, with.options.Operation = as, operation; as == nil {
+		with.options.As = admin
+	}
+	return &with
+}
+
 // Close ends the server.
 func (r *Reviewer) Close() error { return r.cluster.stop() }
 
@@ -137,7 +147,10 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		result.Message = a.message()
 		return result, nil
 	}
-	if c.verb == http.MethodDelete || c.subresource != "" {
+	switch {
+	case c.verb == http.MethodDelete:
+		return result, r.settleDeleted(ctx, c)
+	case c.subresource != "":
 		return result, nil
 	}
 	result.Stored = a.object

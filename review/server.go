@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,6 +37,8 @@ import (
 // A cluster is the server in the process, and what it takes to ask it.
 type cluster struct {
 	server *server.Server
+	// store is where it stores.
+	store clientv3.KV
 	// judged and authorized are its handlers, without and with authorization.
 	judged, authorized http.Handler
 	discovery          discovery.CachedDiscoveryInterface
@@ -67,7 +70,7 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	c := &cluster{server: s, judged: s.Handler(false), authorized: s.Handler(true),
+	c := &cluster{server: s, store: s.Etcd().Client().KV, judged: s.Handler(false), authorized: s.Handler(true),
 		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}}
 	c.stop = func() error {
 		cancel()

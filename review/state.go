@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/review/input"
 )
 
@@ -23,7 +24,13 @@ func (r *Reviewer) loadState(ctx context.Context) error {
 			return err
 		}
 	}
-	documents, _ := input.Ordered(r.options.State)
+	return r.Load(ctx, r.options.State)
+}
+
+// Load gives the server objects as if they had been there before: as they are, with their defaults
+// and valid, without admission.
+func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
+	documents, _ := input.Ordered(state)
 	// Quotas have their usage with all objects there, read or not; what is stored after them would
 	// be charged.
 	isQuota := func(d input.Document) bool {
@@ -114,19 +121,44 @@ func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, na
 // settle does at once what controllers would do for an object sooner or later, and waits for what
 // the server does by itself.
 func (r *Reviewer) settle(ctx context.Context, object *unstructured.Unstructured) error {
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return err
+	}
+	if err := r.await(ctx, chain.Written{Resource: mapping.Resource.GroupResource(), Namespace: object.GetNamespace(),
+		Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}); err != nil {
+		return err
+	}
 	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "Namespace"}:
 		return r.addDefaultAccount(ctx, object.GetName())
 	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return r.awaitResource(ctx, object)
 	}
-	mapping, err := r.cluster.find(object)
+	return nil
+}
+
+// settleDeleted is settle for an object that was deleted, or is to be.
+func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
+	written := chain.Written{Resource: c.resource.Resource.GroupResource(), Namespace: c.namespace, Name: c.name}
+	stored, err := r.stored(ctx, &c.resource, c.namespace, c.name)
 	if err != nil {
 		return err
 	}
+	if stored != nil {
+		written.ResourceVersion = stored.GetResourceVersion()
+	}
+	return r.await(ctx, written)
+}
+
+// await waits until the server goes by what was written.
+func (r *Reviewer) await(ctx context.Context, written chain.Written) error {
 	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
 	defer cancel()
-	return r.cluster.server.Chain().Await(ctx, mapping.Resource.GroupResource(), object)
+	if err := r.cluster.server.Await(ctx, written); err != nil {
+		return fmt.Errorf("%s %q is not in force: %w", written.Resource, written.Name, err)
+	}
+	return nil
 }
 
 // addDefaultAccount makes a namespace's default ServiceAccount, unless there is one.
@@ -149,8 +181,8 @@ func (r *Reviewer) addDefaultAccount(ctx context.Context, namespace string) erro
 }
 
 const (
-	// resourcePoll and resourceTimeout are how often, and for how long, it is asked whether a
-	// custom resource is served.
+	// resourcePoll is how often it is asked whether a custom resource is served, resourceTimeout
+	// how long that, or what else is written, may take to be in force.
 	resourcePoll    = 5 * time.Millisecond
 	resourceTimeout = 30 * time.Second
 )

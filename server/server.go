@@ -134,8 +134,15 @@ func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admissi
 	return warn(s.chain, c.Plugins, selected), nil
 }
 
-// Chain is the server's admission chain.
-func (s *Server) Chain() *chain.Chain { return s.chain }
+// Await returns once admission and authorization go by an object as it was written, or as it was
+// later, or once ctx ends, with its error. It is for who must know; requests go by what is in force
+// when they come.
+func (s *Server) Await(ctx context.Context, written chain.Written) error {
+	if err := s.Server.Await(ctx, written); err != nil {
+		return err
+	}
+	return s.chain.Await(ctx, written)
+}
 
 // Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,
 // since they are its clients.

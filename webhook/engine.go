@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
@@ -28,7 +28,7 @@ type engine struct {
 	*admission.Handler
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
-	await    func(context.Context, metav1.Object) error
+	await    func(context.Context, chain.Written) error
 	// ready opens once the snapshot, and the caches that it takes to match and to call, have what
 	// the API had at the start.
 	ready  ready.Gate
@@ -44,9 +44,9 @@ type engine struct {
 	phase, exclusion string
 }
 
-// newEngine builds an engine. informer and list are of the configurations of type T.
+// newEngine builds an engine. resource, informer and list are of the configurations of type T.
 func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifest.Plugin,
-	informer cache.SharedIndexInformer, list func(labels.Selector) ([]T, error)) (*engine, error) {
+	resource string, informer cache.SharedIndexInformer, list func(labels.Selector) ([]T, error)) (*engine, error) {
 	settings, err := LoadConfig(config)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 		}
 	}
 	source := matching.NewSource(newSource(&compiler{expression.NewCompiler(), backends}, list, manifests).snapshot)
-	if err := source.Follow(informer); err != nil {
+	if err := source.Follow(admissionregistrationv1.Resource(resource), informer); err != nil {
 		return nil, err
 	}
 	if manifests != nil {
@@ -117,7 +117,9 @@ func check(env *chain.Env) error {
 func (e *engine) ReadyChecks() []healthz.HealthChecker { return e.checks }
 
 // Await implements chain.Follower.
-func (e *engine) Await(ctx context.Context, object metav1.Object) error { return e.await(ctx, object) }
+func (e *engine) Await(ctx context.Context, written chain.Written) error {
+	return e.await(ctx, written)
+}
 
 // candidates are the webhooks with a rule for the request.
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,

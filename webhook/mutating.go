@@ -28,7 +28,8 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().MutatingWebhookConfigurations()
-	e, err := newEngine(config, env, manifest.MutatingWebhooks, configurations.Informer(), configurations.Lister().List)
+	e, err := newEngine(config, env, manifest.MutatingWebhooks, "mutatingwebhookconfigurations",
+		configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().ValidatingWebhookConfigurations()
-	e, err := newEngine(config, env, manifest.ValidatingWebhooks, configurations.Informer(),
-		configurations.Lister().List)
+	e, err := newEngine(config, env, manifest.ValidatingWebhooks, "validatingwebhookconfigurations",
+		configurations.Informer(), configurations.Lister().List)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,188 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"gatehouse.dev/chain"
+)
+
+// A Mark is everything that the server had stored at one time.
+type Mark struct {
+	entries map[string]entry
+	// revision is the store's of that time, or of the last Restore.
+	revision int64
+}
+
+type entry struct {
+	value    []byte
+	revision int64
+}
+
+// ErrNotRestored is that a CustomResourceDefinition has been written, which takes a server of its
+// own to undo.
+var ErrNotRestored = errors.New("a CustomResourceDefinition was written")
+
+// Mark is what is stored now.
+func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
+	all, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	m := &Mark{entries: map[string]entry{}, revision: all.Header.Revision}
+	for _, kv := range all.Kvs {
+		m.entries[string(kv.Key)] = entry{kv.Value, kv.ModRevision}
+	}
+	return m, nil
+}
+
+// Restore undoes what was written since the mark, quotas' usage included, and waits until the
+// server goes by what is stored then. What plugins remember by themselves they still know: how
+// many events there were, of EventRateLimit.
+//
+// It is done in the store, below the API: objects are again who they were, with their UIDs, and
+// nothing is admitted, defaulted or finalized on the way.
+func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
+	changed, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix(), clientv3.WithMinModRev(m.revision+1))
+	if err != nil {
+		return err
+	}
+	now, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	// before are what the keys had that are to be written; nil for none.
+	before, is := map[string][]byte{}, map[string][]byte{}
+	for _, kv := range changed.Kvs {
+		key := string(kv.Key)
+		before[key], is[key] = m.entries[key].value, kv.Value
+	}
+	if len(now.Kvs) != len(m.entries)+created(before) {
+		there := map[string]bool{}
+		for _, kv := range now.Kvs {
+			there[string(kv.Key)] = true
+		}
+		for key, entry := range m.entries {
+			if !there[key] {
+				before[key] = entry.value
+			}
+		}
+	}
+	for key := range before {
+		switch {
+		case r.serverOwn(key):
+			delete(before, key)
+		case strings.HasPrefix(key, r.prefix()+"apiextensions.k8s.io/customresourcedefinitions/"):
+			if generation(before[key]) != generation(is[key]) {
+				return ErrNotRestored
+			}
+			delete(before, key) // its status is the server's
+		}
+	}
+	return r.undo(ctx, m, before, is)
+}
+
+// created is how many keys there are that there were not.
+func created(before map[string][]byte) int {
+	n := 0
+	for _, value := range before {
+		if value == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// undo gives keys the values that they had, one at a time: to those who watch, a revision is one
+// object's.
+func (r *Reviewer) undo(ctx context.Context, m *Mark, before, is map[string][]byte) error {
+	var written []chain.Written
+	for key, value := range before {
+		text, revision := value, int64(0)
+		if value == nil {
+			done, err := r.cluster.store.Delete(ctx, key)
+			if err != nil {
+				return err
+			}
+			text, m.revision = is[key], done.Header.Revision
+		} else {
+			done, err := r.cluster.store.Put(ctx, key, string(value))
+			if err != nil {
+				return err
+			}
+			revision, m.revision = done.Header.Revision, done.Header.Revision
+			m.entries[key] = entry{value, revision}
+		}
+		if w, ok := r.written(text, revision); ok {
+			written = append(written, w)
+		}
+	}
+	for _, w := range written {
+		if err := r.await(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prefix is that of all keys.
+func (r *Reviewer) prefix() string {
+	return strings.TrimSuffix(r.options.Config.API.Etcd.StorageConfig.Prefix, "/") + "/"
+}
+
+// serverOwn tells whether a key is one by which servers know of each other and of what they serve.
+func (r *Reviewer) serverOwn(key string) bool {
+	key = strings.TrimPrefix(key, r.prefix())
+	return strings.HasPrefix(key, "leases/kube-system/") || strings.HasPrefix(key, "masterleases/") ||
+		strings.HasPrefix(key, "apiregistration.k8s.io/")
+}
+
+// generation is that of a stored custom resource or its definition, 0 for none.
+func generation(value []byte) int64 {
+	var stored struct {
+		Metadata struct {
+			Generation int64 `json:"generation"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(value, &stored)
+	return stored.Metadata.Generation
+}
+
+// written is what a stored value is of, written at a revision, 0 for gone. What isn't an object of
+// the API nobody follows.
+func (r *Reviewer) written(value []byte, revision int64) (chain.Written, bool) {
+	var object runtime.Object = &unstructured.Unstructured{}
+	var err error
+	if bytes.HasPrefix(value, []byte("{")) {
+		err = object.(*unstructured.Unstructured).UnmarshalJSON(value)
+	} else {
+		object, _, err = scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+	}
+	if err != nil {
+		return chain.Written{}, false
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return chain.Written{}, false
+	}
+	kind := object.GetObjectKind().GroupVersionKind()
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	if mapping := r.cluster.custom[kind]; mapping != nil {
+		resource = mapping.Resource
+	}
+	w := chain.Written{Resource: resource.GroupResource(), Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
+	if revision > 0 {
+		w.ResourceVersion = strconv.FormatInt(revision, 10)
+	}
+	return w, true
+}
