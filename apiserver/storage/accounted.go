@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/quota"
 )
@@ -183,8 +184,21 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 	if err != nil {
 		return err
 	}
-	_, _, err = s.codec.Decode(plain, nil, into)
-	return err
+	_, stored, err := s.codec.Decode(plain, nil, into)
+	if err == nil || stored == nil {
+		return err
+	}
+	kinds, _, typeErr := legacyscheme.Scheme.ObjectKinds(into)
+	if typeErr != nil || slices.Contains(kinds, *stored) {
+		return err
+	}
+	// What an older Kubernetes has stored, or one like it stores, may be of another version, from
+	// which no way leads to into's but through the server's own form.
+	internal, _, err := s.codec.Decode(plain, nil, nil)
+	if err != nil {
+		return err
+	}
+	return legacyscheme.Scheme.Convert(internal, into, nil)
 }
 
 // encode sets e.data to what is stored of e.quota. It goes by the entry's template, if it has one,

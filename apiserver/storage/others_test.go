@@ -7,8 +7,11 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/quota"
 )
@@ -105,6 +108,31 @@ func TestClaimsCountByExtendedResource(t *testing.T) {
 		t.Errorf("a claim beyond the limit: %v", err)
 	}
 	a.remove(deviceClaims, "c", revision)
+	s.wantUsed(gpus, "0")
+}
+
+// So do claims that an older version of Kubernetes has stored as it had them.
+func TestClaimsInAnOlderVersion(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	s.put(quotaResource, newQuota(gpus, "4", "3"))
+	a.classify(called("example.com/gpu"))
+	claim := &resourcev1beta2.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "demo"},
+		Spec: resourcev1beta2.ResourceClaimSpec{Devices: resourcev1beta2.DeviceClaim{
+			Requests: []resourcev1beta2.DeviceRequest{{Name: "r", Exactly: &resourcev1beta2.ExactDeviceRequest{
+				DeviceClassName: "gpuclass", AllocationMode: resourcev1beta2.DeviceAllocationModeExactCount,
+				Count: 3}}}}},
+	}
+	data, err := runtime.Encode(legacyscheme.Codecs.LegacyCodec(resourcev1beta2.SchemeGroupVersion), claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := s.kv.Put(t.Context(), keyOf(deviceClaims, "c"), string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.remove(deviceClaims, "c", stored.Header.Revision)
 	s.wantUsed(gpus, "0")
 }
 
