@@ -171,7 +171,7 @@ func TestError(t *testing.T) {
 // A server that is killed while a creator waits leaves the object waiting, and hidden, for the
 // next.
 func TestCrash(t *testing.T) {
-	process := servertest.NewProcess(t, servertest.Build(t), "--enable-admission-plugins=Initializers")
+	process := servertest.NewProcess(t, "--enable-admission-plugins=Initializers")
 	process.Start(t)
 	c := connect(process.Connect(t))
 	ns := c.Namespace(t, nil)

@@ -27,8 +27,7 @@ schedulingGroup: {podGroupName: gang}, containers: [{name: c, image: i}], restar
 // and without them the same requests pass, or their kinds aren't there.
 func TestGates(t *testing.T) {
 	t.Parallel()
-	binary := servertest.Build(t)
-	p := servertest.NewProcess(t, binary, "--feature-gates=GenericWorkload=true,ClusterTrustBundle=true",
+	p := servertest.NewProcess(t, "--feature-gates=GenericWorkload=true,ClusterTrustBundle=true",
 		"--runtime-config=scheduling.k8s.io/v1alpha2=true,certificates.k8s.io/v1beta1=true")
 	p.Start(t)
 	c := p.Connect(t)
@@ -91,8 +90,7 @@ func TestGates(t *testing.T) {
 // What is on by default is off with its gate.
 func TestGatesOff(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProcess(t, servertest.Build(t),
-		"--feature-gates=PodTopologyLabelsAdmission=false")
+	p := servertest.NewProcess(t, "--feature-gates=PodTopologyLabelsAdmission=false")
 	p.Start(t)
 	u := admin(t, p.Connect(t))
 	u.must(node)

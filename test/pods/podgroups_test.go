@@ -14,7 +14,7 @@ import (
 // Feature gates are a process's, so this server has one of its own.
 func TestPodGroupsHavePriorities(t *testing.T) {
 	t.Parallel()
-	process := servertest.NewProcess(t, servertest.Build(t),
+	process := servertest.NewProcess(t,
 		"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true",
 		"--runtime-config=scheduling.k8s.io/v1alpha2=true")
 	process.Start(t)

@@ -425,7 +425,7 @@ func TestPodSecurityMetrics(t *testing.T) {
 // A server that shows the behaviour of an older release has that one's latest checks.
 func TestPodSecurityEmulated(t *testing.T) {
 	t.Parallel()
-	process := servertest.NewProcess(t, servertest.Build(t), "--emulated-version=1.34")
+	process := servertest.NewProcess(t, "--emulated-version=1.34")
 	process.Start(t)
 	c := process.Connect(t)
 	ns := labeledNamespace(t, c, "enforce", "baseline")

@@ -159,7 +159,7 @@ func TestDevices(t *testing.T) {
 
 // With the gate off claims count by their class only.
 func TestDevicesWithoutTheGate(t *testing.T) {
-	p := servertest.NewProcess(t, servertest.Build(t), "--feature-gates=DRAExtendedResource=false")
+	p := servertest.NewProcess(t, "--feature-gates=DRAExtendedResource=false")
 	p.Start(t)
 	client := p.Connect(t).Client
 	const namespace = "classes"

@@ -16,10 +16,10 @@ const kills = 4
 // A server that is killed at any moment leaves no charge without its object and no object without
 // its charge.
 func TestKilled(t *testing.T) {
-	binary, store := servertest.Build(t), startEtcd(t)
+	store := startEtcd(t)
 	var servers [2]*servertest.Process
 	for i := range servers {
-		servers[i] = servertest.NewProcess(t, binary, "--etcd-servers="+store.Endpoint())
+		servers[i] = servertest.NewProcess(t, "--etcd-servers="+store.Endpoint())
 		servers[i].Start(t)
 	}
 	const namespace = "killed"

@@ -13,33 +13,33 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"gatehouse.dev/cli"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugins"
 )
+
+// serving is in the environment of the processes.
+const serving = "GATEHOUSE_TEST_PROCESS"
+
+// A test's binary has all of gatehouse in it, and so can be its process: none is linked for that.
+func init() {
+	if os.Getenv(serving) != "" {
+		cli.Main(plugins.List)
+	}
+}
 
 // Process is a `gatehouse serve`, which can be killed and started again.
 type Process struct {
 	// DataDir is where it keeps everything.
 	DataDir string
 
-	binary  string
 	flags   []string
 	command *exec.Cmd
 }
 
-// Build builds gatehouse for a test's processes, and is its path.
-func Build(t testing.TB) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "gatehouse")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
-		"gatehouse.dev/cmd/gatehouse").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // NewProcess is one to be started, with flags besides those for the data directory and the port,
 // which stay the same.
-func NewProcess(t testing.TB, binary string, flags ...string) *Process {
+func NewProcess(t testing.TB, flags ...string) *Process {
 	t.Helper()
 	// Not t.TempDir: a socket's path must be short, and tests' names are long.
 	dir, err := os.MkdirTemp("", "gatehouse-")
@@ -53,14 +53,18 @@ func NewProcess(t testing.TB, binary string, flags ...string) *Process {
 	}
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
-	return &Process{DataDir: dir, binary: binary,
-		flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
+	return &Process{DataDir: dir, flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
 }
 
 // Start starts the server and waits until it is ready. It ends with the test.
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
-	p.command = exec.Command(p.binary, append([]string{"serve"}, p.flags...)...)
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.command = exec.Command(binary, append([]string{"serve"}, p.flags...)...)
+	p.command.Env = append(os.Environ(), serving+"=yes")
 	var log bytes.Buffer
 	p.command.Stderr = &log
 	stdout, err := p.command.StdoutPipe()
