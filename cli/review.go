@@ -41,7 +41,7 @@ type reviewing struct {
 func newReview(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
 	log := &logging{}
-	var told reviewing
+	told := reviewing{print: review.Print{Version: ownVersion(), Remedies: remediesOf(plugins)}}
 	c := &cobra.Command{
 		Use:   "review -f FILE",
 		Short: "Say what a cluster would do with manifests, before they are deployed",
@@ -183,7 +183,6 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 			return usageError{err}
 		}
 	}
-	r.print.Version = ownVersion()
 	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
 		return err
 	}

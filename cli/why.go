@@ -38,10 +38,7 @@ type whyCommand struct {
 }
 
 func newWhy(plugins []chain.Descriptor) *cobra.Command {
-	w := &whyCommand{kubeconfig: newKubeconfig(), remedies: map[string]string{}, limit: 3}
-	for _, d := range plugins {
-		w.remedies[d.Name] = d.Remedy
-	}
+	w := &whyCommand{kubeconfig: newKubeconfig(), remedies: remediesOf(plugins), limit: 3}
 	w.command = &cobra.Command{
 		Use:   "why TYPE/NAME | AUDIT-ID | --last-refused",
 		Short: "Say what admission did to an object, or why it refused it",
@@ -81,6 +78,15 @@ It ends with 0 where something was recorded, 1 where nothing was, and 2 where it
 	w.kubeconfig.addFlags(groups.FlagSet("server"))
 	groupFlags(w.command, groups)
 	return w.command
+}
+
+// remediesOf are what plugins say would have to change for a request to pass, by their names.
+func remediesOf(plugins []chain.Descriptor) map[string]string {
+	remedies := map[string]string{}
+	for _, d := range plugins {
+		remedies[d.Name] = d.Remedy
+	}
+	return remedies
 }
 
 func (w *whyCommand) run(args []string) error {

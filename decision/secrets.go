@@ -14,10 +14,10 @@ import (
 // Secrets, tokens, and whatever is called as credentials are.
 type secrets struct{ resource schema.GroupResource }
 
-// hiddenValue takes the place of a value that is secret.
-const hiddenValue = "(changed; the value is not shown)"
+// HiddenValue takes the place of a value that is secret.
+const HiddenValue = "(changed; the value is not shown)"
 
-var hiddenJSON, _ = json.Marshal(hiddenValue)
+var hiddenJSON, _ = json.Marshal(HiddenValue)
 
 // harmless are fields that are called as if they held a credential, and name or describe one.
 var harmless = map[string]bool{
@@ -106,7 +106,7 @@ func (s secrets) clean(path string, value any) (any, bool) {
 		for key, field := range value {
 			at := path + "/" + escape(key)
 			if s.named(at) || key == "value" && isCredential(variable) {
-				value[key], found = hiddenValue, true
+				value[key], found = HiddenValue, true
 				continue
 			}
 			cleaned, any := s.clean(at, field)

@@ -11,7 +11,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
+	"gatehouse.dev/decision/why"
 )
 
 // Print says how a review is printed.
@@ -20,6 +20,8 @@ type Print struct {
 	Changes, Explain bool
 	// Version is that of the program, for formats that name it.
 	Version string
+	// Remedies are what plugins say would have to change for a request to pass, by their names.
+	Remedies map[string]string
 }
 
 // Formats are what a review can be printed as, text for none.
@@ -88,6 +90,7 @@ func (p Print) details(r *Result) []string {
 	var lines []string
 	if r.Message != "" {
 		lines = append(lines, by(r.Decision)+r.Message)
+		lines = append(lines, p.remedies(r.Decision)...)
 	}
 	if d := r.Decision; d != nil && len(d.ChangedBy) > 0 && !p.Changes && r.Verdict == v1alpha1.Admitted {
 		lines = append(lines, "changed by "+strings.Join(d.ChangedBy, ", "))
@@ -99,10 +102,11 @@ func (p Print) details(r *Result) []string {
 	for _, pods := range r.Pods {
 		if pods.Admitted < pods.Wanted {
 			lines = append(lines, pods.String())
+			lines = append(lines, p.remedies(pods.Decision)...)
 		}
 	}
 	if r.Decision != nil && p.Changes {
-		lines = append(lines, changes(r.Decision)...)
+		lines = append(lines, changes(r)...)
 	}
 	if r.Decision != nil && p.Explain {
 		lines = append(lines, steps(r.Decision)...)
@@ -112,6 +116,18 @@ func (p Print) details(r *Result) []string {
 				lines = append(lines, steps(pods.Decision)...)
 			}
 		}
+	}
+	return lines
+}
+
+// remedies say what would have to change for a request to pass, in the words of `gatehouse why`.
+func (p Print) remedies(d *v1alpha1.Decision) []string {
+	if d == nil || d.Verdict == v1alpha1.Admitted {
+		return nil
+	}
+	var lines []string
+	for _, remedy := range why.Explain(d, p.Remedies).Remedies {
+		lines = append(lines, "to pass: "+remedy.Words)
 	}
 	return lines
 }
@@ -159,56 +175,3 @@ func (p Pods) String() string {
 	return text + ": " + by(p.Decision) + p.Message
 }
 
-// changes are what the plugins changed, an operation a line.
-func changes(d *v1alpha1.Decision) []string {
-	var lines []string
-	for i := range d.Steps {
-		for _, o := range d.Steps[i].Patch {
-			lines = append(lines, operation(d.Steps[i].Plugin, o))
-		}
-		if d.Steps[i].PatchCut {
-			lines = append(lines, d.Steps[i].Plugin+": more than is shown")
-		}
-	}
-	return lines
-}
-
-func operation(plugin string, o v1alpha1.PatchOperation) string {
-	sign := map[string]string{"add": "+", "remove": "-"}[o.Op]
-	if sign == "" {
-		sign = "~"
-	}
-	text := fmt.Sprintf("%s %s", sign, o.Path)
-	if o.Value != nil {
-		text += ": " + string(o.Value.Raw)
-	}
-	return text + "  (" + plugin + ")"
-}
-
-// steps are what each plugin and all within did.
-func steps(d *v1alpha1.Decision) []string {
-	var lines []string
-	for i := range d.Steps {
-		s := &d.Steps[i]
-		line := fmt.Sprintf("%s %s: %s in %s", s.Phase, s.Plugin, strings.ToLower(string(s.Verdict)),
-			decision.Took(s.Duration.Duration))
-		if s.Round > 0 {
-			line += ", once more"
-		}
-		if len(s.Patch) > 0 {
-			line += fmt.Sprintf(", %d changes", len(s.Patch))
-		}
-		if s.Message != "" {
-			line += ": " + s.Message
-		}
-		lines = append(lines, line)
-		for _, c := range s.Calls {
-			line := fmt.Sprintf("  %s %s: %s", c.Kind, c.Name, strings.ToLower(string(c.Verdict)))
-			if c.Why != "" {
-				line += ": " + c.Why
-			}
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}

@@ -124,7 +124,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 // judge writes one object.
 func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error) {
 	object := d.Object.DeepCopy()
-	result := &Result{Source: d.Source, Object: objectOf(object)}
+	result := &Result{Source: d.Source, Object: objectOf(object), Sent: d.Object}
 	c, err := r.call(ctx, object)
 	if err != nil {
 		return result, err

@@ -48,7 +48,8 @@ type Result struct {
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	// Pods are those that the controller of a workload would make; at most one entry.
 	Pods []Pods `json:"pods,omitempty"`
-	// Stored is the object as it was stored, nil where it wasn't.
+	// Sent is the object as it was sent, Stored as it was then stored; nil for none.
+	Sent   *unstructured.Unstructured `json:"-"`
 	Stored *unstructured.Unstructured `json:"-"`
 }
 

@@ -1,0 +1,87 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/decision"
+	"gatehouse.dev/decision/why"
+)
+
+// changes are the fields that plugins, webhooks and policies changed, as a diff: each with what it
+// was where the manifest has it, and with what it is then.
+func changes(r *Result) []string {
+	var lines []string
+	by := ""
+	var object map[string]any
+	if r.Sent != nil {
+		object = r.Sent.Object
+	}
+	sent := why.NewBefore(r.Decision, object)
+	for i, c := range why.Explain(r.Decision, nil).Changes {
+		if source := c.Source.String(); source != by || i == 0 {
+			by = source
+			lines = append(lines, "changed by "+by+":")
+		}
+		if before, ok := sent.Value(c.Field); ok && before != c.Value && c.Value != decision.HiddenValue {
+			lines = append(lines, fmt.Sprintf("- %s: %s", c.Field, before))
+		} else if c.Removed {
+			lines = append(lines, fmt.Sprintf("- %s", c.Field))
+		}
+		if !c.Removed {
+			lines = append(lines, fmt.Sprintf("+ %s: %s", c.Field, c.Value))
+		}
+	}
+	for i := range r.Decision.Steps {
+		if r.Decision.Steps[i].PatchCut {
+			lines = append(lines, "changed by "+r.Decision.Steps[i].Plugin+": more than is shown")
+		}
+	}
+	return lines
+}
+
+// steps are what each plugin and all within did.
+func steps(d *v1alpha1.Decision) []string {
+	var lines []string
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		line := fmt.Sprintf("%s %s: %s in %s", s.Phase, s.Plugin, strings.ToLower(string(s.Verdict)),
+			decision.Took(s.Duration.Duration))
+		if s.Round > 0 {
+			line += ", once more"
+		}
+		switch n := len(s.Patch); {
+		case n == 1:
+			line += ", 1 change"
+		case n > 1:
+			line += fmt.Sprintf(", %d changes", n)
+		}
+		if s.Message != "" {
+			line += ": " + s.Message
+		}
+		lines = append(lines, line)
+		for j := range s.Calls {
+			c := &s.Calls[j]
+			_, name, _ := strings.Cut(why.Source{Plugin: s.Plugin, Phase: s.Phase, Call: c}.String(), ": ")
+			line := fmt.Sprintf("  %s: %s", name, strings.ToLower(string(c.Verdict)))
+			if c.FailedOpen {
+				line += ", and its failurePolicy is Ignore"
+			}
+			if c.Why != "" {
+				line += ": " + c.Why
+			}
+			lines = append(lines, line)
+			if c.Expression != "" {
+				lines = append(lines, "    "+c.Expression)
+			}
+			for _, warning := range c.Warnings {
+				lines = append(lines, "    warns: "+warning)
+			}
+		}
+		if s.OmittedCalls > 0 {
+			lines = append(lines, fmt.Sprintf("  and %d more", s.OmittedCalls))
+		}
+	}
+	return lines
+}
