@@ -2,8 +2,11 @@ package apiserver
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/quota"
 )
@@ -33,15 +37,39 @@ func (s *Server) Handler(authorize bool) http.Handler {
 // Authorizer decides who may do what.
 func (s *Server) Authorizer() authorizer.Authorizer { return s.authorizer }
 
+// Cached are the kinds of which the server has all objects in informers: those that its plugins and
+// its authorizers have asked for, in the versions in which they read them. It may be asked once the
+// server is ready.
+func (s *Server) Cached() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for object := range s.cached() {
+		if kind, ok := kindOf(object); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	return kinds
+}
+
+// cached are objects of the types that informers have been asked for.
+func (s *Server) cached() iter.Seq[runtime.Object] {
+	return func(yield func(runtime.Object) bool) {
+		stop := make(chan struct{})
+		close(stop) // it is to list them, not to wait
+		for kind := range s.informers.WaitForCacheSync(stop) {
+			if object, ok := reflect.New(kind.Elem()).Interface().(runtime.Object); ok && !yield(object) {
+				return
+			}
+		}
+	}
+}
+
 // Await returns once the server's informers, by which plugins and authorizers decide, have an
 // object as it was written, or as it was later, or once ctx ends, with its error. It returns at
 // once where no informer has the resource.
 func (s *Server) Await(ctx context.Context, written chain.Written) error {
-	stop := make(chan struct{})
-	close(stop) // it is to list them, not to wait
-	for kind := range s.informers.WaitForCacheSync(stop) {
-		object, ok := reflect.New(kind.Elem()).Interface().(runtime.Object)
-		if !ok || resourceOf(object) != written.Resource {
+	for object := range s.cached() {
+		if resourceOf(object) != written.Resource {
 			continue
 		}
 		store := s.informers.InformerFor(object, nil).GetStore() // which is there
@@ -54,12 +82,22 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 
 // resourceOf is the resource of a built-in kind.
 func resourceOf(object runtime.Object) schema.GroupResource {
-	kinds, _, err := scheme.Scheme.ObjectKinds(object)
-	if err != nil {
+	kind, ok := kindOf(object)
+	if !ok {
 		return schema.GroupResource{}
 	}
-	plural, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	return plural.GroupResource()
+}
+
+// kindOf is the kind of a built-in type.
+func kindOf(object runtime.Object) (schema.GroupVersionKind, bool) {
+	for _, known := range []*runtime.Scheme{scheme.Scheme, removed.Versions} {
+		if kinds, _, err := known.ObjectKinds(object); err == nil {
+			return kinds[0], true
+		}
+	}
+	return schema.GroupVersionKind{}, false
 }
 
 type exemptKey struct{}

@@ -78,7 +78,8 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse plugins       what plugins there are, and which of them run
   gatehouse why           what admission did to an object, or why it refused it
   gatehouse dashboard     a page with what became of each request, and why
-  gatehouse review        what a cluster would do with manifests, before they are deployed`,
+  gatehouse review        what a cluster would do with manifests, before they are deployed
+  gatehouse snapshot      what admission looks at in a cluster, for reviews without it`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -99,7 +100,7 @@ controller Kubernetes ever shipped, in one ordered list.
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
 	})
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
-		newReview(plugins), newVersion())
+		newReview(plugins), newSnapshot(plugins), newVersion())
 	return root
 }
 

@@ -1,16 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -19,6 +18,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
+	"gatehouse.dev/review/live"
 	"gatehouse.dev/server"
 )
 
@@ -36,12 +36,15 @@ type reviewing struct {
 	output           string
 	print            review.Print
 	like             string
+	cluster          *liveFlags
+	namespace        string
 }
 
 func newReview(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
 	log := &logging{}
-	told := reviewing{print: review.Print{Version: ownVersion(), Remedies: remediesOf(plugins)}}
+	told := reviewing{print: review.Print{Version: ownVersion(), Remedies: remediesOf(plugins)},
+		cluster: newLiveFlags()}
 	c := &cobra.Command{
 		Use:   "review -f FILE",
 		Short: "Say what a cluster would do with manifests, before they are deployed",
@@ -88,6 +91,9 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 		"Files, directories with all that is below them, or - for the standard input: what to judge.")
 	fs.StringSliceVar(&r.state, "state", nil,
 		"Files and directories with the objects that the cluster has already. They are not judged.")
+	r.cluster.addFlags(fs)
+	fs.StringVarP(&r.namespace, "namespace", "n", "",
+		"The namespace of objects that name none; without it that of the --context, else default.")
 	fs.StringVar(&r.as, "as", "", "The user who writes the objects; an administrator if empty.")
 	fs.StringSliceVar(&r.asGroups, "as-group", nil, "Groups of the user.")
 	fs.StringVar(&r.asServiceAccount, "as-service-account", "",
@@ -105,10 +111,21 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
 	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each object's way.")
+	r.addLike(fs)
+}
+
+func (r *reviewing) addLike(fs *pflag.FlagSet) {
 	fs.StringVar(&r.like, "like", "",
 		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
-			"and "+
-			"its feature gates are taken from there.")
+			"and its feature gates are taken from there.")
+}
+
+// applyChain makes what the flags say of the server's chain and of feature gates so.
+func (r *reviewing) applyChain(flags *pflag.FlagSet) error {
+	if err := r.takeAfter(flags); err != nil {
+		return err
+	}
+	return compatibility.DefaultComponentGlobalsRegistry.Set()
 }
 
 func operations() []string {
@@ -152,10 +169,7 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	if modes := []string{"skip", "ask", "fail"}; !slices.Contains(modes, r.webhooks) {
 		return usageError{fmt.Errorf("--webhooks: %q is none of %s", r.webhooks, strings.Join(modes, ", "))}
 	}
-	if err := r.takeAfter(c.Flags()); err != nil {
-		return usageError{err}
-	}
-	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
+	if err := r.applyChain(c.Flags()); err != nil {
 		return usageError{err}
 	}
 	as, err := r.user()
@@ -168,16 +182,21 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	if len(stateErrs) > 0 {
 		return usageError{fmt.Errorf("--state: %w", errors.Join(stateErrs...))}
 	}
+	progress := newProgress(c.ErrOrStderr())
+	cluster, namespace, err := r.live(c.Context(), progress)
+	if err != nil {
+		return usageError{err}
+	}
 	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
 	if len(documents) > 0 {
 		reviewer, err := review.Start(c.Context(), review.Options{Config: config, State: state, As: as,
 			Authorize: r.authorize, Operation: review.Operation(r.operation), Pods: !r.noPods,
-			IgnoreUnknown: r.ignoreUnknown, Webhooks: chain.WebhookCalls(r.webhooks)})
+			IgnoreUnknown: r.ignoreUnknown, Webhooks: chain.WebhookCalls(r.webhooks), Live: cluster,
+			Namespace: namespace})
 		if err != nil {
 			return usageError{err}
 		}
-		progress := newProgress(c.ErrOrStderr())
-		judged, err = reviewer.Review(c.Context(), documents, progress.show)
+		judged, err = reviewer.Review(c.Context(), documents, progress.of("judging"))
 		progress.done()
 		if err := errors.Join(err, reviewer.Close()); err != nil {
 			return usageError{err}
@@ -197,6 +216,16 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 		return verdictError(code)
 	}
 	return nil
+}
+
+// live is the cluster whose state is read, nil for none, and the namespace of objects that name
+// none.
+func (r *reviewing) live(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
+	if !r.cluster.given() {
+		return nil, r.namespace, nil
+	}
+	cluster, namespace, err := r.cluster.connect(ctx, progress)
+	return cluster, cmp.Or(r.namespace, namespace), err
 }
 
 // user is who writes the objects, nil for an administrator.
@@ -223,29 +252,3 @@ func (r *reviewing) user() (user.Info, error) {
 type verdictError int
 
 func (verdictError) Error() string { return "" }
-
-// progress shows on a terminal how far long work is.
-type progress struct {
-	out  io.Writer
-	last int
-}
-
-func newProgress(out io.Writer) *progress {
-	if file, ok := out.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return &progress{}
-	}
-	return &progress{out: out, last: -1}
-}
-
-func (p *progress) show(done, all int) {
-	if percent := done * 100 / all; p.out != nil && all > 50 && percent != p.last {
-		p.last = percent
-		fmt.Fprintf(p.out, "\rjudging: %d of %d", done, all)
-	}
-}
-
-func (p *progress) done() {
-	if p.out != nil && p.last >= 0 {
-		fmt.Fprint(p.out, "\r\x1b[K")
-	}
-}

@@ -174,4 +174,3 @@ func (p Pods) String() string {
 	}
 	return text + ": " + by(p.Decision) + p.Message
 }
-

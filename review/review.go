@@ -1,11 +1,13 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +17,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review/input"
+	"gatehouse.dev/review/live"
 	"gatehouse.dev/server"
 )
 
@@ -24,7 +27,13 @@ type Options struct {
 	// gates. The directory, the port and the controllers are the reviewer's own.
 	Config *server.Config
 	// State are objects that are there from the start. They are stored without admission.
+	// Snapshots among them are what was read of a cluster, see package live.
 	State []input.Document
+	// Live is a running cluster, of which the state is read for each Review, besides State; nil for
+	// none.
+	Live *live.Cluster
+	// Namespace is that of objects which name none; empty for default.
+	Namespace string
 	// As is who writes the objects; nil for an administrator.
 	As user.Info
 	// Authorize says that who writes them needs the right to.
@@ -59,6 +68,8 @@ var Operations = []Operation{Create, Update, Apply, Delete, Connect}
 type Reviewer struct {
 	options Options
 	cluster *cluster
+	// notes are those about the state.
+	notes []string
 }
 
 // Start starts the server in the process, and gives it the state. Close ends it.
@@ -68,6 +79,9 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	}
 	if options.Config.Webhooks = options.Webhooks; options.Webhooks == chain.WebhooksCalled {
 		options.Config.Webhooks = chain.WebhooksSkipped
+	}
+	if err := options.takeServiceRanges(ctx); err != nil {
+		return nil, err
 	}
 	cluster, err := startCluster(ctx, options.Config)
 	if err != nil {
@@ -90,6 +104,33 @@ func (r *Reviewer) With(as user.Info, operation Operation) *Reviewer {
 	return &with
 }
 
+// takeServiceRanges makes the server give services the IPs that the cluster gives them whose state
+// it gets.
+func (o *Options) takeServiceRanges(ctx context.Context) error {
+	snapshots, _ := live.Parse(o.State)
+	var ranges string
+	for _, s := range snapshots {
+		ranges = cmp.Or(live.ServiceRanges(s.Objects), ranges)
+	}
+	if o.Live != nil {
+		read, err := o.Live.Read(ctx, live.Want{})
+		if err != nil {
+			return err
+		}
+		ranges = cmp.Or(live.ServiceRanges(read.Objects), ranges)
+	}
+	o.Config.API.ServiceClusterIPRanges = cmp.Or(ranges, o.Config.API.ServiceClusterIPRanges)
+	return nil
+}
+
+// namespace is that of objects which name none.
+func (r *Reviewer) namespace() string { return cmp.Or(r.options.Namespace, "default") }
+
+// namespaceOf is the namespace that a namespaced object is in.
+func (r *Reviewer) namespaceOf(o *unstructured.Unstructured) string {
+	return cmp.Or(o.GetNamespace(), r.namespace())
+}
+
 // Close ends the server.
 func (r *Reviewer) Close() error { return r.cluster.stop() }
 
@@ -97,8 +138,18 @@ func (r *Reviewer) Close() error { return r.cluster.stop() }
 // note where its kind is unknown and that is to be ignored.
 func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progress func(done, all int)) (*Review,
 	error) {
+	if r.options.Live != nil {
+		state, err := r.readLive(ctx, documents)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.loadCluster(ctx, state); err != nil {
+			return nil, err
+		}
+	}
 	documents, notes := input.Ordered(documents)
-	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: notes, Results: []Result{}}
+	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: append(slices.Clone(r.notes), notes...),
+		Results: []Result{}}
 	for i, d := range documents {
 		if progress != nil {
 			progress(i, len(documents))
@@ -186,7 +237,7 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	c := &call{resource: *mapping, as: r.options.As, authorize: r.options.Authorize, body: object}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		c.namespace = input.NamespaceOf(object)
+		c.namespace = r.namespaceOf(object)
 	}
 	operation := r.options.Operation
 	if operation == "" || operation == Update {

@@ -58,6 +58,7 @@ note: -:5: Namespace shop is taken before -:1, which needs it
 			input: []string{deployment("web", 5)}, want: `
 refused   Deployment shop/web  -:2
           2 of 5 pods would start, then: by ResourceQuota: pods "web-…" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3
+          to pass: Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised.
 0 admitted, 1 refused, 0 failed
 `},
 		"no pods": {state: []string{shop, quota}, input: []string{deployment("web", 5)},
@@ -73,6 +74,7 @@ refused   Deployment shop/web  -:2
           Deployment.apps "web" is invalid: [spec.template.metadata.labels: Invalid value: {"app":"web"}: ` +
 				"`selector` does not match template `labels`" +
 				`, spec.selector: Invalid value: {"matchLabels":{"app":"other"}}: field is immutable]
+          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.
 0 admitted, 1 refused, 0 failed
 `},
 		"custom resources, and kinds that nobody serves": {input: []string{
@@ -96,6 +98,7 @@ spec:
 admitted  CustomResourceDefinition gates.example.com  -:7
 refused   Gate default/g                              -:1
           Gate.example.com "g" is invalid: spec.open: Invalid value: "integer": spec.open in body must be of type boolean: "integer"
+          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.
 failed    Pood p                                      -:23
           no matches for kind "Pood" in version "v1", did you mean "Pod"?
 note: -:7: CustomResourceDefinition gates.example.com is taken before -:1, which needs it

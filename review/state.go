@@ -14,6 +14,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review/input"
+	"gatehouse.dev/review/live"
 )
 
 // loadState gives the server the objects that are there from the start, and the namespaces that
@@ -30,28 +31,49 @@ func (r *Reviewer) loadState(ctx context.Context) error {
 // Load gives the server objects as if they had been there before: as they are, with their defaults
 // and valid, without admission.
 func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
-	documents, _ := input.Ordered(state)
-	// Quotas have their usage with all objects there, read or not; what is stored after them would
-	// be charged.
-	isQuota := func(d input.Document) bool {
-		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "ResourceQuota"}
-	}
-	slices.SortStableFunc(documents, func(a, b input.Document) int {
-		switch {
-		case isQuota(a) == isQuota(b):
-			return 0
-		case isQuota(a):
-			return 1
+	snapshots, others := live.Parse(state)
+	for _, snapshot := range snapshots {
+		if err := r.loadCluster(ctx, snapshot); err != nil {
+			return err
 		}
-		return -1
-	})
+	}
 	var errs []error
+	err := r.store(ctx, others, func(d input.Document, err error) error {
+		errs = append(errs, &input.Error{Source: d.Source, Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// store stores documents without admission, those first that others need. Where one can't be
+// stored, failed says what then.
+func (r *Reviewer) store(ctx context.Context, documents []input.Document,
+	failed func(input.Document, error) error) error {
+	documents, _ = input.Ordered(documents)
+	slices.SortStableFunc(documents, func(a, b input.Document) int { return turn(a) - turn(b) })
 	for _, d := range documents {
 		if err := r.load(ctx, d.Object.DeepCopy()); err != nil {
-			errs = append(errs, &input.Error{Source: d.Source, Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
+			if err := failed(d, err); err != nil {
+				return err
+			}
 		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// turn is when an object of the state is stored.
+func turn(d input.Document) int {
+	switch kind := d.Object.GroupVersionKind().GroupKind(); {
+	case kind == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		return 0
+	case kind.Group == "admissionregistration.k8s.io":
+		return 2 // when the params are there that policies look for
+	case kind == schema.GroupKind{Kind: "ResourceQuota"}:
+		// Quotas have their usage with all objects there, read or not; what is stored after them
+		// would be charged.
+		return 3
+	}
+	return 1
 }
 
 // load stores an object without admission, and its status as it is.
@@ -65,9 +87,11 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	c := call{verb: http.MethodPost, resource: *mapping, body: object, as: admin, state: true}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		c.namespace = input.NamespaceOf(object)
+		c.namespace = r.namespaceOf(object)
 	}
 	status, hasStatus := object.Object["status"]
+	deleted := object.GetDeletionTimestamp() != nil
+	object.SetDeletionTimestamp(nil)
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
 	a, err := r.cluster.do(ctx, c)
@@ -82,6 +106,9 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 		if stored == nil {
 			return errors.New(a.message())
 		}
+		if live.Same(stored, object) {
+			return r.settle(ctx, stored)
+		}
 		object.SetResourceVersion(stored.GetResourceVersion())
 		object.SetUID(stored.GetUID())
 		c.verb, c.name = http.MethodPut, object.GetName()
@@ -93,17 +120,26 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 		return errors.New(a.message())
 	}
 	if hasStatus {
-		if err := r.loadStatus(ctx, mapping, c.namespace, a.object, status); err != nil {
+		if a.object, err = r.loadStatus(ctx, mapping, c.namespace, a.object, status); err != nil {
 			return err
 		}
 	}
-	return r.settle(ctx, a.object)
+	if err := r.settle(ctx, a.object); err != nil || !deleted {
+		return err
+	}
+	// Its finalizers keep it, as they do where it came from.
+	c.verb, c.name, c.body = http.MethodDelete, object.GetName(), nil
+	if a, err = r.cluster.do(ctx, c); err == nil && !a.ok() {
+		err = errors.New(a.message())
+	}
+	return err
 }
 
-// loadStatus gives a stored object its status. Kinds that have none apart from the object have it
-// already.
+// loadStatus gives a stored object its status, and returns it as it is then. Kinds that have none
+// apart from the object have it already.
 func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, namespace string,
-	stored *unstructured.Unstructured, status any) error {
+	stored *unstructured.Unstructured, status any) (*unstructured.Unstructured, error) {
+	version := stored.GetResourceVersion()
 	stored.Object["status"] = status
 	// The server may have written the status that it would have, as that of a quota.
 	stored.SetResourceVersion("")
@@ -111,11 +147,14 @@ func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, na
 		name: stored.GetName(), subresource: "status", body: stored, as: admin, state: true})
 	switch {
 	case err != nil:
-		return err
-	case a.ok(), a.code == http.StatusNotFound, a.code == http.StatusMethodNotAllowed:
-		return nil
+		return nil, err
+	case a.ok():
+		return a.object, nil
+	case a.code == http.StatusNotFound, a.code == http.StatusMethodNotAllowed:
+		stored.SetResourceVersion(version)
+		return stored, nil
 	}
-	return fmt.Errorf("status: %s", a.message())
+	return nil, fmt.Errorf("status: %s", a.message())
 }
 
 // settle does at once what controllers would do for an object sooner or later, and waits for what
@@ -131,7 +170,9 @@ func (r *Reviewer) settle(ctx context.Context, object *unstructured.Unstructured
 	}
 	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "Namespace"}:
-		return r.addDefaultAccount(ctx, object.GetName())
+		if err := r.addDefaultAccount(ctx, object.GetName()); err != nil {
+			return err
+		}
 	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return r.awaitResource(ctx, object)
 	}

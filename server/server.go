@@ -144,6 +144,9 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 	return s.chain.Await(ctx, written)
 }
 
+// Plugins are those that run, in order.
+func (s *Server) Plugins() []chain.Descriptor { return s.chain.Plugins() }
+
 // Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,
 // since they are its clients.
 func (s *Server) Run(ctx context.Context) error {

@@ -97,6 +97,11 @@ func needs(o *unstructured.Unstructured) []reference {
 		add(priorityKind, "", text("priorityClassName"))
 		add(runtimeKind, "", text("runtimeClassName"))
 	}
+	if of, ok, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "kind"); ok {
+		version, _, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "apiVersion")
+		group, _ := schema.ParseGroupVersion(version)
+		add(crdKind, "", of+"."+group.Group)
+	}
 	if kind == claimGroupKind {
 		class, _, _ := unstructured.NestedString(o.Object, "spec", "storageClassName")
 		add(storageKind, "", class)

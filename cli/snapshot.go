@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/review"
+	"gatehouse.dev/review/input"
+	"gatehouse.dev/review/live"
+	"gatehouse.dev/server"
+)
+
+// liveFlags name a running cluster whose state is read. They aren't all of kubectl's, as those of
+// other clients: as whom it is read is not as whom a review is made.
+type liveFlags struct{ kubeconfig *kubeconfig }
+
+func newLiveFlags() *liveFlags { return &liveFlags{newKubeconfig()} }
+
+func (l *liveFlags) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&l.kubeconfig.rules.ExplicitPath, "kubeconfig", "",
+		"The kubeconfig file of a running cluster whose state is read, with gets and lists alone.")
+	flags := clientcmd.RecommendedConfigOverrideFlags("")
+	flags.CurrentContext.Description = "The context of the kubeconfig. Without --kubeconfig it is one of $KUBECONFIG " +
+		"or ~/.kube/config."
+	flags.CurrentContext.BindStringFlag(fs, &l.kubeconfig.overrides.CurrentContext)
+}
+
+// given tells whether a cluster is named.
+func (l *liveFlags) given() bool {
+	return l.kubeconfig.rules.ExplicitPath != "" || l.kubeconfig.overrides.CurrentContext != ""
+}
+
+// connect finds the cluster, and the namespace that its context names.
+func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
+	config, namespace, _, err := l.kubeconfig.load()
+	if err != nil {
+		return nil, "", err
+	}
+	cluster, err := live.Connect(ctx, config)
+	if err != nil {
+		return nil, "", err
+	}
+	cluster.Progress = progress.of("reading " + cluster.Host)
+	return cluster, namespace, nil
+}
+
+func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
+	config := server.NewConfig(plugins)
+	log := &logging{}
+	told := reviewing{cluster: newLiveFlags()}
+	c := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Write down what admission looks at in a cluster, for reviews without it",
+		Long: `Write down what admission looks at in a cluster, for reviews without it: namespaces, quotas and their
+usage, LimitRanges, policies and their params, webhooks, classes, roles, CustomResourceDefinitions.
+Which it is follows from the plugins that the flags name. It is read with gets and lists alone, and
+no Secret's data is.
+
+What is written is the same as long as the cluster is, and can be committed. What could not be read
+is in it, too, and said by each review.`,
+		Example: `  # Once, and then in CI
+  gatehouse snapshot --context=production > state.yaml
+  gatehouse review -f manifests/ --state=state.yaml
+
+  # With the objects that the manifests would update
+  gatehouse snapshot --context=production -f manifests/ > state.yaml
+
+  # For the plugins that its kube-apiserver runs
+  gatehouse snapshot --context=production --like=kube-apiserver.yaml > state.yaml`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log.apply(c.ErrOrStderr())
+			if err := told.snapshot(c, config); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+	}
+	var groups flag.NamedFlagSets
+	fs := groups.FlagSet("snapshot")
+	told.cluster.addFlags(fs)
+	fs.StringSliceVarP(&told.files, "filename", "f", nil,
+		"Manifests whose objects are taken besides, where the cluster has them: a review then updates them.")
+	fs.StringVarP(&told.namespace, "namespace", "n", "",
+		"The namespace of the manifests' objects that name none; without it that of the context.")
+	told.addLike(fs)
+	told.addChainFlags(&groups, config, plugins)
+	log.addFlags(fs)
+	groupFlags(c, groups)
+	return c
+}
+
+// snapshot writes what it reads to the standard output.
+func (r *reviewing) snapshot(c *cobra.Command, config *server.Config) error {
+	if err := r.applyChain(c.Flags()); err != nil {
+		return err
+	}
+	documents, errs := input.Read(r.files, c.InOrStdin())
+	if len(errs) > 0 {
+		return fmt.Errorf("--filename: %w", errors.Join(errs...))
+	}
+	progress := newProgress(c.ErrOrStderr())
+	cluster, namespace, err := r.cluster.connect(c.Context(), progress)
+	if err != nil {
+		return err
+	}
+	if r.namespace != "" {
+		namespace = r.namespace
+	}
+	state, err := review.Snapshot(c.Context(), review.Options{Config: config, Live: cluster, Namespace: namespace},
+		documents)
+	progress.done()
+	if err != nil {
+		return err
+	}
+	for _, note := range state.Notes {
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", note)
+	}
+	return state.Write(c.OutOrStdout())
+}

@@ -1,0 +1,120 @@
+// Package live reads from a running cluster what admission looks at, to have the same elsewhere:
+// for a review, or to be kept in a file, a snapshot.
+//
+//	Connect ─▶ Cluster ─▶ Read(Want) ─▶ State ─▶ Write ─▶ file ─▶ Parse ─▶ State
+//
+// It only gets and lists. Of Secrets it asks for nothing but their metadata. Lists are read in
+// pages, several at a time. What the cluster doesn't show is a note, which says what that means for
+// verdicts: nobody is taken to have been asked whom nobody could read. Objects are kept without
+// what tells nothing about them but when and how they were written, so that two snapshots of the
+// same cluster are the same.
+package live
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	// connectTimeout bounds the first request, requestTimeout each that follows.
+	connectTimeout = 15 * time.Second
+	requestTimeout = time.Minute
+	// qps and burst are what the cluster is asked a second, at most.
+	qps, burst = 50, 100
+)
+
+// A Cluster is one that runs, to be read.
+type Cluster struct {
+	// Host is its address, Version its release of Kubernetes, as v1.36.3.
+	Host, Version string
+	// Progress, where not nil, is told how many lists have been read, and of how many.
+	Progress func(done, all int)
+
+	objects dynamic.Interface
+	names   metadata.Interface
+	mapper  meta.RESTMapper
+}
+
+// Connect finds a cluster. The error says whether it can't be reached or doesn't know who asks.
+func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.Timeout = qps, burst, requestTimeout
+	config.UserAgent = "gatehouse-review"
+	c := &Cluster{Host: config.Host}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("no answer within %s", connectTimeout))
+	defer cancel()
+	version, err := client.WithLegacy().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, c.unreachable(config, err)
+	}
+	if c.Version, err = gitVersion(version); err != nil {
+		return nil, fmt.Errorf("the cluster at %s: /version: %w", c.Host, err)
+	}
+	if c.objects, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.names, err = metadata.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
+	return c, nil
+}
+
+// unreachable says why there is no cluster to be read.
+func (c *Cluster) unreachable(config *rest.Config, err error) error {
+	expired := expiry(config)
+	switch {
+	case apierrors.IsUnauthorized(err) && expired != "":
+		return fmt.Errorf("the cluster at %s doesn't know who asks: %s; log in to it again", c.Host, expired)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the cluster at %s doesn't know who asks: the kubeconfig's credentials have expired, or "+
+			"are another cluster's; log in to it again", c.Host)
+	case expired != "":
+		return fmt.Errorf("the cluster at %s can't be read: %s: %w", c.Host, expired, err)
+	}
+	return fmt.Errorf("the cluster at %s can't be reached: %w", c.Host, err)
+}
+
+// expiry says that the client certificate has expired; empty where it hasn't, or there is none.
+func expiry(config *rest.Config) string {
+	data := config.CertData
+	if len(data) == 0 && config.CertFile != "" {
+		data, _ = os.ReadFile(config.CertFile)
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return ""
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || time.Now().Before(certificate.NotAfter) {
+		return ""
+	}
+	return "the kubeconfig's client certificate expired on " + certificate.NotAfter.Format(time.DateOnly)
+}
+
+// gone tells that there is no cluster any more to be asked: what failed isn't an answer.
+func gone(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && !errors.As(err, &status)
+}

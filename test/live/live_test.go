@@ -1,0 +1,173 @@
+package live
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gatehouse.dev/review"
+)
+
+// manifests are what is reviewed.
+const manifests = "testdata/input.yaml"
+
+// What a cluster has decides, whether it is read from the cluster or from a snapshot of it.
+func TestLiveAndSnapshot(t *testing.T) {
+	at := "--kubeconfig=" + cluster().Kubeconfig
+	live, stderr, code := run(t, "review", at, "--filename="+manifests)
+	if code != review.ExitRefused || stderr != "" {
+		t.Errorf("it ended with %d, and said %q", code, stderr)
+	}
+	if diff := cmp.Diff(wanted, settled(live)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	snapshot, stderr, code := run(t, "snapshot", at, "--filename="+manifests)
+	if code != 0 || !strings.Contains(stderr, "warning: secret s in namespace shop: its data is never read") {
+		t.Errorf("the snapshot ended with %d, and said %q", code, stderr)
+	}
+	for _, secret := range []string{"geheim", "neu", base64.StdEncoding.EncodeToString([]byte("geheim"))} {
+		if strings.Contains(snapshot, secret) {
+			t.Errorf("%s is in the snapshot", secret)
+		}
+	}
+	for _, noise := range []string{"managedFields", "uid:", "resourceVersion", "creationTimestamp", "last-applied"} {
+		if strings.Contains(snapshot, noise) {
+			t.Errorf("%s is in the snapshot", noise)
+		}
+	}
+	again, _, _ := run(t, "snapshot", at, "--filename="+manifests)
+	if diff := cmp.Diff(snapshot, again); diff != "" {
+		t.Errorf("a second snapshot differs: %s", diff)
+	}
+	state := "--state=" + written(t, "state.yaml", snapshot)
+	for name, flags := range map[string][]string{
+		"by an administrator":  nil,
+		"by who may little":    {"--as=eve", "--authorize"},
+		"by who may do it all": {"--as=dora", "--authorize"},
+		"webhooks down":        {"--webhooks=fail"},
+		"applied":              {"--operation=apply"},
+		"with another plugin":  {"--enable-admission-plugins=AlwaysPullImages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := func(state string) ([]verdict, int) {
+				out, stderr, code := run(t, append([]string{"review", state, "--filename=" + manifests, "-o=json"},
+					flags...)...)
+				if stderr != "" {
+					t.Error(stderr)
+				}
+				return verdicts(t, out), code
+			}
+			fromLive, liveCode := from(at)
+			fromState, stateCode := from(state)
+			if diff := cmp.Diff(fromLive, fromState); diff != "" || liveCode != stateCode {
+				t.Errorf("%d and %d: -live +snapshot: %s", liveCode, stateCode, diff)
+			}
+		})
+	}
+}
+
+const wanted = `refused   Deployment shop/web               testdata/input.yaml:1
+          by ValidatingAdmissionPolicy: deployments.apps "web" is forbidden: ValidatingAdmissionPolicy 'replicas' ` +
+	`with binding 'replicas' denied request: at most 3
+          to pass: Change the object so that the policy's expression holds, or have its binding leave this object out.
+refused   Deployment shop/big               testdata/input.yaml:9
+          1 of 3 pods would start, then: by ResourceQuota: pods "big-5978cf7b59-…" is forbidden: exceeded quota: ` +
+	`small, requested: pods=1, used: pods=2, limited: pods=2
+          to pass: Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised.
+admitted  ConfigMap shop/c                  testdata/input.yaml:17
+          not asked: webhook hook.example.com of hook at https://127.0.0.1:1/x
+admitted  Secret shop/s                     testdata/input.yaml:21
+admitted  PersistentVolumeClaim shop/claim  testdata/input.yaml:26
+          changed by DefaultStorageClass, StorageObjectInUseProtection
+refused   Limit shop/x                      testdata/input.yaml:31
+          Limit.example.com "x" is invalid: max: Invalid value: "string": max in body must be of type integer: "string"
+          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.
+refused   Pod shop/host                     testdata/input.yaml:36
+          by PodSecurity: pods "host" is forbidden: violates PodSecurity "baseline:latest": host namespaces ` +
+	`(hostNetwork=true)
+          to pass: Change the fields that the message names, or have the namespace's label ` +
+	`pod-security.kubernetes.io/enforce name a level that allows them.
+admitted  Service shop/svc                  testdata/input.yaml:41
+note: secret s in namespace shop: its data is never read: taken to have that of the manifest, with other values
+4 admitted, 4 refused, 0 failed
+`
+
+// verdict is what must be the same in two reviews of the same.
+type verdict struct {
+	Object                 string
+	Verdict, Message, By   string
+	ChangedBy, Warnings    []string
+	PodsWanted, PodsMade   int
+	PodsMessage, Operation string
+}
+
+func verdicts(t *testing.T, output string) []verdict {
+	t.Helper()
+	var r review.Review
+	if err := json.Unmarshal([]byte(output), &r); err != nil {
+		t.Fatalf("%v in %s", err, output)
+	}
+	var all []verdict
+	for _, result := range r.Results {
+		v := verdict{Object: result.Object.String(), Verdict: string(result.Verdict), Message: settled(result.Message),
+			Warnings: result.Warnings}
+		if d := result.Decision; d != nil {
+			v.By, v.ChangedBy, v.Operation = d.By, d.ChangedBy, d.Request.Operation
+		}
+		for _, pods := range result.Pods {
+			v.PodsWanted, v.PodsMade, v.PodsMessage = pods.Wanted, pods.Admitted, settled(pods.Message)
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		t.Fatalf("no results in %s", output)
+	}
+	return all
+}
+
+// Who may read nothing is told what that means, kind by kind, and gets verdicts.
+func TestWithoutRights(t *testing.T) {
+	stdout, _, code := run(t, "review", "--kubeconfig="+kubeconfig(t, "nobody"), "--filename="+manifests)
+	if code != review.ExitFailed { // the custom resource's definition can't be read
+		t.Errorf("it ended with %d", code)
+	}
+	for _, want := range []string{
+		"note: namespace shop: there is no right to read it: taken to be there, without labels: what goes by those, " +
+			"as Pod Security, is judged as if there were none\n",
+		"note: resourcequotas in namespace shop: there is no right to read them: judged as if there were none\n",
+		"note: validatingadmissionpolicies.admissionregistration.k8s.io: there is no right to read them: judged as " +
+			"if there were none\n",
+		"note: customresourcedefinition limits.example.com: there is no right to read it: its resources can't be " +
+			"judged\n",
+		"note: deployments.apps web in namespace shop: there is no right to read it: judged as if it weren't there\n",
+		"admitted  Deployment shop/web",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q isn't said in\n%s", want, stdout)
+		}
+	}
+	// And is in a snapshot, for those who only have that.
+	snapshot, _, code := run(t, "snapshot", "--kubeconfig="+kubeconfig(t, "nobody"))
+	if code != 0 || !strings.Contains(snapshot, "- 'resourcequotas: there is no right to read them") {
+		t.Errorf("the snapshot ended with %d and is\n%s", code, snapshot)
+	}
+	stdout, _, _ = run(t, "review", "--state="+written(t, "state.yaml", snapshot), "--filename="+manifests)
+	if !strings.Contains(stdout,
+		"note: resourcequotas: there is no right to read them: judged as if there were none\n") {
+		t.Errorf("the snapshot's note isn't in\n%s", stdout)
+	}
+}
+
+// A snapshot of another version of Kubernetes is one, and a note says so.
+func TestAnotherVersion(t *testing.T) {
+	state := written(t, "state.yaml", "apiVersion: gatehouse.dev/v1alpha1\nkind: Snapshot\nversion: v1.30.1-eks-a1\n")
+	object := written(t, "c.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+	stdout, _, code := run(t, "review", "--state="+state, "--filename="+object)
+	if want := "note: the cluster is Kubernetes v1.30.1-eks-a1, and this judges as 1.36 does"; code != 0 ||
+		!strings.Contains(stdout, want) {
+		t.Errorf("it ended with %d, and %q isn't in %s", code, want, stdout)
+	}
+}
