@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,9 +39,8 @@ type versioned struct {
 	// err is why an object could not be shown. GetObject can't return it, so the chain
 	// asks for it after each plugin.
 	err error
-	// before is the object as it was when a plugin first asked for it after the last one that
-	// changed it, kept where tracking is on, that is, where an observer wants to know what plugins
-	// change.
+	// before is a copy of the object as it was before the plugin that is being called, kept where
+	// tracking is on, that is, where an observer wants to know what plugins change.
 	tracking bool
 	before   runtime.Object
 	// calls are where plugins write theirs down, nil where no observer wants them.
@@ -107,10 +105,15 @@ func (v *versioned) show(obj runtime.Object) form {
 	return form{asked: true, shown: shown}
 }
 
-// failure returns the error for a request whose objects could not be shown, nil where all is well.
-func (v *versioned) failure() error {
+// failed is failure, for who doesn't hold the lock.
+func (v *versioned) failed() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.failure()
+}
+
+// failure returns the error for a request whose objects could not be shown, nil where all is well.
+func (v *versioned) failure() error {
 	if v.err == nil {
 		return nil
 	}
@@ -124,37 +127,11 @@ func (v *versioned) changes() []jsondiff.Operation {
 	if v.before == nil || !v.looked {
 		return nil
 	}
-	changes := difference(v.before, v.object.shown)
-	if len(changes) > 0 && !renewed(v.before, v.object.shown, changes) {
+	changes, err := difference(v.before, v.object.shown)
+	if err != nil {
 		v.before = nil
 	}
 	return changes
-}
-
-// renewed brings before up to what after is where nothing but metadata has changed, as labels and
-// annotations, which most plugins change: that spares a copy of the rest, which is a pod's most.
-func renewed(before, after runtime.Object, changes []jsondiff.Operation) bool {
-	for i := range changes {
-		if !strings.HasPrefix(changes[i].Path, "/metadata/") {
-			return false
-		}
-	}
-	to, from := metadataOf(before), metadataOf(after)
-	if to == nil || from == nil {
-		return false
-	}
-	from.DeepCopyInto(to)
-	return true
-}
-
-// metadataOf is that of an object of a Go type, nil of others.
-func metadataOf(object runtime.Object) *metav1.ObjectMeta {
-	accessor, ok := object.(metav1.ObjectMetaAccessor)
-	if !ok {
-		return nil
-	}
-	metadata, _ := accessor.GetObjectMeta().(*metav1.ObjectMeta)
-	return metadata
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that
@@ -190,24 +167,52 @@ func (v *versioned) writeBack() error {
 	return nil
 }
 
-// copyShown is a copy of the server's own object as plugins see it, nil where there is none.
-func (v *versioned) copyShown() runtime.Object {
-	object := v.Attributes.GetObject()
+// internalForm is the request's attributes for a plugin that works on the server's own form of the
+// object. Where tracking is on it keeps the object as it was when the plugin asked for it.
+type internalForm struct {
+	admission.Attributes
+	interfaces admission.ObjectInterfaces
+	once       sync.Once
+	before     runtime.Object
+}
+
+// GetObject returns the server's own object.
+func (f *internalForm) GetObject() runtime.Object {
+	f.once.Do(func() {
+		if shown := f.shown(); shown != nil {
+			f.before = shown.DeepCopyObject()
+		}
+	})
+	return f.Attributes.GetObject()
+}
+
+// shown is the object as other plugins see it, nil where there is none.
+func (f *internalForm) shown() runtime.Object {
+	object := f.Attributes.GetObject()
 	if object == nil {
 		return nil
 	}
-	shown, err := versionedForm(object, v.GetKind(), v.interfaces)
+	shown, err := versionedForm(object, f.GetKind(), f.interfaces)
 	if err != nil {
 		return nil
 	}
-	return shown.DeepCopyObject()
+	return shown
 }
 
-// difference is what makes after of before. Objects that were decoded can be encoded, so an error
-// is a defect, but none to refuse a request for.
-func difference(before, after runtime.Object) []jsondiff.Operation {
-	if before == nil || after == nil {
+// changes are what the plugin changed.
+func (f *internalForm) changes() []jsondiff.Operation {
+	if f.before == nil {
 		return nil
+	}
+	changes, _ := difference(f.before, f.shown())
+	return changes
+}
+
+// difference is what makes after of before, which then is what after is. Objects that were decoded
+// can be encoded, so an error is a defect, but none to refuse a request for.
+func difference(before, after runtime.Object) ([]jsondiff.Operation, error) {
+	if before == nil || after == nil {
+		return nil, nil
 	}
 	var was, now any = before, after
 	if b, ok := before.(runtime.Unstructured); ok {
@@ -215,11 +220,11 @@ func difference(before, after runtime.Object) []jsondiff.Operation {
 			was, now = b.UnstructuredContent(), a.UnstructuredContent()
 		}
 	}
-	operations, err := jsondiff.Of(was, now)
+	operations, err := jsondiff.Sync(was, now)
 	if err != nil {
 		klog.ErrorS(err, "Comparing an object with itself before a plugin", "type", fmt.Sprintf("%T", after))
 	}
-	return operations
+	return operations, err
 }
 
 // versionedForm returns obj in the type that plugins see: that of kind, which is what the request

@@ -147,40 +147,40 @@ func (c *Chain) Handles(operation admission.Operation) bool {
 // phase, and leaves the object with some of what plugins have changed until then: it is not to be
 // used. Otherwise a.GetObject() has all changes when Admit returns.
 func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	start := c.now()
+	begin := c.now()
 	ctx = c.phaseBegins(ctx, a, Mutating)
-	rounds, err := c.admit(ctx, a, o)
-	c.phaseDone(ctx, start, PhaseStep{Attributes: a, Phase: Mutating, Rounds: rounds, Err: err})
+	rounds, err := c.admit(ctx, begin, a, o)
+	c.phaseDone(ctx, begin, PhaseStep{Attributes: a, Phase: Mutating, Rounds: rounds, Err: err})
 	return err
 }
 
-func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (rounds int,
-	err error) {
+func (c *Chain) admit(ctx context.Context, begin time.Time, a admission.Attributes,
+	o admission.ObjectInterfaces) (rounds int, err error) {
 	v := newVersioned(a, o, true, c.tracking)
 	v.calls = c.newCalls(a, Mutating)
-	if err := c.admitRound(ctx, 0, a, v, o); err != nil {
+	if err := c.admitRound(ctx, begin, 0, a, v, o); err != nil {
 		return 1, err
 	}
 	rounds = 1
 	if again := a.GetReinvocationContext(); again.ShouldReinvoke() && !again.IsReinvoke() {
 		rounds = 2
 		again.SetIsReinvoke()
-		if err := c.admitRound(ctx, 1, a, v, o); err != nil {
+		if err := c.admitRound(ctx, begin, 1, a, v, o); err != nil {
 			return rounds, err
 		}
 	}
 	return rounds, v.writeBack()
 }
 
-func (c *Chain) admitRound(ctx context.Context, round int, a admission.Attributes, v *versioned,
+func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a admission.Attributes, v *versioned,
 	o admission.ObjectInterfaces) error {
 	for _, p := range c.mutating.of(a) {
-		start := c.now()
+		start := c.since(begin)
 		ctx := c.pluginBegins(ctx, a, p.name, Mutating, round)
 		v.calls.begin(p.name, round)
 		changes, err := c.admitPlugin(ctx, p, a, v, o)
-		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Err: err,
-			Changes: changes, Calls: v.calls.taken()})
+		c.pluginDone(ctx, begin, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round,
+			Err: err, Changes: changes, Calls: v.calls.taken()})
 		if err != nil {
 			return err
 		}
@@ -199,14 +199,13 @@ func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attribut
 		if !c.tracking {
 			return nil, guard(p.name, Mutating, a, func() error { return p.Admit(ctx, a, o) })
 		}
-		before := v.copyShown()
-		err := guard(p.name, Mutating, a, func() error { return p.Admit(ctx, a, o) })
-		return difference(before, v.copyShown()), err
+		internal := &internalForm{Attributes: a, interfaces: o}
+		err := guard(p.name, Mutating, a, func() error { return p.Admit(ctx, internal, o) })
+		return internal.changes(), err
 	}
 	v.beforePlugin()
 	err = guard(p.name, Mutating, a, func() error { return p.Admit(ctx, v, o) })
-	v.afterPlugin()
-	if failure := v.failure(); failure != nil {
+	if failure := v.afterPlugin(); failure != nil {
 		return nil, failure
 	}
 	if !c.tracking {
@@ -217,18 +216,19 @@ func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attribut
 
 // Validate runs the validating phase: every validating plugin in order. The first error ends it.
 func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	start := c.now()
+	begin := c.now()
 	ctx = c.phaseBegins(ctx, a, Validating)
-	err := c.validate(ctx, a, o)
-	c.phaseDone(ctx, start, PhaseStep{Attributes: a, Phase: Validating, Rounds: 1, Err: err})
+	err := c.validate(ctx, begin, a, o)
+	c.phaseDone(ctx, begin, PhaseStep{Attributes: a, Phase: Validating, Rounds: 1, Err: err})
 	return err
 }
 
-func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (c *Chain) validate(ctx context.Context, begin time.Time, a admission.Attributes,
+	o admission.ObjectInterfaces) error {
 	v := newVersioned(a, o, false, false)
 	v.calls = c.newCalls(a, Validating)
 	for _, p := range c.validating.of(a) {
-		start := c.now()
+		start := c.since(begin)
 		ctx := c.pluginBegins(ctx, a, p.name, Validating, 0)
 		v.calls.begin(p.name, 0)
 		var shown admission.Attributes = v
@@ -236,10 +236,10 @@ func (c *Chain) validate(ctx context.Context, a admission.Attributes, o admissio
 			shown = a
 		}
 		err := guard(p.name, Validating, a, func() error { return p.Validate(ctx, shown, o) })
-		if failure := v.failure(); failure != nil {
+		if failure := v.failed(); failure != nil {
 			err = failure
 		}
-		c.pluginDone(ctx, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Err: err,
+		c.pluginDone(ctx, begin, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Err: err,
 			Calls: v.calls.taken()})
 		if err != nil {
 			return err
@@ -277,6 +277,15 @@ func (c *Chain) now() time.Time {
 	return time.Now()
 }
 
+// since is how long a phase has lasted, where an observer will want to know it. To ask that is
+// cheaper than to ask for the time.
+func (c *Chain) since(begin time.Time) time.Duration {
+	if len(c.observers) == 0 {
+		return 0
+	}
+	return time.Since(begin)
+}
+
 func (c *Chain) phaseBegins(ctx context.Context, a admission.Attributes, phase Phases) context.Context {
 	for _, o := range c.beginning {
 		ctx = o.PhaseBegins(ctx, PhaseStep{Attributes: a, Phase: phase})
@@ -292,21 +301,22 @@ func (c *Chain) pluginBegins(ctx context.Context, a admission.Attributes, plugin
 	return ctx
 }
 
-func (c *Chain) pluginDone(ctx context.Context, start time.Time, step PluginStep) {
+// pluginDone tells the observers of a step that began at start, in a phase that began at begin.
+func (c *Chain) pluginDone(ctx context.Context, begin time.Time, start time.Duration, step PluginStep) {
 	if len(c.observers) == 0 {
 		return
 	}
-	step.Duration = time.Since(start)
+	step.Duration = time.Since(begin) - start
 	for _, o := range c.observers {
 		o.PluginDone(ctx, step)
 	}
 }
 
-func (c *Chain) phaseDone(ctx context.Context, start time.Time, phase PhaseStep) {
+func (c *Chain) phaseDone(ctx context.Context, begin time.Time, phase PhaseStep) {
 	if len(c.observers) == 0 {
 		return
 	}
-	phase.Duration = time.Since(start)
+	phase.Duration = time.Since(begin)
 	for _, o := range c.observers {
 		o.PhaseDone(ctx, phase)
 	}

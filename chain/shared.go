@@ -26,17 +26,19 @@ func Shared[T any](a admission.Attributes) *T {
 	return value
 }
 
-// beforePlugin and afterPlugin enclose a plugin's call in the mutating phase.
+// beforePlugin and afterPlugin enclose a plugin's call in the mutating phase. An error is that the
+// objects could not be shown to the plugin.
 func (v *versioned) beforePlugin() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.looked, v.sharing = false, false
 }
 
-func (v *versioned) afterPlugin() {
+func (v *versioned) afterPlugin() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.looked && !v.sharing {
 		v.shared = nil
 	}
+	return v.failure()
 }

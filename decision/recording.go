@@ -27,8 +27,9 @@ type recording struct {
 	userAgent string
 
 	mu sync.Mutex // objects of a collection are deleted concurrently
-	// open are the attempts that the chain is at, by the object's name where it is a collection,
-	// else by nothing.
+	// only is the attempt that the chain is at. Where the request is about a collection, open are
+	// those that it is at, by the objects' names.
+	only *attempt
 	open map[string]*attempt
 	// last is the attempt that ended last, or the first one that was refused.
 	last *attempt
@@ -97,7 +98,7 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 func (r *recording) pluginLate(s *chain.PluginStep) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.open[r.key(s.Attributes)]
+	a := r.begun(s.Attributes)
 	if r.over || a == nil {
 		return
 	}
@@ -141,31 +142,36 @@ func (r *recording) phaseDone(p *chain.PhaseStep) (decided bool) {
 // isCollection tells whether the request is about many objects.
 func (r *recording) isCollection() bool { return r.info.Verb == "deletecollection" }
 
-func (r *recording) key(a admission.Attributes) string {
+// begun is the attempt that the chain is at; nil where it isn't at any.
+func (r *recording) begun(a admission.Attributes) *attempt {
 	if r.isCollection() {
-		return a.GetName()
+		return r.open[a.GetName()]
 	}
-	return ""
+	return r.only
 }
 
-// attempt is the one that the chain is at.
+// attempt is the one that the chain is at, or begins.
 func (r *recording) attempt(a admission.Attributes) *attempt {
-	r.asked = true
-	if r.open == nil {
-		r.open = make(map[string]*attempt, 1)
+	if begun := r.begun(a); begun != nil {
+		return begun
 	}
-	key := r.key(a)
-	if r.open[key] == nil {
-		r.open[key] = &attempt{steps: make([]step, 0, stepsOfARequest)}
-		r.open[key].learn(a)
-	}
-	return r.open[key]
+	return r.again(a)
 }
 
-// again starts the object's way once more.
+// again starts the object's way, or starts it once more.
 func (r *recording) again(a admission.Attributes) *attempt {
-	delete(r.open, r.key(a))
-	return r.attempt(a)
+	r.asked = true
+	begins := &attempt{steps: make([]step, 0, stepsOfARequest)}
+	begins.learn(a)
+	if !r.isCollection() {
+		r.only = begins
+		return begins
+	}
+	if r.open == nil {
+		r.open = map[string]*attempt{}
+	}
+	r.open[a.GetName()] = begins
+	return begins
 }
 
 // validateAgain forgets the validating phase: storage asks once more where a name that it made is
@@ -194,7 +200,7 @@ func (r *recording) kept() *attempt {
 	if r.last != nil || r.isCollection() {
 		return r.last
 	}
-	return r.open[""]
+	return r.only
 }
 
 // learn writes down what the request is about. A name that was generated is known late.

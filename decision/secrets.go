@@ -54,10 +54,35 @@ func (s secrets) hidden(operations []v1alpha1.PatchOperation) []v1alpha1.PatchOp
 	return operations
 }
 
-// mayHide tells whether there may be a name in the JSON that a credential has. Most values are a
-// word or a number.
+// mayHide tells whether there may be a name in the JSON that a credential has: of a field, or as
+// the name of an environment variable. Most values have none, and needn't be decoded to be sure of
+// that.
 func mayHide(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') && mentions(raw)
+	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+		return false
+	}
+	var field []byte // whose value comes next
+	for {
+		start := bytes.IndexByte(raw, '"')
+		if start < 0 {
+			return false
+		}
+		raw = raw[start+1:]
+		end := bytes.IndexAny(raw, `"\`)
+		if end < 0 || raw[end] == '\\' {
+			return true // whatever it says
+		}
+		text := raw[:end]
+		raw = bytes.TrimLeft(raw[end+1:], " \t\r\n")
+		switch {
+		case len(raw) > 0 && raw[0] == ':':
+			if field = text; isCredential(string(text)) || string(text) == lastApplied {
+				return true
+			}
+		case string(field) == "name" && isCredential(string(text)):
+			return true
+		}
+	}
 }
 
 // holds tells whether what is at a path is secret, whatever it is.
@@ -150,35 +175,6 @@ func isCredential(name string) bool {
 
 func hasSuffix(s, suffix string) bool {
 	return len(s) >= len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix)
-}
-
-// mentions tells whether any such word is in the JSON, or what may be one in escapes.
-func mentions(raw []byte) bool {
-	for i := range raw {
-		var words []string
-		switch raw[i] | 0x20 {
-		case 'p':
-			words = []string{"passw", "passphrase", "private"}
-		case 's':
-			words = []string{"secret"}
-		case 't':
-			words = []string{"token"}
-		case 'c':
-			words = []string{"credential"}
-		case 'a':
-			words = []string{"api", "access"}
-		case 'k':
-			words = []string{"kubectl.kubernetes.io/last"}
-		case '\\' | 0x20:
-			return true
-		}
-		for _, word := range words {
-			if rest := raw[i:]; len(rest) >= len(word) && bytes.EqualFold(rest[:len(word)], []byte(word)) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 var (

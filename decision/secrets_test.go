@@ -220,3 +220,21 @@ func TestLimits(t *testing.T) {
 		t.Errorf("it has %d bytes", size)
 	}
 }
+
+// What may hide nothing hides nothing: only what is decoded is cleaned.
+func FuzzMayHide(f *testing.F) {
+	for _, seed := range []string{`{"name":"DB_PASSWORD","value":"x"}`, `[{"a":{"apiKey":"x"}}]`, `{"a":"\"token\":1"}`,
+		`{ "name" : "TOKEN" , "value" : "x" }`, `{"path":"token"}`, `{"pass\u0077ord":"x"}`, `["token"]`,
+		`{"metadata":{"annotations":{"` + lastApplied + `":"{}"}}}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		var value any
+		if json.Unmarshal([]byte(raw), &value) != nil || mayHide([]byte(raw)) {
+			return
+		}
+		if cleaned, any := (secrets{}).clean("/spec", value); any {
+			t.Errorf("%s becomes %v", raw, cleaned)
+		}
+	})
+}

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // Operation is one operation of a JSON patch.
@@ -34,13 +35,23 @@ type Operation struct {
 // Of returns the operations, none where the two are alike. Both must be pointers to the same type,
 // or the same kind of map; an error is that of writing a value as JSON.
 func Of(before, after any) ([]Operation, error) {
-	w := walk{}
-	if was, now := reflect.ValueOf(before), reflect.ValueOf(after); was.Kind() == reflect.Pointer &&
-		was.Type() == now.Type() && !was.IsNil() && !now.IsNil() &&
+	return compare(before, after, false)
+}
+
+// Sync is Of, and makes before what after is. The two share no memory that could be changed. After
+// an error before is of no more use.
+func Sync(before, after any) ([]Operation, error) {
+	return compare(before, after, true)
+}
+
+func compare(before, after any, sync bool) ([]Operation, error) {
+	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
+	if was.Kind() == reflect.Pointer && was.Type() == now.Type() && !was.IsNil() && !now.IsNil() &&
 		sameOf(was.Type().Elem())(was.UnsafePointer(), now.UnsafePointer()) {
 		return nil, nil
 	}
-	w.values(reflect.ValueOf(before), reflect.ValueOf(after), "")
+	w := walk{sync: sync}
+	w.values(was, now, "")
 	return w.operations, w.err
 }
 
@@ -51,6 +62,8 @@ type walk struct {
 	err        error
 	// only says that whether there is a difference is all that is asked for, differs that there is.
 	only, differs bool
+	// sync says that what was is to become what is, see bring.
+	sync bool
 }
 
 // equal tells whether two values are alike.
@@ -69,10 +82,19 @@ func (w *walk) equal(before, after reflect.Value, key string) bool {
 // known tells whether two values of a type are known to be alike. Of those in maps it isn't known:
 // they have no address.
 func known(before, after reflect.Value, s same) bool {
-	return before.CanAddr() && after.CanAddr() && s(before.Addr().UnsafePointer(), after.Addr().UnsafePointer())
+	return before.CanAddr() && after.CanAddr() &&
+		s(unsafe.Pointer(before.UnsafeAddr()), unsafe.Pointer(after.UnsafeAddr()))
 }
 
 func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
+
+// bring makes before what after is. What has no address, as a value of a map, is brought by what
+// holds it.
+func (w *walk) bring(before, after reflect.Value) {
+	if w.sync && before.CanSet() {
+		assign(before, after)
+	}
+}
 
 // emit writes an operation on what is at the path; value is invalid for a removal.
 func (w *walk) emit(op string, value reflect.Value) {
@@ -89,6 +111,12 @@ func (w *walk) emit(op string, value reflect.Value) {
 		}
 	}
 	w.operations = append(w.operations, o)
+}
+
+// replace writes that another value is at the path.
+func (w *walk) replace(before, after reflect.Value) {
+	w.emit("replace", after)
+	w.bring(before, after)
 }
 
 func (w *walk) at(segment string, do func()) {
@@ -118,10 +146,16 @@ func (w *walk) values(before, after reflect.Value, key string) {
 		switch {
 		case before.IsNil() && after.IsNil():
 		case before.IsNil() || after.IsNil():
-			w.emit("replace", after)
+			w.replace(before, after)
 		case before.Kind() == reflect.Pointer && before.Pointer() == after.Pointer():
-		default:
+		case before.Kind() == reflect.Pointer:
 			w.values(before.Elem(), after.Elem(), key)
+		default:
+			known := len(w.operations)
+			w.values(before.Elem(), after.Elem(), key)
+			if len(w.operations) > known {
+				w.bring(before, after)
+			}
 		}
 	case reflect.Struct:
 		w.fields(shape, before, after)
@@ -130,17 +164,17 @@ func (w *walk) values(before, after reflect.Value, key string) {
 	case reflect.Slice:
 		switch {
 		case before.IsNil() != after.IsNil():
-			w.emit("replace", after)
+			w.replace(before, after)
 		case before.Type().Elem().Kind() == reflect.Uint8:
 			if string(before.Bytes()) != string(after.Bytes()) {
-				w.emit("replace", after)
+				w.replace(before, after)
 			}
 		default:
 			w.lists(before, after, key)
 		}
 	default:
 		if !before.Equal(after) {
-			w.emit("replace", after)
+			w.replace(before, after)
 		}
 	}
 }
@@ -163,6 +197,7 @@ func (w *walk) inJSON(before, after reflect.Value) {
 	if string(was) != string(now) {
 		w.emit("replace", after)
 	}
+	w.bring(before, after)
 }
 
 func (w *walk) fields(s *shape, before, after reflect.Value) {
@@ -178,14 +213,17 @@ func (w *walk) fields(s *shape, before, after reflect.Value) {
 		}
 		hadIt, hasIt := f.in(was), f.in(now)
 		if !hadIt && !hasIt {
+			w.bring(was, now)
 			continue
 		}
 		w.path = append(w.path, f.name)
 		switch {
 		case !hadIt:
 			w.emit("add", now)
+			w.bring(was, now)
 		case !hasIt:
 			w.emit("remove", reflect.Value{})
+			w.bring(was, now)
 		default:
 			w.values(was, now, f.mergeKey)
 		}
@@ -198,7 +236,7 @@ func (w *walk) fields(s *shape, before, after reflect.Value) {
 
 func (w *walk) maps(before, after reflect.Value) {
 	if before.IsNil() != after.IsNil() {
-		w.emit("replace", after)
+		w.replace(before, after)
 		return
 	}
 	if before.Type().Key().Kind() != reflect.String {
@@ -218,6 +256,7 @@ func (w *walk) maps(before, after reflect.Value) {
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
 	for _, key := range keys {
 		was, now := before.MapIndex(key), after.MapIndex(key)
+		known := len(w.operations)
 		w.at(key.String(), func() {
 			switch {
 			case !was.IsValid():
@@ -230,6 +269,9 @@ func (w *walk) maps(before, after reflect.Value) {
 		})
 		if w.done() {
 			return
+		}
+		if w.sync && len(w.operations) > known {
+			before.SetMapIndex(key, copyOf(now)) // which takes away what isn't there
 		}
 	}
 }
@@ -264,6 +306,12 @@ func (w *walk) texts(before, after map[string]string) {
 		if w.done() {
 			return
 		}
+		switch {
+		case w.sync && has:
+			before[key] = now
+		case w.sync:
+			delete(before, key)
+		}
 	}
 }
 
@@ -282,7 +330,7 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 	}
 	steps, ok := w.align(before, after, key)
 	if !ok {
-		w.emit("replace", after)
+		w.replace(before, after)
 		return
 	}
 	at, element := 0, sameOf(before.Type().Elem())
@@ -304,16 +352,29 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 			at++
 		}
 	}
+	if slices.ContainsFunc(steps, step.alone) {
+		w.bring(before, after)
+	}
 }
 
 // step is an element of a list before and after, -1 where it isn't there.
 type step struct{ was, now int }
+
+// alone tells whether it is there either before or after.
+func (s step) alone() bool { return s.was < 0 || s.now < 0 }
 
 // align pairs the elements of two lists. It is false where they stand in another order.
 func (w *walk) align(before, after reflect.Value, key string) ([]step, bool) {
 	was, now := w.identities(before, key), w.identities(after, key)
 	if was == nil || now == nil {
 		return w.alignByValue(before, after), true
+	}
+	if slices.Equal(was, now) {
+		steps := make([]step, len(was))
+		for i := range steps {
+			steps[i] = step{i, i}
+		}
+		return steps, true
 	}
 	had, has := indices(was), indices(now)
 	if len(had) < len(was) || len(has) < len(now) {

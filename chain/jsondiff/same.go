@@ -69,25 +69,62 @@ func samePointers(t reflect.Type) same {
 	}
 }
 
+// wordSize is that of what structs are compared by at a time.
+const wordSize = 8
+
+// sameStructs compares structs word by word, and looks at the fields that a word is of only where
+// two words differ. A copy of an object shares its texts with it, has the same numbers and lacks
+// the same optional fields, so that few words do.
 func sameStructs(t reflect.Type) same {
-	type member struct {
-		offset uintptr
-		same   same
+	var members []member
+	members = appendMembers(members, t, 0)
+	if t.Size()%wordSize != 0 || t.Align()%wordSize != 0 {
+		return func(a, b unsafe.Pointer) bool { return allSame(members, a, b) }
 	}
-	members := make([]member, t.NumField())
-	for i := range members {
-		f := t.Field(i)
-		members[i] = member{f.Offset, sameOf(f.Type)}
+	// What each word is of; nothing for one that pads.
+	words := make([][]member, t.Size()/wordSize)
+	for _, m := range members {
+		for word := m.offset / wordSize; word*wordSize < m.offset+m.size; word++ {
+			words[word] = append(words[word], m)
+		}
 	}
 	return func(a, b unsafe.Pointer) bool {
-		for i := range members {
-			m := &members[i]
-			if !m.same(unsafe.Add(a, m.offset), unsafe.Add(b, m.offset)) {
+		v, w := unsafe.Slice((*uint64)(a), len(words)), unsafe.Slice((*uint64)(b), len(words))
+		for i, word := range v {
+			if word != w[i] && !allSame(words[i], a, b) {
 				return false
 			}
 		}
 		return true
 	}
+}
+
+// member is a field of a struct, or of a struct in it.
+type member struct {
+	offset, size uintptr
+	same         same
+}
+
+func appendMembers(members []member, t reflect.Type, offset uintptr) []member {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Type.Kind() == reflect.Struct {
+			members = appendMembers(members, f.Type, offset+f.Offset)
+			continue
+		}
+		members = append(members, member{offset + f.Offset, f.Type.Size(), sameOf(f.Type)})
+	}
+	return members
+}
+
+func allSame(members []member, a, b unsafe.Pointer) bool {
+	for i := range members {
+		m := &members[i]
+		if !m.same(unsafe.Add(a, m.offset), unsafe.Add(b, m.offset)) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameSlices(t reflect.Type) same {

@@ -150,7 +150,7 @@ func (p *plugin) admitNamespace(a admission.Attributes) error {
 // find is the request's namespace, from the cache where that can be believed.
 func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	namespace, err := p.namespaces.Cache.Get(a.GetNamespace())
-	if apierrors.IsNotFound(err) && a.GetOperation() == admission.Create {
+	if a.GetOperation() == admission.Create && err != nil && apierrors.IsNotFound(err) {
 		// The error only says that the time is over, or that the client has gone.
 		_ = wait.PollUntilContextTimeout(ctx, missingPoll, missingWait, false, func(context.Context) (bool, error) {
 			namespace, err = p.namespaces.Cache.Get(a.GetNamespace())
@@ -158,7 +158,7 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Name
 		})
 	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case err != nil && apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, err
 	case namespace.Status.Phase == corev1.NamespaceTerminating:

@@ -19,7 +19,11 @@ const enforceAnnotation = "kubernetes.io/enforce-mountable-secrets"
 // enforcesSecrets tells whether pods of the account may use only the Secrets that it lists. What is
 // no boolean is none, as upstream.
 func enforcesSecrets(account *corev1.ServiceAccount) bool {
-	enforced, _ := strconv.ParseBool(account.Annotations[enforceAnnotation])
+	text, says := account.Annotations[enforceAnnotation]
+	if !says {
+		return false
+	}
+	enforced, _ := strconv.ParseBool(text)
 	return enforced
 }
 

@@ -205,7 +205,7 @@ func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev
 	}
 	namespace, wanted := a.GetNamespace(), pod.Spec.ServiceAccountName
 	account, err := p.cache.ServiceAccounts(namespace).Get(wanted)
-	if apierrors.IsNotFound(err) {
+	if err != nil && apierrors.IsNotFound(err) {
 		account, err = p.live(ctx, namespace, wanted)
 	}
 	if err != nil {

@@ -68,21 +68,33 @@ func mountToken(spec *corev1.PodSpec) {
 	}
 }
 
-// tokenSource is what the token volume is projected from.
+// tokenSource is what the token volume is projected from. It is a part of nearly every pod, so all
+// that it points to is made at once.
 func tokenSource() *corev1.ProjectedVolumeSource {
-	return &corev1.ProjectedVolumeSource{
-		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token",
-				ExpirationSeconds: new(int64(tokenSeconds))}},
-			{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: rootCA},
-				Items:                []corev1.KeyToPath{{Key: rootCAFile, Path: rootCAFile}},
-			}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-				Path:     "namespace",
-				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
-			}}}},
-		},
+	parts := &struct {
+		source    corev1.ProjectedVolumeSource
+		mode      int32
+		sources   [3]corev1.VolumeProjection
+		token     corev1.ServiceAccountTokenProjection
+		seconds   int64
+		authority corev1.ConfigMapProjection
+		key       [1]corev1.KeyToPath
+		downward  corev1.DownwardAPIProjection
+		file      [1]corev1.DownwardAPIVolumeFile
+		field     corev1.ObjectFieldSelector
+	}{
+		mode:    corev1.ProjectedVolumeSourceDefaultMode,
+		seconds: tokenSeconds,
+		key:     [1]corev1.KeyToPath{{Key: rootCAFile, Path: rootCAFile}},
+		field:   corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
 	}
+	parts.token = corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &parts.seconds}
+	parts.authority = corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: rootCA}, Items: parts.key[:]}
+	parts.file[0] = corev1.DownwardAPIVolumeFile{Path: "namespace", FieldRef: &parts.field}
+	parts.downward.Items = parts.file[:]
+	parts.sources = [3]corev1.VolumeProjection{
+		{ServiceAccountToken: &parts.token}, {ConfigMap: &parts.authority}, {DownwardAPI: &parts.downward}}
+	parts.source = corev1.ProjectedVolumeSource{DefaultMode: &parts.mode, Sources: parts.sources[:]}
+	return &parts.source
 }

@@ -56,7 +56,7 @@ func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Na
 // for the cache: one that hasn't synced only makes for more live reads.
 func (n *Namespaces) Get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.Cache.Get(name)
-	if apierrors.IsNotFound(err) {
+	if err != nil && apierrors.IsNotFound(err) {
 		return n.Live(ctx, name)
 	}
 	return namespace, err
