@@ -87,12 +87,16 @@ func TestGates(t *testing.T) {
 	u.eventually("", func() error { _, err := jane.patch(stored, `metadata: {labels: {l: "1"}}`); return err })
 }
 
-// What is on by default is off with its gate.
+// What is on by default is off with its gate. NodeDeclaredFeatures can't be off alone: four other
+// gates need it.
 func TestGatesOff(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProcess(t, "--feature-gates=PodTopologyLabelsAdmission=false")
+	p := servertest.NewProcess(t, "--feature-gates=PodTopologyLabelsAdmission=false,NodeDeclaredFeatures=false,"+
+		"ExtendWebSocketsToKubelet=false,InPlacePodLevelResourcesVerticalScaling=false,"+
+		"InPlacePodVerticalScalingInitContainers=false,RestartAllContainersOnContainerExits=false")
 	p.Start(t)
-	u := admin(t, p.Connect(t))
+	c := p.Connect(t)
+	u := admin(t, c)
 	u.must(node)
 	created := u.must(onNode)
 	if labels := created.GetLabels(); len(labels) != 1 {
@@ -101,4 +105,17 @@ func TestGatesOff(t *testing.T) {
 	job := u.must(strings.Replace(job, "schedulingGroup: {podGroupName: gang},", "", 1))
 	_, err := u.patch(job, "spec: {parallelism: 3}")
 	u.want(err, "")
+
+	u.eventually("", func() error {
+		_, err := u.patch(created, `spec: {containers: [{name: d, resources: {requests: {cpu: "2"}}}]}`, "resize")
+		return err
+	})
+	metrics, err := c.Client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	u.want(err, "")
+	for plugin, asked := range map[string]bool{"PodResizeValidator": true, "NodeDeclaredFeatureValidator": false,
+		"PodTopologyLabels": false, "JobValidation": false} {
+		if strings.Contains(string(metrics), `{name="`+plugin+`",operation="UPDATE"`) != asked {
+			t.Errorf("%s was asked: %t, want %t", plugin, !asked, asked)
+		}
+	}
 }
