@@ -73,7 +73,12 @@ func TestCertificates(t *testing.T) {
 		return err
 	}
 	u.eventually(`user not permitted to approve requests with signerName "example.com/client"`, approve)
+	_, err = jane.patch(asked, `status: {conditions: [{type: Denied, status: "True", reason: R}]}`, "approval")
+	u.want(err, `user not permitted to approve requests with signerName "example.com/client"`)
 	u.want(fail(), `user not permitted to sign requests with signerName "example.com/client"`)
+	_, err = jane.patch(asked, `status: {certificate: "`+base64.StdEncoding.EncodeToString(shared().Config.CAData)+`"}`,
+		"status")
+	u.want(err, `user not permitted to sign requests with signerName "example.com/client"`)
 	// What neither approves nor signs needs no such right.
 	_, err = jane.patch(asked, `metadata: {labels: {l: "1"}}`)
 	u.want(err, "")

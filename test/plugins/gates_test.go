@@ -43,13 +43,40 @@ func TestGates(t *testing.T) {
 	_, err = u.create(strings.Replace(strings.Replace(group, "name: g", "name: h", 1), "Name: a", "Name: b", 1))
 	u.want(err, `PodGroup rejected: PodGroupTemplate "b" not found in Workload "w"`)
 
+	// Of a group that is there nothing more is asked.
+	u.must(strings.Replace(workload, "name: w}", "name: leaving, finalizers: [example.com/f]}", 1))
+	leaving := u.must(strings.Replace(strings.Replace(group, "name: g", "name: left", 1), "Name: w", "Name: leaving",
+		1))
+	if err := u.of(servertest.Parsed(t, workload)).Delete(t.Context(), "leaving", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	u.eventually(`PodGroup rejected: Workload "leaving" is being deleted`, func() error {
+		_, err := u.create(strings.Replace(strings.Replace(group, "name: g", "name: late", 1), "Name: w",
+			"Name: leaving", 1))
+		return err
+	})
+	_, err = u.patch(leaving, `status: {conditions: [{type: T, status: "True", reason: R, message: M,
+lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, "status")
+	u.want(err, "")
+	// Who takes the finalizer off gets none again.
+	bare, err := u.patch(leaving, "metadata: {finalizers: null, labels: {l: '1'}}")
+	u.want(err, "")
+	if f := bare.GetFinalizers(); len(f) != 0 {
+		t.Errorf("finalizers %q", f)
+	}
+
 	u.must(gang)
+	free := u.must(strings.NewReplacer("name: j", "name: free", "gang", "g").Replace(job))
+	_, err = u.patch(free, "spec: {parallelism: 3}")
+	u.want(err, "")
 	j := u.must(job)
 	u.eventually(`cannot change parallelism for a Job referencing gang-scheduled PodGroup "gang"`, func() error {
 		_, err := u.patch(j, "spec: {parallelism: 3}")
 		return err
 	})
 	_, err = u.patch(j, "spec: {suspend: true}")
+	u.want(err, "")
+	_, err = u.patch(j, "status: {active: 1}", "status")
 	u.want(err, "")
 
 	// A deleted group stays until its pod has gone.
@@ -78,6 +105,9 @@ func TestGates(t *testing.T) {
 		_, err := jane.create(bundle)
 		return err
 	})
+	_, err = jane.create(strings.NewReplacer("example.com:s:b", "anybodys", "  signerName: example.com/s\n", "").
+		Replace(bundle))
+	u.want(err, "") // without a signer
 	stored := u.must(bundle)
 	_, err = jane.patch(stored, `metadata: {labels: {l: "1"}}`)
 	u.want(err, "user not permitted to attest")

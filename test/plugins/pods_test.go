@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -65,12 +66,25 @@ func TestRuntimeClass(t *testing.T) {
 	if err := u.of(class).Delete(t.Context(), "vm", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = u.patch(created, `metadata: {labels: {l: "1"}}`)
-	u.want(err, "")
 	u.eventually(`RuntimeClass "vm" not found`, func() error {
 		_, err := u.create(pod("runtimeClassName: vm"))
 		return err
 	})
+	_, err = u.patch(created, `metadata: {labels: {l: "1"}}`)
+	u.want(err, "")
+	_, err = u.patch(created, "status: {message: m}", "status")
+	u.want(err, "")
+	_, err = u.patch(created, "spec: {ephemeralContainers: [{name: e, image: i}]}", "ephemeralcontainers")
+	u.want(err, "")
+	// A class that says nothing gives nothing, and allows nothing.
+	u.must(`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: plain}, handler: plain}`)
+	created = u.must(pod("runtimeClassName: plain"))
+	if field(created, "spec", "overhead") != nil || field(created, "spec", "nodeSelector") != nil ||
+		len(field(created, "spec", "tolerations").([]any)) != 2 {
+		t.Errorf("of a class that says nothing a pod got %v", created.Object["spec"])
+	}
+	_, err = u.create(pod("runtimeClassName: plain, overhead: {cpu: 1m}"))
+	u.want(err, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
 }
 
 func TestPodTopologyLabels(t *testing.T) {
@@ -102,6 +116,15 @@ topology.kubernetes.io/region: b, topology.kubernetes.io/rack: c}}}`)
 	if got := labels(bound); got != "a b 2\n" {
 		t.Errorf("a pod that is bound has %s", got)
 	}
+	// An update may change them, and a node that isn't there has none.
+	changed, err := u.patch(bound, `metadata: {labels: {topology.kubernetes.io/zone: other}}`)
+	u.want(err, "")
+	if got := labels(changed); got != "other b 2\n" {
+		t.Errorf("after an update a pod has %s", got)
+	}
+	if got := labels(u.must(pod("nodeName: nowhere"))); got != "mine  1\n" {
+		t.Errorf("on a node that isn't there a pod has %s", got)
+	}
 }
 
 func TestResize(t *testing.T) {
@@ -127,8 +150,35 @@ func TestResize(t *testing.T) {
 	u.eventually(`pod resize is only supported on linux nodes, node "node-a" is "windows"`,
 		func() error { return resize("containers", "d", "1500m") })
 	// Anything else of the pod can change.
-	_, err := u.patch(p, `metadata: {labels: {l: "2"}}`)
-	u.want(err, "")
+	for _, change := range []string{`metadata: {labels: {l: "2"}}`, "spec: {containers: [{name: d, image: j}]}"} {
+		_, err := u.patch(p, change)
+		u.want(err, "")
+	}
+}
+
+// What a node can do matters to nobody who has none, and one that isn't there can do nothing.
+func TestResizeElsewhere(t *testing.T) {
+	t.Parallel()
+	u := admin(t, shared())
+	u.must(`{apiVersion: v1, kind: Node, metadata: {name: small}, status: {allocatable: {cpu: "1", memory: 1Gi}}}`)
+	const more = `spec: {containers: [{name: c, resources: {requests: {cpu: "3"}}}]}`
+	const asAWhole = `spec: {resources: {requests: {cpu: "1"}}}`
+	for _, test := range []struct{ spec, change, refusal string }{
+		{"", more, ""},
+		{"nodeName: nowhere", more, `node "nowhere" not found`},
+		{"nodeName: small", more, "cpu, requested: 3000, allocatable: 1000"},
+		{"resources: {requests: {cpu: 500m}}", asAWhole, ""},
+		{"nodeName: nowhere, resources: {requests: {cpu: 500m}}", asAWhole, `node "nowhere" not found`},
+		{"nodeName: small, resources: {requests: {cpu: 500m}}", asAWhole, "pod update requires features " +
+			`InPlacePodLevelResourcesVerticalScaling which are not available on node "small"`},
+	} {
+		created := u.must(`{apiVersion: v1, kind: Pod, metadata: {generateName: p-}, spec: {containers: [
+			{name: c, image: i, resources: {requests: {cpu: 100m}}}], ` + test.spec + `}}`)
+		u.eventually(test.refusal, func() error {
+			_, err := u.patch(created, test.change, "resize")
+			return err
+		})
+	}
 }
 
 func TestDenyServiceExternalIPs(t *testing.T) {
@@ -145,4 +195,27 @@ lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, "status")
 	u.want(err, "")
 	_, err = u.patch(service, `metadata: {labels: {l: "1"}}`)
 	u.want(err, "")
+}
+
+// What Services have already they may keep, and give away.
+func TestExternalIPsFromBefore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := servertest.Connect(gatehousetest.StartIn(t, dir))
+	u := admin(t, c)
+	service := u.must(`{apiVersion: v1, kind: Service, metadata: {name: s},
+spec: {ports: [{port: 80}], externalIPs: [192.0.2.1, 192.0.2.2]}}`)
+	c.Stop()
+	u.Interface = servertest.Connect(gatehousetest.StartIn(t, dir,
+		gatehousetest.WithPlugins("DenyServiceExternalIPs"))).Dynamic
+	for _, step := range []struct{ change, refusal string }{
+		{`metadata: {labels: {l: "1"}}`, ""},
+		{"spec: {externalIPs: [192.0.2.2, 192.0.2.1]}", ""},
+		{"spec: {externalIPs: [192.0.2.1]}", ""},
+		{"spec: {externalIPs: [192.0.2.1, 192.0.2.2]}", "Use of external IPs is denied by admission control"},
+		{"spec: {externalIPs: null}", ""},
+	} {
+		_, err := u.patch(service, step.change)
+		u.want(err, step.refusal)
+	}
 }
