@@ -42,6 +42,8 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 	if err != nil {
 		return err
 	}
+	_, err = client.CoreV1().Namespaces().Get(hook, metav1.NamespaceSystem, metav1.GetOptions{})
+	fresh := apierrors.IsNotFound(err)
 	// Role bindings' namespaces are made first: reconciling a binding would make them too, and
 	// collide.
 	if err := inParallel(hook, namespaceTasks(client)); err != nil {
@@ -49,10 +51,12 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 	}
 	tasks := append(priorityClassTasks(client), c.kubernetesServiceTask(client))
 	if c.rbac {
-		if err := inParallel(hook, rbacInheritanceTasks(client)); err != nil {
-			return err
+		if !fresh {
+			if err := inParallel(hook, rbacInheritanceTasks(client)); err != nil {
+				return err
+			}
 		}
-		tasks = append(tasks, rbacTasks(client, c.options.extensionRoles())...)
+		tasks = append(tasks, rbacTasks(client, c.options.extensionRoles(), fresh)...)
 	}
 	return inParallel(hook, tasks)
 }

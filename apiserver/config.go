@@ -30,6 +30,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/component-base/tracing"
@@ -70,8 +71,9 @@ type config struct {
 	publicKeys      serviceaccount.PublicKeysGetter
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
-	customResources bool // whether CustomResourceDefinitions are served
-	rbac            bool // whether roles and bindings count
+	loopback        *loopback // nil where the server calls itself over TLS
+	customResources bool      // whether CustomResourceDefinitions are served
+	rbac            bool      // whether roles and bindings count
 	removed         []schema.GroupVersionResource
 }
 
@@ -152,8 +154,8 @@ func (c *config) writes(handler http.Handler) http.Handler {
 	return c.options.extended(withTimeToAnswer(withQuotaHolder(handler)))
 }
 
-// applyServing takes the listener and lets the server call itself, over TLS with a certificate of
-// its own authority.
+// applyServing takes the listener and lets the server call itself: over TLS with a certificate of
+// its own authority, or where it listens nowhere without a connection.
 func (c *config) applyServing() error {
 	g := c.generic
 	if err := c.options.SecureServing.ApplyTo(&g.SecureServing); err != nil {
@@ -175,6 +177,10 @@ func (c *config) applyServing() error {
 		err = g.SecureServing.NewLoopbackClientConfig(uuid.NewString(), c.options.authority.CertPEM())
 	if err != nil {
 		return err
+	}
+	if c.options.InProcess {
+		c.loopback = newLoopback()
+		g.LoopbackClientConfig.TLSClientConfig, g.LoopbackClientConfig.Transport = rest.TLSClientConfig{}, c.loopback
 	}
 	g.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
 	g.LoopbackClientConfig.DisableCompression = true

@@ -74,6 +74,9 @@ type Options struct {
 	// Extensions are what is served besides.
 	Extensions []Extension
 
+	// InProcess is that of a server for its own process, which asks by Handler: it listens nowhere.
+	InProcess bool
+
 	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
 	// for InitializationTimeout at most; see package storage/uninitialized.
 	HideUninitialized     bool

@@ -56,16 +56,31 @@ func rbacInheritanceTasks(client kubernetes.Interface) []task {
 
 // rbacTasks bring Kubernetes' default roles and bindings, and more roles, to what this version
 // grants: missing ones are made, missing rules and subjects added, except where an object says
-// rbac.authorization.kubernetes.io/autoupdate=false.
-func rbacTasks(client kubernetes.Interface, more []rbacv1.ClusterRole) []task {
+// rbac.authorization.kubernetes.io/autoupdate=false. Where the cluster is fresh, none is there that
+// would have to be read before.
+func rbacTasks(client kubernetes.Interface, more []rbacv1.ClusterRole, fresh bool) []task {
 	var tasks []task
 	role := func(object string, owner reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {
 		options := reconciliation.ReconcileRoleOptions{Role: owner, Client: modifier, Confirm: true}
-		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
+		tasks = append(tasks, task{object, func(context.Context) error {
+			if fresh {
+				_, err := modifier.Create(owner)
+				return err
+			}
+			_, err := options.Run()
+			return err
+		}})
 	}
 	binding := func(object string, b reconciliation.RoleBinding, modifier reconciliation.RoleBindingModifier) {
 		options := reconciliation.ReconcileRoleBindingOptions{RoleBinding: b, Client: modifier, Confirm: true}
-		tasks = append(tasks, task{object, func(context.Context) error { _, err := options.Run(); return err }})
+		tasks = append(tasks, task{object, func(context.Context) error {
+			if fresh {
+				_, err := modifier.Create(b)
+				return err
+			}
+			_, err := options.Run()
+			return err
+		}})
 	}
 	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
 	for _, roles := range [][]rbacv1.ClusterRole{bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles(),

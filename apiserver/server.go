@@ -143,6 +143,9 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 // listen takes the port.
 func (s *Server) listen() error {
 	serving := s.options.SecureServing
+	if s.options.InProcess {
+		serving.Listener = newSilence()
+	}
 	if serving.Listener == nil {
 		address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
 		listener, err := net.Listen("tcp", address)
@@ -232,6 +235,9 @@ func (s *Server) buildServers(c *config) error {
 	metrics.SetStorageMonitorGetter(s.backend.Monitors)
 	s.run = prepared.Run
 	s.handler = aggregator.GenericAPIServer.UnprotectedHandler()
+	if c.loopback != nil {
+		c.loopback.serve(aggregator.GenericAPIServer.Handler)
+	}
 	return nil
 }
 

@@ -75,6 +75,7 @@ judged.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.apply(c.ErrOrStderr())
+			collectLater()
 			return told.run(c, config)
 		},
 	}

@@ -55,7 +55,9 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 		return nil, err
 	}
 	config.API.DataDir = dir
-	config.API.SecureServing.BindPort = 0
+	config.API.InProcess = true
+	// One client asks one thing at a time.
+	config.API.Features.EnablePriorityAndFairness = false
 	// Controllers would do their work while objects are judged, sooner or later.
 	config.Controllers.Controllers = nil
 	config.Decisions = decision.NewOptions()
