@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/server"
 	"gatehouse.dev/test/imagebackend"
 )
 
@@ -92,9 +94,15 @@ func compareConfigured(ctx context.Context, t *testing.T, bin, documented string
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	servers := startPair(ctx, t, bin, []string{"NamespaceAutoProvision", "EventRateLimit", "ImagePolicyWebhook",
-		"PodNodeSelector", "PodTolerationRestriction", "ExtendedResourceToleration"},
-		"--admission-control-config-file="+file)
+	enable := []string{"NamespaceAutoProvision", "EventRateLimit", "ImagePolicyWebhook", "PodNodeSelector",
+		"PodTolerationRestriction", "ExtendedResourceToleration"}
+	t.Run("Review", func(t *testing.T) {
+		config := server.NewConfig(plugins.List)
+		config.Admission.Enable, config.Admission.ConfigFile = enable, file
+		compareReview(ctx, t, startPair(ctx, t, bin, enable, "--admission-control-config-file="+file), config, cluster,
+			ofConfigured())
+	})
+	servers := startPair(ctx, t, bin, enable, "--admission-control-config-file="+file)
 	hooks := slices.Concat(ofAnswers(), ofWebhooks(), ofTargets())
 	servers.compare(ctx, t, documented, slices.Concat(cluster, ofConfigured(), invalidHooks(),
 		all(hooks, serving(t, hooks))))

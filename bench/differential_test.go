@@ -18,6 +18,9 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/server"
 )
 
 // differentialTimeout bounds the whole comparison, the building of the programs included.
@@ -42,13 +45,20 @@ func TestDifferential(t *testing.T) {
 	}
 	documented := strings.Join(strings.Fields(string(document)), " ")
 	t.Run("Flags", func(t *testing.T) {
-		startPair(ctx, t, bin, []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
-			"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration", "PodNodeSelector",
-			"PodTolerationRestriction", "LimitPodHardAntiAffinityTopology", "AlwaysPullImages"}).
-			compare(ctx, t, documented, requests())
+		startPair(ctx, t, bin, optional).compare(ctx, t, documented, requests())
+	})
+	t.Run("Review", func(t *testing.T) {
+		config := server.NewConfig(plugins.List)
+		config.Admission.Enable = optional
+		compareReview(ctx, t, startPair(ctx, t, bin, optional), config, cluster, requests()[len(cluster):])
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 }
+
+// optional are plugins that are off by default, and need no configuration.
+var optional = []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
+	"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration", "PodNodeSelector",
+	"PodTolerationRestriction", "LimitPodHardAntiAffinityTopology", "AlwaysPullImages"}
 
 // A pair are the two servers, with the same plugins and flags.
 type pair struct{ ours, theirs compared }

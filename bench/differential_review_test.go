@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/review"
+	"gatehouse.dev/review/input"
+	"gatehouse.dev/server"
+)
+
+// compareReview gives the tables' objects to both servers and to review, one after the other:
+// verdict, message, warnings and object must be alike, in Gatehouse always, and in kube-apiserver
+// but for what docs/differences.md says. What others need is review's state.
+func compareReview(ctx context.Context, t *testing.T, servers pair, config *server.Config, needed,
+	judged []request) {
+	t.Helper()
+	for _, r := range needed {
+		servers.settled(ctx, t, r)
+	}
+	reviewer, err := review.Start(ctx, review.Options{Config: config, State: servers.ours.state(ctx, t, needed),
+		Webhooks: chain.WebhooksAsked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := reviewer.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	alike, apart := 0, 0
+	unlike := map[string]bool{} // objects that the two servers do not both have as they are
+	for i, r := range judged {
+		object, collection, ok := written(t, r, i)
+		if !ok {
+			continue
+		}
+		name := collection + "/" + object.GetName()
+		// What is there already waits for what is taken away again, and review takes nothing away.
+		if _, again := unlike[name]; r.until != "" && !again {
+			servers.settled(ctx, t, r)
+		}
+		ours, theirs := servers.ours.write(ctx, t, collection, object), servers.theirs.write(ctx, t, collection, object)
+		result, err := reviewer.Review(ctx, []input.Document{{Source: input.Source{Line: i}, Object: object}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := fmt.Sprintf("request %d, %s", i, r)
+		if got := verdictOf(&result.Results[0]); got != ours {
+			t.Errorf("%s:\nreview\n%s\nGatehouse\n%s", what, got, ours)
+		}
+		unlike[name] = unlike[name] || r.differs != ""
+		switch {
+		case unlike[name]:
+			apart++
+		case ours != theirs:
+			t.Errorf("%s:\nGatehouse\n%s\nkube-apiserver\n%s", what, ours, theirs)
+		default:
+			alike++
+		}
+	}
+	t.Logf("%d objects judged alike by review, Gatehouse and kube-apiserver, %d by review and Gatehouse", alike, apart)
+}
+
+// settled is a request to both servers, once their caches show what it needs.
+func (p pair) settled(ctx context.Context, t *testing.T, r request) {
+	t.Helper()
+	p.ours.settled(ctx, t, r)
+	p.theirs.settled(ctx, t, r)
+}
+
+// written is what a request creates, and where; not ok where it creates nothing that review can be
+// asked about. What is only tried is created under a name of its own, unless it has one.
+func written(t *testing.T, r request, i int) (object *unstructured.Unstructured, collection string, ok bool) {
+	t.Helper()
+	collection, _, _ = strings.Cut(r.path, "?")
+	parts := strings.Split(strings.Trim(collection, "/"), "/")[2:] // without api/v1
+	if strings.HasPrefix(collection, "/apis/") {
+		parts = parts[1:]
+	}
+	namespaced := len(parts) == 3 && parts[0] == "namespaces"
+	if r.verb != http.MethodPost || r.as != "" || len(parts) != 1 && !namespaced {
+		return nil, "", false
+	}
+	object = &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(r.body), &object.Object); err != nil {
+		t.Fatalf("%s: %v", r, err)
+	}
+	if object.GetName() == "x" {
+		object.SetName(fmt.Sprint("x", i))
+	}
+	if namespaced && object.GetNamespace() == "" {
+		object.SetNamespace(parts[1])
+	}
+	return object, collection, object.GetKind() != "ServiceAccount"
+}
+
+// state is what the server has of what the requests made.
+func (s compared) state(ctx context.Context, t *testing.T, requests []request) []input.Document {
+	t.Helper()
+	var documents []input.Document
+	for i, r := range requests {
+		object, collection, _ := written(t, r, i)
+		if object == nil {
+			continue
+		}
+		if stored := s.ask(ctx, t, http.MethodGet, collection+"/"+object.GetName(), nil); stored.code == http.StatusOK {
+			documents = append(documents, input.Document{Object: stored.object()})
+		}
+	}
+	return documents
+}
+
+// An asked is a server's answer.
+type asked struct {
+	code     int
+	warnings []string
+	content  []byte
+}
+
+func (a asked) object() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(a.content, &object.Object); err != nil {
+		return &unstructured.Unstructured{Object: map[string]any{"message": string(a.content)}}
+	}
+	return object
+}
+
+// write creates an object, or replaces the one that is there.
+func (s compared) write(ctx context.Context, t *testing.T, collection string, o *unstructured.Unstructured) string {
+	t.Helper()
+	object, method, path := o.DeepCopy(), http.MethodPost, collection
+	if name := o.GetName(); name != "" {
+		if stored := s.ask(ctx, t, http.MethodGet, collection+"/"+name, nil); stored.code == http.StatusOK {
+			object.SetResourceVersion(stored.object().GetResourceVersion())
+			method, path = http.MethodPut, collection+"/"+name
+		}
+	}
+	answer := s.ask(ctx, t, method, path, object)
+	switch {
+	case answer.code >= http.StatusInternalServerError:
+		return verdict("Failed", answer.object(), answer.warnings)
+	case answer.code >= http.StatusBadRequest:
+		return verdict("Refused", answer.object(), answer.warnings)
+	}
+	if object.GetKind() == "Namespace" && method == http.MethodPost {
+		s.ask(ctx, t, http.MethodPost, "/api/v1/namespaces/"+object.GetName()+"/serviceaccounts",
+			&unstructured.Unstructured{Object: map[string]any{"kind": "ServiceAccount", "apiVersion": "v1",
+				"metadata": map[string]any{"name": "default"}}})
+	}
+	return verdict("Admitted", answer.object(), answer.warnings)
+}
+
+// ask sends a request by the name that review has for itself.
+func (s compared) ask(ctx context.Context, t *testing.T, method, path string, o *unstructured.Unstructured) asked {
+	t.Helper()
+	var body io.Reader
+	if o != nil {
+		encoded, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = strings.NewReader(string(encoded))
+	}
+	request, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "gatehouse-review")
+	response, err := s.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := asked{code: response.StatusCode, content: content}
+	for _, header := range response.Header.Values("Warning") {
+		_, text, _ := strings.Cut(header, `"`)
+		a.warnings = append(a.warnings, strings.ReplaceAll(strings.TrimSuffix(text, `"`), `\"`, `"`))
+	}
+	return a
+}
+
+// verdictOf is that of review, as verdict shows it.
+func verdictOf(r *review.Result) string {
+	object := r.Stored
+	if object == nil {
+		object = &unstructured.Unstructured{Object: map[string]any{"message": r.Message}}
+	}
+	return verdict(string(r.Verdict), object, r.Warnings)
+}
+
+// verdict is what is compared: the verdict, the warnings, and the object or the message.
+func verdict(word string, object *unstructured.Unstructured, warnings []string) string {
+	var content any = object.DeepCopy().Object
+	if word != "Admitted" {
+		message, _, _ := unstructured.NestedString(object.Object, "message")
+		content = message
+	}
+	shown, _ := json.MarshalIndent(normalize(content), "", " ")
+	warnings = slices.Compact(slices.Clone(warnings))
+	return fmt.Sprintf("%s %s\n%s", cmp.Or(word, "none"), warnings, shown)
+}
