@@ -75,29 +75,32 @@ func read(path string, stdin io.Reader) ([]Document, []error) {
 	if path == "-" {
 		return parse(path, stdin)
 	}
-	info, err := os.Stat(path)
+	files, err := Files(path)
 	if err != nil {
 		return nil, []error{err}
-	}
-	if !info.IsDir() {
-		return readFile(path)
 	}
 	var documents []Document
 	var errs []error
-	files, err := manifests(path, nil)
-	if err != nil {
-		return nil, []error{err}
-	}
-	if len(files) == 0 {
-		return nil, []error{fmt.Errorf("%s: no manifests in it: no file ends in %s", path,
-			strings.Join(manifestSuffixes, ", "))}
-	}
 	for _, file := range files {
 		found, err := readFile(file)
 		documents = append(documents, found...)
 		errs = append(errs, err...)
 	}
 	return documents, errs
+}
+
+// Files are what a path means: itself, or all manifests below a directory, in order, of which there
+// must be one.
+func Files(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	files, err := manifests(path, nil)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no manifests in it: no file ends in %s", path, strings.Join(manifestSuffixes, ", "))
+	}
+	return files, err
 }
 
 // manifests are the files below a directory, in order. Links are followed, once: above are the

@@ -1,0 +1,148 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// A Difference is a field that isn't as it was expected.
+type Difference struct {
+	Field    string `json:"field"`
+	Expected any    `json:"expected"`
+	Got      any    `json:"got"`
+}
+
+// Absent is what stands for a field that isn't there.
+const Absent = "(absent)"
+
+// Differences are those of an object from the fields that are expected of it: a mapping must have
+// all that is expected, a list as many items, each with what is expected of it; null is absent.
+func Differences(path string, expected, got any) []Difference {
+	switch want := expected.(type) {
+	case nil:
+		if got == nil {
+			return nil
+		}
+		return []Difference{{path, Absent, got}}
+	case map[string]any:
+		has, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		var all []Difference
+		for _, key := range sorted(want) {
+			value, ok := has[key]
+			if below := join(path, key); ok {
+				all = append(all, Differences(below, want[key], value)...)
+			} else if want[key] != nil {
+				all = append(all, Difference{below, want[key], Absent})
+			}
+		}
+		return all
+	case []any:
+		has, ok := got.([]any)
+		if !ok || len(has) != len(want) {
+			break
+		}
+		var all []Difference
+		for i := range want {
+			all = append(all, Differences(fmt.Sprintf("%s[%d]", path, i), want[i], has[i])...)
+		}
+		return all
+	default:
+		if Equal(expected, got) {
+			return nil
+		}
+	}
+	if got == nil {
+		got = Absent
+	}
+	return []Difference{{path, expected, got}}
+}
+
+func join(path, key string) string {
+	switch {
+	case strings.ContainsAny(key, "./[]"):
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+func sorted(fields map[string]any) []string {
+	keys := make([]string, 0, len(fields))
+	for key := range fields {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Equal tells whether two values of JSON are the same, whatever the types of their numbers.
+func Equal(a, b any) bool {
+	if x, ok := number(a); ok {
+		y, ok := number(b)
+		return ok && x == y
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// Stable is what two objects that were made the same way have in common, without what only tells
+// when and where they were made.
+func Stable(a, b map[string]any) map[string]any {
+	common, _ := stable(a, b).(map[string]any)
+	if metadata, ok := common["metadata"].(map[string]any); ok {
+		for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"} {
+			delete(metadata, field)
+		}
+	}
+	return common
+}
+
+// stable is nil for values that differ.
+func stable(a, b any) any {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			return nil
+		}
+		common := map[string]any{}
+		for key, value := range a {
+			if kept := stable(value, b[key]); kept != nil {
+				common[key] = kept
+			}
+		}
+		return common
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return nil
+		}
+		common := make([]any, len(a))
+		for i := range a {
+			if common[i] = stable(a[i], b[i]); common[i] == nil {
+				return nil
+			}
+		}
+		return common
+	}
+	if !Equal(a, b) {
+		return nil
+	}
+	return a
+}
