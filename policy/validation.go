@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/cel-go/common/types"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -157,7 +155,7 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 			j.decisions[i].expression = v.validations[i].Expression
 		case err != nil:
 			j.decisions[i] = v.failed(fmt.Errorf("failed messageExpression: %w", err), result.Elapsed)
-		case result.Value != types.True:
+		case result.Value.Value() != true:
 			message := ""
 			if messages != nil {
 				message = messages[i]
@@ -248,11 +246,11 @@ func (v *validations) annotate(ctx context.Context, run *expression.Run) ([]anno
 				continue
 			}
 			a.err = result.Err.Error()
-		} else if a.value, _ = result.Value.Value().(string); result.Value == types.NullValue ||
-			strings.TrimSpace(a.value) == "" {
+		} else if text, _ := result.Value.Value().(string); strings.TrimSpace(text) == "" { // or null
 			continue
+		} else {
+			a.value = strings.TrimSpace(text)
 		}
-		a.value = strings.TrimSpace(a.value)
 		all = append(all, a)
 	}
 	return all, nil

@@ -46,6 +46,12 @@ var rules = []rule{
 		direct: []string{module + "plugins", module + "webhook", module + "policy", module + "quota"},
 	},
 	{
+		why: "package expression is the one place that evaluates CEL",
+		from: []string{"chain", "plugins", "webhook", "policy", "matching", "quota", "decision", "review", "apiserver",
+			"controllers", "server", "cli"},
+		direct: []string{"github.com/google/cel-go/", "k8s.io/apiserver/pkg/cel/environment"},
+	},
+	{
 		why:    "webhooks and policies have in common what is in matching and expression",
 		from:   []string{"webhook"},
 		direct: []string{module + "plugins", module + "policy", module + "quota"},

@@ -190,6 +190,15 @@ func TestMutating(t *testing.T) {
 		"one that is ignored": {
 			policies: []mutatingPolicy{{name: "a", ignore: true, conditions: []string{"object.nope == 'x'"},
 				mutations: mutations{annotate("a")}}}},
+		"a patch that panics its library": {
+			policies: []mutatingPolicy{{name: "a", mutations: mutations{`[JSONPatch{op: "replace", path: ""}]`}}},
+			refused: "policy 'NS-a' with binding 'NS-a-0' denied request: JSON Patch: it makes no sense: runtime " +
+				"error: invalid memory address or nil pointer dereference (spec.mutations[1].jsonPatch.expression)"},
+		"a value over which its library panics": {
+			policies: []mutatingPolicy{{name: "a", mutations: mutations{`[JSONPatch{op: "add", path: "/data",
+				value: {"a": string([Object.spec{a: 1}].size())}}, JSONPatch{op: "test", path: "/none",
+				value: [Object.spec{a: 1}]}]`, annotate("a")}}},
+			want: annotations{"a": "yes"}},
 		"out of budget": {
 			policies: []mutatingPolicy{{name: "a", variables: []string{"l", "[0,1,2,3,4,5,6,7,8,9]"},
 				mutations: mutations{`Object{data: {"k": variables.l.all(a, variables.l.all(b, variables.l.all(c,
