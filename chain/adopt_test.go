@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -101,7 +102,7 @@ func TestAdopt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if built.env != *env {
+	if !reflect.DeepEqual(built.env, *env) {
 		t.Errorf("the plugin was given %+v, want %+v", built.env, env)
 	}
 	if built.validations != 1 {

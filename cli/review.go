@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ type reviewing struct {
 	operation        string
 	noPods           bool
 	webhooks         string
+	localWebhooks    []string
 	ignoreUnknown    bool
 	output           string
 	print            review.Print
@@ -108,6 +110,10 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.webhooks, "webhooks", string(chain.WebhooksSkipped),
 		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
 			"dry run; fail: they are taken to be down.")
+	fs.StringArrayVar(&r.localWebhooks, "webhook", nil,
+		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry run, "+
+			"whatever --webhooks says of the others. NAME is the webhook's, its configuration's (all in it), or "+
+			"configuration/webhook. Can be given several times.")
 	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
@@ -177,6 +183,10 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
+	local, err := r.local()
+	if err != nil {
+		return usageError{err}
+	}
 	documents, errs := input.Read(r.files, c.InOrStdin())
 	errs = append(errs, input.Duplicates(documents)...)
 	state, stateErrs := input.Read(r.state, c.InOrStdin())
@@ -192,8 +202,8 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	if len(documents) > 0 {
 		reviewer, err := review.Start(c.Context(), review.Options{Config: config, State: state, As: as,
 			Authorize: r.authorize, Operation: review.Operation(r.operation), Pods: !r.noPods,
-			IgnoreUnknown: r.ignoreUnknown, Webhooks: chain.WebhookCalls(r.webhooks), Live: cluster,
-			Namespace: namespace})
+			IgnoreUnknown: r.ignoreUnknown, Webhooks: chain.WebhookCalls(r.webhooks), LocalWebhooks: local,
+			Live: cluster, Namespace: namespace})
 		if err != nil {
 			return usageError{err}
 		}
@@ -217,6 +227,20 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 		return verdictError(code)
 	}
 	return nil
+}
+
+// local are the URLs of webhooks that are asked at a local process.
+func (r *reviewing) local() (map[string]string, error) {
+	urls := map[string]string{}
+	for _, told := range r.localWebhooks {
+		name, at, ok := strings.Cut(told, "=")
+		u, err := url.Parse(at)
+		if !ok || name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", told)
+		}
+		urls[name] = at
+	}
+	return urls, nil
 }
 
 // live is the cluster whose state is read, nil for none, and the namespace of objects that name

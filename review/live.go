@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -82,6 +83,9 @@ func (r *Reviewer) readLive(ctx context.Context, documents []input.Document) (*l
 		if namespace := d.Object.GetNamespace(); namespace != "" {
 			in = append(in, namespace)
 		}
+		if request, _ := requestOf(d); request != nil && request.Namespace != "" {
+			in = append(in, request.Namespace)
+		}
 	}
 	slices.Sort(in)
 	return r.options.Live.Read(ctx, live.Want{Kinds: r.kinds(), Namespaces: slices.Compact(in),
@@ -93,12 +97,38 @@ func (r *Reviewer) objects(documents []input.Document) []*unstructured.Unstructu
 	var all []*unstructured.Unstructured
 	for _, d := range documents {
 		object := d.Object.DeepCopy()
+		if request, err := requestOf(d); request != nil || err != nil {
+			if object = r.named(request); object == nil {
+				continue
+			}
+		}
 		if object.GetNamespace() == "" {
 			object.SetNamespace(r.namespace()) // of those without one nobody asks for it
 		}
 		all = append(all, object)
 	}
 	return all
+}
+
+// named is the object that a request is about, where the request doesn't have it; else nil.
+func (r *Reviewer) named(request *admissionv1.AdmissionRequest) *unstructured.Unstructured {
+	if request == nil || request.Operation == admissionv1.Create && request.SubResource == "" ||
+		len(request.OldObject.Raw) > 0 && request.SubResource == "" {
+		return nil
+	}
+	kind := schema.GroupVersionKind(request.Kind)
+	if request.SubResource != "" {
+		mapping, err := r.cluster.serves(schema.GroupVersionResource(request.Resource))
+		if err != nil {
+			return nil
+		}
+		kind = mapping.GroupVersionKind
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetName(request.Name)
+	object.SetNamespace(request.Namespace)
+	return object
 }
 
 // own tells whether the server has a kind without a definition.

@@ -45,6 +45,9 @@ type Options struct {
 	// Webhooks says what is done about webhooks: skipped, asked as for a dry run, or taken to be
 	// down. They are never called as a cluster calls them.
 	Webhooks chain.WebhookCalls
+	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever is done about
+	// the others; see chain.Env.
+	LocalWebhooks map[string]string
 	// IgnoreUnknown leaves out objects of kinds that nobody serves.
 	IgnoreUnknown bool
 }
@@ -80,6 +83,7 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if options.Config.Webhooks = options.Webhooks; options.Webhooks == chain.WebhooksCalled {
 		options.Config.Webhooks = chain.WebhooksSkipped
 	}
+	options.Config.LocalWebhooks = options.LocalWebhooks
 	if err := options.takeServiceRanges(ctx); err != nil {
 		return nil, err
 	}
@@ -168,6 +172,11 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		}
 		review.Results = append(review.Results, *result)
 	}
+	strangers, err := r.strangers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	review.Notes = append(review.Notes, strangers...)
 	review.summarize()
 	return review, nil
 }
@@ -176,7 +185,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error) {
 	object := d.Object.DeepCopy()
 	result := &Result{Source: d.Source, Object: objectOf(object), Sent: d.Object}
-	c, err := r.call(ctx, object)
+	c, err := r.callOf(ctx, d, object, result)
 	if err != nil {
 		return result, err
 	}
@@ -191,7 +200,8 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		// A connection is admitted before it is known where to.
 		result.Verdict = result.Decision.Verdict
 	}
-	if result.Verdict == v1alpha1.Failed && r.options.Webhooks == chain.WebhooksDown && a.decision.By != "" {
+	if d := a.decision; result.Verdict == v1alpha1.Failed && r.options.Webhooks == chain.WebhooksDown && d != nil &&
+		d.By != "" {
 		result.Verdict = v1alpha1.Refused // by the webhook's failurePolicy
 	}
 	if result.Verdict != v1alpha1.Admitted {
@@ -199,6 +209,8 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		return result, nil
 	}
 	switch {
+	case c.dryRun:
+		return result, nil
 	case c.verb == http.MethodDelete:
 		return result, r.settleDeleted(ctx, c)
 	case c.subresource != "":
@@ -208,7 +220,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 	if err := r.settle(ctx, a.object); err != nil {
 		return result, err
 	}
-	follow, ok := followers[object.GroupVersionKind().GroupKind()]
+	follow, ok := followers[a.object.GroupVersionKind().GroupKind()]
 	if ok && r.options.Pods {
 		pods, err := follow(ctx, r, a.object)
 		if err != nil {
@@ -217,6 +229,23 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		result.Pods = []Pods{*pods}
 	}
 	return result, nil
+}
+
+// callOf is the request that a document is, or the one by which the object in it is written.
+func (r *Reviewer) callOf(ctx context.Context, d input.Document, object *unstructured.Unstructured, result *Result) (
+	*call, error) {
+	request, err := requestOf(d)
+	if err != nil {
+		return nil, err
+	}
+	if request == nil {
+		return r.call(ctx, object)
+	}
+	c, object, err := r.replay(ctx, request)
+	if err == nil {
+		result.Object, result.Sent = objectOf(object), object
+	}
+	return c, err
 }
 
 func verdict(code int) v1alpha1.Verdict {

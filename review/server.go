@@ -149,6 +149,8 @@ type call struct {
 	authorize   bool
 	// state says that the object is stored without admission.
 	state bool
+	// dryRun says that nothing is stored.
+	dryRun bool
 }
 
 // An answer is what became of a call.
@@ -263,6 +265,23 @@ func (c *cluster) find(object *unstructured.Unstructured) (*meta.RESTMapping, er
 		return nil, fmt.Errorf("finding out how %s is served: %w", kind, err)
 	}
 	return mapping, nil
+}
+
+// serves is how a resource is served.
+func (c *cluster) serves(resource schema.GroupVersionResource) (*meta.RESTMapping, error) {
+	for kind, mapping := range c.custom {
+		if mapping.Resource == resource {
+			return c.custom[kind], nil
+		}
+	}
+	kind, err := c.mapper.KindFor(resource)
+	if err == nil && kind.GroupVersion() != resource.GroupVersion() {
+		err = &meta.NoResourceMatchError{PartialResource: resource}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding out how %s of %s are served: %w", resource.Resource, resource.GroupVersion(), err)
+	}
+	return c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
 
 // An unknownKindError is that nobody serves a kind.

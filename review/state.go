@@ -273,8 +273,19 @@ func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.U
 
 // nodes are the names of the nodes.
 func (r *Reviewer) nodes(ctx context.Context) ([]string, error) {
-	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node"}}
-	mapping, err := r.cluster.find(node)
+	items, err := r.list(ctx,
+		&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node"}})
+	var names []string
+	for _, item := range items {
+		name, _, _ := unstructured.NestedString(item, "metadata", "name")
+		names = append(names, name)
+	}
+	return names, err
+}
+
+// list is all objects of a kind, in all namespaces.
+func (r *Reviewer) list(ctx context.Context, like *unstructured.Unstructured) ([]map[string]any, error) {
+	mapping, err := r.cluster.find(like)
 	if err != nil {
 		return nil, err
 	}
@@ -282,12 +293,14 @@ func (r *Reviewer) nodes(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !a.ok() {
+		return nil, errors.New(a.message())
+	}
+	var all []map[string]any
 	items, _, _ := unstructured.NestedSlice(a.object.Object, "items")
-	var names []string
 	for _, item := range items {
 		fields, _ := item.(map[string]any)
-		name, _, _ := unstructured.NestedString(fields, "metadata", "name")
-		names = append(names, name)
+		all = append(all, fields)
 	}
-	return names, nil
+	return all, nil
 }

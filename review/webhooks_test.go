@@ -2,12 +2,16 @@ package review_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review"
@@ -73,6 +77,73 @@ admitted  ConfigMap default/c  -:1
 				func(o *review.Options) { o.Webhooks = test.calls })
 			got = strings.ReplaceAll(got, *client.URL, "URL")
 			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A webhook can be asked at a local process, without TLS, while the others are skipped or down.
+func TestLocalWebhooks(t *testing.T) {
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		if r.URL.Path != "/validate" || asked.Request.DryRun == nil || !*asked.Request.DryRun {
+			t.Errorf("it was asked at %s, %+v", r.URL.Path, asked.Request)
+		}
+		asked.Response = &admissionv1.AdmissionResponse{UID: asked.Request.UID,
+			Result: &metav1.Status{Message: "not with me"}}
+		if err := json.NewEncoder(w).Encode(asked); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer local.Close()
+	state := `
+kind: ValidatingWebhookConfiguration
+apiVersion: admissionregistration.k8s.io/v1
+metadata: {name: mine}
+webhooks:
+- name: first.example.com
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  clientConfig: {service: {name: s, namespace: hooks, path: /validate}}
+  admissionReviewVersions: [v1]
+  sideEffects: NoneOnDryRun
+- name: second.example.com
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  clientConfig: {service: {name: s, namespace: hooks, path: /validate}}
+  admissionReviewVersions: [v1]
+  sideEffects: NoneOnDryRun
+  failurePolicy: Ignore
+`
+	object := "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n"
+	const denied = `          by ValidatingAdmissionWebhook: admission webhook "first.example.com" denied the request: not with me
+          to pass: Change what the webhook's words name, or ask who runs it; what it is asked about is in its configuration.
+`
+	const skipped = "          not asked: webhook second.example.com of mine at https://s.hooks.svc/validate\n"
+	for name, test := range map[string]struct {
+		names []string
+		calls chain.WebhookCalls
+		want  string
+	}{
+		"by its name":             {[]string{"first.example.com"}, "", "refused   ConfigMap default/c  -:1\n" + denied + skipped},
+		"by both names, all down": {[]string{"mine/first.example.com"}, chain.WebhooksDown,
+			"refused   ConfigMap default/c  -:1\n" + denied},
+		"a name that none has": {[]string{"first.exmaple.com"}, "", "admitted  ConfigMap default/c  -:1\n" +
+			strings.Replace(skipped, "second", "first", 1) + skipped +
+			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"?: it wasn't asked` +
+			"\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := judged(t, []string{state}, []string{object}, func(o *review.Options) {
+				o.Webhooks, o.LocalWebhooks = test.calls, map[string]string{}
+				for _, name := range test.names {
+					o.LocalWebhooks[name] = local.URL
+				}
+			})
+			got = got[:strings.LastIndex(strings.TrimSuffix(got, "\n"), "\n")+1] // without the summary
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

@@ -38,6 +38,8 @@ type Config struct {
 	Decisions decision.Options
 	// Webhooks says whether admission webhooks are called.
 	Webhooks chain.WebhookCalls
+	// LocalWebhooks are webhooks that are asked at another URL; see chain.Env.
+	LocalWebhooks map[string]string
 }
 
 // NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all
@@ -126,7 +128,7 @@ func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admissi
 	if err != nil {
 		return nil, err
 	}
-	env.Webhooks = c.Webhooks
+	env.Webhooks, env.LocalWebhooks = c.Webhooks, c.LocalWebhooks
 	s.chain, err = chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
 	if err != nil {
 		return nil, err

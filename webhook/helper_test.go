@@ -263,7 +263,7 @@ func testCompiler(t testing.TB) *compiler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &compiler{expression.NewCompiler(), pool}
+	return &compiler{expressions: expression.NewCompiler(), backends: pool}
 }
 
 // labelPatch is a patch that sets a label.

@@ -46,12 +46,16 @@ type hook struct {
 	noSideEffects bool
 	// reinvocable is reinvocationPolicy IfNeeded.
 	reinvocable bool
+	// local says that it is asked at another URL than its configuration's.
+	local bool
 }
 
 // compiler makes hooks.
 type compiler struct {
 	expressions *expression.Compiler
 	backends    *backend.Pool
+	// local are the URLs of hooks that are asked elsewhere; see chain.Env.
+	local map[string]string
 }
 
 // compile never fails: what is wrong with a webhook is an error of the requests that it is for.
@@ -68,6 +72,13 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 
 	h.backend = backendOf(&spec.ClientConfig)
 	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
+	for _, name := range []string{configuration + "/" + spec.Name, spec.Name, configuration} {
+		if url, ok := c.local[name]; ok {
+			h.local, h.backend = true, url
+			h.connect = func() (*backend.Client, error) { return backend.Local(url, spec.ClientConfig) }
+			break
+		}
+	}
 	_, _ = h.getClient() // a call will say what is wrong
 	if spec.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*spec.TimeoutSeconds) * time.Second

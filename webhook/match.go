@@ -36,6 +36,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 		}
 	}
 	switch {
+	case c.local:
 	case r.calling == chain.WebhooksSkipped:
 		r.reportSkipped(c, chain.WouldBeAsked+"no webhooks are")
 		return nil, nil

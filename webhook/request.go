@@ -107,7 +107,7 @@ func (v *version) getReview() (*review.Request, error) {
 		described := v.of.Describe(v.Kind, v.Resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
 		described.Options.Raw = v.of.encodedOptions()
-		if v.of.calling == chain.WebhooksAsked {
+		if v.of.calling != chain.WebhooksCalled {
 			described.DryRun = ptr.To(true)
 		}
 		return review.Encode(described)

@@ -135,7 +135,7 @@ func Duplicates(documents []Document) []error {
 	first := map[key]Source{}
 	var errs []error
 	for _, d := range documents {
-		if d.Object.GetName() == "" || slices.Contains(reviewKinds, d.Object.GroupVersionKind().GroupKind()) {
+		if d.Object.GetName() == "" || IsRequest(d.Object) {
 			continue
 		}
 		k := key{d.Object.GroupVersionKind().GroupKind(), NamespaceOf(d.Object), d.Object.GetName()}
@@ -149,8 +149,10 @@ func Duplicates(documents []Document) []error {
 	return errs
 }
 
-// reviewKinds are questions, not objects.
-var reviewKinds = []schema.GroupKind{{Group: "admission.k8s.io", Kind: "AdmissionReview"}}
+// IsRequest tells whether an object is none, but the request of an AdmissionReview.
+func IsRequest(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "admission.k8s.io", Kind: "AdmissionReview"}
+}
 
 // templates are where workloads have what their pods are made from.
 var templates = map[schema.GroupKind][]string{
