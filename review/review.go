@@ -38,7 +38,8 @@ type Options struct {
 	As user.Info
 	// Authorize says that who writes them needs the right to.
 	Authorize bool
-	// Operation is that of all objects; empty for create, or update where the object is there.
+	// Operation is that of all objects; empty for create, or update where the object is there, as
+	// `kubectl apply` does.
 	Operation Operation
 	// Pods says that workloads are followed to their pods.
 	Pods bool
@@ -73,6 +74,8 @@ type Reviewer struct {
 	cluster *cluster
 	// notes are those about the state.
 	notes []string
+	// manifests are those that the state's objects were made from.
+	manifests map[key]*unstructured.Unstructured
 }
 
 // Start starts the server in the process, and gives it the state. Close ends it.
@@ -91,7 +94,7 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reviewer{options: options, cluster: cluster}
+	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{}}
 	if err := r.loadState(ctx); err != nil {
 		return nil, errors.Join(err, cluster.stop())
 	}
@@ -275,8 +278,10 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 			return nil, err
 		}
 		switch {
+		case stored != nil && operation == "":
+			c.verb, c.name, c.body = http.MethodPatch, object.GetName(), nil
+			return c, c.update(object, stored, r.manifests[r.keyOf(object)])
 		case stored != nil:
-			operation = Update
 			object.SetResourceVersion(stored.GetResourceVersion())
 		case operation == "":
 			operation = Create

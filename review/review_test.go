@@ -77,6 +77,49 @@ refused   Deployment shop/web  -:2
           to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.
 0 admitted, 1 refused, 0 failed
 `},
+		"an update leaves what others have set, and removes what kubectl has noted": {state: []string{shop, `
+kind: PersistentVolumeClaim
+apiVersion: v1
+metadata:
+  name: c
+  namespace: shop
+  labels: {old: "yes"}
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"metadata":{"labels":{"old":"yes"}}}'}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+  storageClassName: fast
+  volumeName: pv
+`, `
+kind: ValidatingAdmissionPolicy
+apiVersion: admissionregistration.k8s.io/v1
+metadata: {name: labels}
+spec:
+  matchConstraints:
+    resourceRules: [{operations: [UPDATE], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims]}]
+  validations:
+  - expression: object.spec.volumeName == 'pv'
+    message: the volume is gone
+  - expression: has(object.metadata.labels)
+    message: the labels are gone
+---
+kind: ValidatingAdmissionPolicyBinding
+apiVersion: admissionregistration.k8s.io/v1
+metadata: {name: labels}
+spec: {policyName: labels, validationActions: [Warn]}
+`}, input: []string{`
+kind: PersistentVolumeClaim
+apiVersion: v1
+metadata: {name: c, namespace: shop}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+  storageClassName: fast
+`}, want: `
+admitted  PersistentVolumeClaim shop/c  -:2
+          warning: Validation failed for ValidatingAdmissionPolicy 'labels' with binding 'labels': the labels are gone
+1 admitted, 0 refused, 0 failed
+`},
 		"custom resources, and kinds that nobody serves": {input: []string{
 			"kind: Gate\napiVersion: example.com/v1\nmetadata: {name: g}\nspec: {open: 1}\n", `
 kind: CustomResourceDefinition

@@ -145,6 +145,7 @@ type call struct {
 	query       url.Values
 	contentType string
 	body        *unstructured.Unstructured
+	raw         []byte // in place of body
 	as          user.Info
 	authorize   bool
 	// state says that the object is stored without admission.
@@ -194,7 +195,7 @@ func (c call) path() string {
 
 // do makes a call.
 func (c *cluster) do(ctx context.Context, call call) (*answer, error) {
-	var body []byte
+	body := call.raw
 	if call.body != nil {
 		var err error
 		if body, err = json.Marshal(call.body); err != nil {

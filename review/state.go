@@ -38,6 +38,9 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 		}
 	}
 	var errs []error
+	for _, d := range others {
+		r.manifests[r.keyOf(d.Object)] = d.Object
+	}
 	err := r.store(ctx, others, func(d input.Document, err error) error {
 		errs = append(errs, &input.Error{Source: d.Source, Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
 		return nil

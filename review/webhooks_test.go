@@ -127,7 +127,7 @@ webhooks:
 		calls chain.WebhookCalls
 		want  string
 	}{
-		"by its name":             {[]string{"first.example.com"}, "", "refused   ConfigMap default/c  -:1\n" + denied + skipped},
+		"by its name": {[]string{"first.example.com"}, "", "refused   ConfigMap default/c  -:1\n" + denied + skipped},
 		"by both names, all down": {[]string{"mine/first.example.com"}, chain.WebhooksDown,
 			"refused   ConfigMap default/c  -:1\n" + denied},
 		"a name that none has": {[]string{"first.exmaple.com"}, "", "admitted  ConfigMap default/c  -:1\n" +

@@ -23,18 +23,20 @@ var statuses = map[schema.GroupKind][]string{
 	{Kind: "Node"}:                  {"capacity", "allocatable", "declaredFeatures"},
 }
 
-// clean leaves out what only says when and how an object was written, and of its status what
-// admission doesn't look at, unless it is to be whole.
+// clean leaves out what only says when and how an object was written; unless it is to be whole,
+// what kubectl notes of that, too, and of its status what admission doesn't look at.
 func clean(object *unstructured.Unstructured, whole bool) {
 	fields, _, _ := unstructured.NestedMap(object.Object, "metadata")
 	for _, field := range written {
 		delete(fields, field)
 	}
 	object.Object["metadata"] = fields
-	annotations := object.GetAnnotations()
-	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	if object.SetAnnotations(annotations); len(annotations) == 0 {
-		unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+	if !whole { // what is updated depends on it
+		annotations := object.GetAnnotations()
+		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		if object.SetAnnotations(annotations); len(annotations) == 0 {
+			unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+		}
 	}
 	status, ok := object.Object["status"].(map[string]any)
 	if !ok || whole {

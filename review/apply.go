@@ -1,0 +1,76 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// lastApplied is the annotation in which `kubectl apply` keeps the manifest that it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// A key names an object in any version.
+type key struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+func (r *Reviewer) keyOf(o *unstructured.Unstructured) key {
+	return key{o.GroupVersionKind().GroupKind(), r.namespaceOf(o), o.GetName()}
+}
+
+// update has the call change what is stored as `kubectl apply` does: what the manifest says is set,
+// what the manifest said that was there before and this one doesn't is removed, and what others
+// have set stays: the volume of a claim, the IP of a service, the selector of a Job. What was said
+// before is what the state's file says, or what kubectl has noted.
+func (c *call) update(object, stored, before *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	var original []byte
+	if noted := stored.GetAnnotations()[lastApplied]; noted != "" {
+		original = []byte(noted)
+	} else if before != nil {
+		var err error
+		if original, err = manifestJSON(before); err != nil {
+			return err
+		}
+	}
+	modified, err := manifestJSON(object)
+	if err != nil {
+		return err
+	}
+	current, err := stored.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	typed, err := scheme.Scheme.New(kind)
+	if err != nil { // a custom resource
+		c.contentType = string(types.MergePatchType)
+		c.raw, err = jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+	} else {
+		var fields strategicpatch.PatchMetaFromStruct
+		if fields, err = strategicpatch.NewPatchMetaFromStruct(typed); err != nil {
+			return err
+		}
+		c.contentType = string(types.StrategicMergePatchType)
+		c.raw, err = strategicpatch.CreateThreeWayMergePatch(original, modified, current, fields, true)
+	}
+	if err != nil {
+		return fmt.Errorf("merging it with what is there: %w", err)
+	}
+	return nil
+}
+
+// manifestJSON is an object without what only a server sets.
+func manifestJSON(object *unstructured.Unstructured) ([]byte, error) {
+	object = object.DeepCopy()
+	for _, field := range []string{"resourceVersion", "uid", "managedFields", "creationTimestamp"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	return json.Marshal(object.Object)
+}
