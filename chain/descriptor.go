@@ -178,9 +178,9 @@ type Env struct {
 	// Webhooks says whether admission webhooks are called.
 	Webhooks WebhookCalls
 
-	// LocalWebhooks are URLs, of processes on this machine, at which webhooks are asked, as for a dry
-	// run and whatever Webhooks says, by the webhook's name, its configuration's, or both with a
-	// slash between.
+	// LocalWebhooks are URLs, of processes on this machine, at which webhooks are asked, as for a
+	// dry run and whatever Webhooks says, by the webhook's name, its configuration's, or both with
+	// a slash between.
 	LocalWebhooks map[string]string
 
 	// Done is closed when the server stops. What a plugin runs in the background ends then.

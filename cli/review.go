@@ -111,7 +111,8 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
 			"dry run; fail: they are taken to be down.")
 	fs.StringArrayVar(&r.localWebhooks, "webhook", nil,
-		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry run, "+
+		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
+			"run, "+
 			"whatever --webhooks says of the others. NAME is the webhook's, its configuration's (all in it), or "+
 			"configuration/webhook. Can be given several times.")
 	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
@@ -188,7 +189,11 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 		return usageError{err}
 	}
 	documents, errs := input.Read(r.files, c.InOrStdin())
-	errs = append(errs, input.Duplicates(documents)...)
+	if len(documents) == 0 && len(errs) == 0 {
+		return usageError{fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(r.files, ", "))}
+	}
+	documents, twice := input.Distinct(documents)
+	errs = append(errs, twice...)
 	state, stateErrs := input.Read(r.state, c.InOrStdin())
 	if len(stateErrs) > 0 {
 		return usageError{fmt.Errorf("--state: %w", errors.Join(stateErrs...))}
@@ -213,17 +218,11 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 			return usageError{err}
 		}
 	}
+	judged.Fail(errs...)
 	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
 		return err
 	}
-	for _, err := range errs {
-		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: %v\n", err)
-	}
-	code := judged.ExitCode()
-	if len(errs) > 0 {
-		code = review.ExitFailed
-	}
-	if code != review.ExitAdmitted {
+	if code := judged.ExitCode(); code != review.ExitAdmitted {
 		return verdictError(code)
 	}
 	return nil

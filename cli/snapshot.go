@@ -58,10 +58,10 @@ func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Write down what admission looks at in a cluster, for reviews without it",
-		Long: `Write down what admission looks at in a cluster, for reviews without it: namespaces, quotas and their
-usage, LimitRanges, policies and their params, webhooks, classes, roles, CustomResourceDefinitions.
-Which it is follows from the plugins that the flags name. It is read with gets and lists alone, and
-no Secret's data is.
+		Long: `Write down what admission looks at in a cluster, for reviews without it: namespaces, quotas and
+their usage, LimitRanges, policies and their params, webhooks, classes, roles,
+CustomResourceDefinitions. Which it is follows from the plugins that the flags name. It is read with
+gets and lists alone, and no Secret's data is.
 
 What is written is the same as long as the cluster is, and can be committed. What could not be read
 is in it, too, and said by each review.`,

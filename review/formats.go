@@ -25,6 +25,9 @@ func (r *Result) problem() string {
 	return strings.Join(words, "\n")
 }
 
+// line is where the object stands; the first where that is a file as a whole.
+func (r *Result) line() int { return max(r.Source.Line, 1) }
+
 // rule is what a refusal is filed under: the plugin that refused, or the reason of the answer.
 func (r *Result) rule() string {
 	for _, d := range append([]*v1alpha1.Decision{r.Decision}, decisions(r.Pods)...) {
@@ -94,7 +97,7 @@ func (p Print) junit(w io.Writer, review *Review) error {
 			suites.Suites = append(suites.Suites, suite)
 		}
 		suite.Tests++
-		c := junitCase{Name: r.Object.String(), ClassName: r.Source.File, File: r.Source.File, Line: r.Source.Line}
+		c := junitCase{Name: r.Object.String(), ClassName: r.Source.File, File: r.Source.File, Line: r.line()}
 		if len(r.Warnings) > 0 {
 			c.Output = strings.Join(r.Warnings, "\n")
 		}
@@ -135,7 +138,7 @@ func (p Print) sarif(w io.Writer, review *Review) error {
 			}
 			location := object{"physicalLocation": object{
 				"artifactLocation": object{"uri": filepath.ToSlash(r.Source.File)},
-				"region":           object{"startLine": r.Source.Line},
+				"region":           object{"startLine": r.line()},
 			}}
 			results = append(results, object{"ruleId": rule, "level": level,
 				"message": object{"text": r.Object.String() + ": " + text}, "locations": []object{location}})
@@ -164,7 +167,7 @@ func (p Print) github(w io.Writer, review *Review) error {
 	for i := range review.Results {
 		r := &review.Results[i]
 		annotate := func(kind, title, text string) {
-			fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", kind, property(r.Source.File), r.Source.Line,
+			fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", kind, property(r.Source.File), r.line(),
 				property(title), data(text))
 		}
 		if words := r.problem(); words != "" {

@@ -39,11 +39,13 @@ spec: {policyName: users, validationActions: [Deny]}
   namespace: shop
   name: c
 `
-	const object = "{kind: ConfigMap, apiVersion: v1, metadata: {name: c, namespace: shop, uid: x, resourceVersion: '7'}"
+	const object = "{kind: ConfigMap, apiVersion: v1, metadata: {name: c, namespace: shop, uid: x, resourceVersion: " +
+		"'7'}"
 	got := judged(t, state, []string{
 		request("v1", configMap+"  operation: CREATE\n  dryRun: true\n  object: "+object+"}\n"),
 		request("v1beta1", configMap+"  operation: CREATE\n  userInfo: {username: eve}\n  object: "+object+"}\n"),
-		request("v1", configMap+"  operation: CREATE\n  userInfo: {username: bob, groups: [evil]}\n  object: "+object+"}\n"),
+		request("v1",
+			configMap+"  operation: CREATE\n  userInfo: {username: bob, groups: [evil]}\n  object: "+object+"}\n"),
 		request("v1", configMap+"  operation: CREATE\n  object: "+object+"}\n"),
 		request("v1", configMap+"  operation: DELETE\n  oldObject: "+object+"}\n"),
 		request("v1", configMap+"  operation: UPDATE\n  object: "+object+", data: {a: b}}\n  oldObject: "+object+
@@ -84,12 +86,15 @@ spec: {policyName: users, validationActions: [Deny]}
   object: {kind: Gate, apiVersion: example.com/v1, metadata: {name: g}}
 `),
 	}, func(o *review.Options) { o.Config.Admission.Enable = []string{"DenyEscalatingExec"} })
-	const change = "          to pass: Change the object so that the policy's expression holds, or have its binding leave " +
+	const change = "          to pass: Change the object so that the policy's expression holds, or have its binding " +
+		"leave " +
 		"this object out.\n"
-	const failed = "by ValidatingAdmissionPolicy: configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'users' with " +
+	const failed = "by ValidatingAdmissionPolicy: configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'users' " +
+		"with " +
 		"binding 'users' denied request: failed expression: request.userInfo.username != 'eve' && !('evil' in " +
 		"request.userInfo.groups)\n"
-	const invalid = "          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields " +
+	const invalid = "          to pass: No plugin refused it: what came of it isn't a valid object. Change the " +
+		"fields " +
 		"named.\n"
 	want := `admitted  ConfigMap shop/c       -:1
 refused   ConfigMap shop/c       -:14

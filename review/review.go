@@ -208,6 +208,9 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		result.Verdict = v1alpha1.Refused // by the webhook's failurePolicy
 	}
 	if result.Verdict != v1alpha1.Admitted {
+		if kind, ok := input.Defines(object); ok {
+			r.cluster.refused[kind] = d.Source
+		}
 		result.Message = a.message()
 		return result, nil
 	}
@@ -232,6 +235,21 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		result.Pods = []Pods{*pods}
 	}
 	return result, nil
+}
+
+// Fail adds to a review what couldn't be read, as what couldn't be judged.
+func (r *Review) Fail(errs ...error) {
+	for _, err := range errs {
+		result := Result{Verdict: v1alpha1.Failed, Message: err.Error()}
+		if of := (*input.Error)(nil); errors.As(err, &of) {
+			result.Source, result.Message = of.Source, of.Err.Error()
+			if of.Object != nil {
+				result.Object, result.Sent = objectOf(of.Object), of.Object
+			}
+		}
+		r.Results = append(r.Results, result)
+	}
+	r.summarize()
 }
 
 // callOf is the request that a document is, or the one by which the object in it is written.

@@ -31,6 +31,7 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 )
 
@@ -45,7 +46,9 @@ type cluster struct {
 	mapper             meta.ResettableRESTMapper
 	// custom are how custom resources are served that were defined since the start.
 	custom map[schema.GroupVersionKind]*meta.RESTMapping
-	stop   func() error
+	// refused are the kinds whose CustomResourceDefinitions were refused, and where those stand.
+	refused map[schema.GroupKind]input.Source
+	stop    func() error
 }
 
 // startCluster starts the server of a configuration in a directory of its own, which goes with it.
@@ -73,7 +76,7 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	c := &cluster{server: s, store: s.Etcd().Client().KV, judged: s.Handler(false), authorized: s.Handler(true),
-		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}}
+		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}, refused: map[schema.GroupKind]input.Source{}}
 	c.stop = func() error {
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))
@@ -280,7 +283,8 @@ func (c *cluster) serves(resource schema.GroupVersionResource) (*meta.RESTMappin
 		err = &meta.NoResourceMatchError{PartialResource: resource}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("finding out how %s of %s are served: %w", resource.Resource, resource.GroupVersion(), err)
+		return nil, fmt.Errorf("finding out how %s of %s are served: %w", resource.Resource, resource.GroupVersion(),
+			err)
 	}
 	return c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
@@ -299,8 +303,17 @@ func (e unknownKindError) Error() string {
 // meant is the end of a message about an unknown kind: the kind in another version, or another
 // kind.
 func (c *cluster) meant(kind schema.GroupVersionKind) string {
+	if at, ok := c.refused[kind.GroupKind()]; ok {
+		return fmt.Sprintf(": its CustomResourceDefinition at %s was refused", at)
+	}
 	lists, _ := c.discovery.ServerPreferredResources()
 	var names []string
+	for known := range c.custom {
+		if known.GroupKind() == kind.GroupKind() {
+			return fmt.Sprintf(", did you mean %s?", known.GroupVersion())
+		}
+		names = append(names, known.Kind)
+	}
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
 			if resource.Kind == kind.Kind && list.GroupVersion != kind.GroupVersion().String() {

@@ -42,7 +42,8 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 		r.manifests[r.keyOf(d.Object)] = d.Object
 	}
 	err := r.store(ctx, others, func(d input.Document, err error) error {
-		errs = append(errs, &input.Error{Source: d.Source, Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
+		errs = append(errs, &input.Error{Source: d.Source, Object: d.Object,
+			Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
 		return nil
 	})
 	return errors.Join(append(errs, err)...)

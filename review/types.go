@@ -63,6 +63,9 @@ type Object struct {
 
 // String is kind/name, or kind namespace/name.
 func (o Object) String() string {
+	if o.Kind == "" {
+		return "-" // it isn't known
+	}
 	name := o.Name
 	if o.Namespace != "" {
 		name = o.Namespace + "/" + name

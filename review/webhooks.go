@@ -21,7 +21,8 @@ func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
 		like := &unstructured.Unstructured{}
-		like.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind})
+		like.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1",
+			Kind: kind})
 		items, err := r.list(ctx, like)
 		if err != nil {
 			return nil, err

@@ -132,7 +132,8 @@ webhooks:
 			"refused   ConfigMap default/c  -:1\n" + denied},
 		"a name that none has": {[]string{"first.exmaple.com"}, "", "admitted  ConfigMap default/c  -:1\n" +
 			strings.Replace(skipped, "second", "first", 1) + skipped +
-			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"?: it wasn't asked` +
+			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"?: it ` +
+			`wasn't asked` +
 			"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,8 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 			return nil, err
 		}
 	}
-	source := matching.NewSource(newSource(&compiler{expression.NewCompiler(), backends, env.LocalWebhooks}, list, manifests).snapshot)
+	source := matching.NewSource(newSource(&compiler{expression.NewCompiler(), backends, env.LocalWebhooks}, list,
+		manifests).snapshot)
 	if err := source.Follow(admissionregistrationv1.Resource(resource), informer); err != nil {
 		return nil, err
 	}

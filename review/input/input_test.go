@@ -24,16 +24,16 @@ func TestRead(t *testing.T) {
 			[]string{"-:3 A", "-:9 B"}, nil},
 		"JSON": {`{"kind":"A","apiVersion":"v1"}`, []string{"-:1 A"}, nil},
 		"a list": {"kind: List\napiVersion: v1\nitems:\n- {kind: A, apiVersion: v1}\n- {kind: B, apiVersion: v1}\n",
-			[]string{"-:1 A", "-:1 B"}, nil},
+			[]string{"-:4 A", "-:5 B"}, nil},
 		"broken, and what follows": {"kind: A\n\tx: y\n---\nkind: B\napiVersion: v1\n", []string{"-:4 B"},
 			[]string{"-:2: found a tab character that violates indentation"}},
 		"a key twice": {"kind: A\nkind: A\napiVersion: v1\n", nil, []string{`-:2: key "kind" already set in map`}},
 		"no kind":     {"a: b\n", nil, []string{"-:1: no object: apiVersion and kind must be set"}},
 		"a text":      {"hello\n", nil, []string{"-:1: no object: it is a text"}},
 		"an item without kind": {"kind: List\napiVersion: v1\nitems:\n- {kind: A}\n", nil,
-			[]string{"-:1: items[0]: apiVersion and kind must be set"}},
+			[]string{"-:4: items[0]: apiVersion and kind must be set"}},
 		"a template": {"kind: A\napiVersion: v1\nmetadata:\n  name: {{ .Values.name }}\n", nil, []string{
-			"-:1: a template that was not rendered: it has {{ … }} (render it first: helm template … | gatehouse " +
+			"-:4: a template that was not rendered: it has {{ … }} (render it first: helm template … | gatehouse " +
 				"review -f -)"}},
 	} {
 		t.Run(name, func(t *testing.T) {

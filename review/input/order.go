@@ -72,11 +72,17 @@ func provides(o *unstructured.Unstructured) []reference {
 	case accountKind:
 		return []reference{{kind: kind, namespace: NamespaceOf(o), name: o.GetName()}}
 	case crdKind:
-		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		name, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-		return []reference{{kind: crdKind, name: name + "." + group}}
+		of, _ := Defines(o)
+		return []reference{{kind: crdKind, name: of.Kind + "." + of.Group}}
 	}
 	return nil
+}
+
+// Defines is the kind that a CustomResourceDefinition defines; of other objects there is none.
+func Defines(o *unstructured.Unstructured) (schema.GroupKind, bool) {
+	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}, o.GroupVersionKind().GroupKind() == crdKind
 }
 
 // needs is what an object needs to be there.
@@ -126,27 +132,29 @@ func Named(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + name
 }
 
-// Duplicates are errors for objects that are in the input twice.
-func Duplicates(documents []Document) []error {
+// Distinct are documents without those of an object that an earlier one is of already, each of
+// which is an Error.
+func Distinct(documents []Document) (distinct []Document, errs []error) {
 	type key struct {
 		kind            schema.GroupKind
 		namespace, name string
 	}
 	first := map[key]Source{}
-	var errs []error
 	for _, d := range documents {
 		if d.Object.GetName() == "" || IsRequest(d.Object) {
+			distinct = append(distinct, d)
 			continue
 		}
 		k := key{d.Object.GroupVersionKind().GroupKind(), NamespaceOf(d.Object), d.Object.GetName()}
 		if at, ok := first[k]; ok {
-			errs = append(errs, &Error{d.Source, fmt.Errorf("%s is in the input twice: first at %s", Named(d.Object),
-				at)})
+			errs = append(errs, &Error{Source: d.Source, Object: d.Object,
+				Err: fmt.Errorf("%s is in the input twice: first at %s", Named(d.Object), at)})
 			continue
 		}
 		first[k] = d.Source
+		distinct = append(distinct, d)
 	}
-	return errs
+	return distinct, errs
 }
 
 // IsRequest tells whether an object is none, but the request of an AdmissionReview.

@@ -5,7 +5,6 @@ package input
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -32,17 +32,24 @@ type Document struct {
 type Source struct {
 	// File is as it was given; "-" for the standard input.
 	File string `json:"file"`
-	// Line is that of the object's first line, from 1.
+	// Line is that of the object's first line, from 1; 0 for the file as a whole.
 	Line int `json:"line"`
 }
 
 // String is file:line.
-func (s Source) String() string { return s.File + ":" + strconv.Itoa(s.Line) }
+func (s Source) String() string {
+	if s.Line == 0 {
+		return s.File
+	}
+	return s.File + ":" + strconv.Itoa(s.Line)
+}
 
 // An Error is something in the input that can't be judged.
 type Error struct {
 	Source Source
 	Err    error
+	// Object is what stands there; nil where it is none.
+	Object *unstructured.Unstructured
 }
 
 // Error says where, and what.
@@ -52,14 +59,14 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Source, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
 // maxFile is how large an input may be, in bytes. A cluster takes 3 MiB in a request; this is for
-// many objects.
-const maxFile = 64 << 20
+// ten thousand objects.
+const maxFile = 32 << 20
 
 // manifestSuffixes are what files are called that a directory is read for.
 var manifestSuffixes = []string{".yaml", ".yml", ".json"}
 
 // Read reads objects from files, from directories with all that is below them, and from stdin where
-// a path is "-". What can't be read is an error each; all else is returned nevertheless.
+// a path is "-". What can't be read is an Error each; all else is returned nevertheless.
 func Read(paths []string, stdin io.Reader) ([]Document, []error) {
 	var documents []Document
 	var errs []error
@@ -75,12 +82,8 @@ func read(path string, stdin io.Reader) ([]Document, []error) {
 	if path == "-" {
 		return parse(path, stdin)
 	}
-	files, err := Files(path)
-	if err != nil {
-		return nil, []error{err}
-	}
+	files, errs := Files(path)
 	var documents []Document
-	var errs []error
 	for _, file := range files {
 		found, err := readFile(file)
 		documents = append(documents, found...)
@@ -90,58 +93,64 @@ func read(path string, stdin io.Reader) ([]Document, []error) {
 }
 
 // Files are what a path means: itself, or all manifests below a directory, in order, of which there
-// must be one.
-func Files(path string) ([]string, error) {
+// must be one. What can't be looked at is an Error each.
+func Files(path string) (files []string, errs []error) {
 	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return []string{path}, err
+	switch {
+	case err != nil:
+		return nil, []error{fileError(path, err)}
+	case !info.IsDir():
+		return []string{path}, nil
 	}
-	files, err := manifests(path, nil)
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no manifests in it: no file ends in %s", path, strings.Join(manifestSuffixes, ", "))
+	if files, errs = manifests(path, nil); files == nil && errs == nil {
+		errs = []error{fileError(path, fmt.Errorf("no manifests in it: no file ends in %s",
+			strings.Join(manifestSuffixes, ", ")))}
 	}
-	return files, err
+	return files, errs
 }
 
 // manifests are the files below a directory, in order. Links are followed, once: above are the
 // directories that lead here.
-func manifests(dir string, above []fs.FileInfo) ([]string, error) {
+func manifests(dir string, above []fs.FileInfo) (files []string, errs []error) {
 	self, err := os.Stat(dir)
 	if err != nil {
-		return nil, err
+		return nil, []error{fileError(dir, err)}
 	}
 	if slices.ContainsFunc(above, func(info fs.FileInfo) bool { return os.SameFile(info, self) }) {
-		return nil, fmt.Errorf("%s: a link that leads to a directory above it", dir)
+		return nil, []error{fileError(dir, errors.New("a link that leads to a directory above it"))}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, []error{fileError(dir, err)}
 	}
-	var files []string
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
 		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
 		switch {
+		case err != nil:
+			errs = append(errs, fileError(path, err))
 		case info.IsDir():
-			below, err := manifests(path, append(slices.Clone(above), self))
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, below...)
+			below, belowErrs := manifests(path, append(slices.Clone(above), self))
+			files, errs = append(files, below...), append(errs, belowErrs...)
 		case slices.Contains(manifestSuffixes, strings.ToLower(filepath.Ext(path))):
 			files = append(files, path)
 		}
 	}
-	return files, nil
+	return files, errs
+}
+
+// fileError is an error of a file as a whole, which it doesn't name once more.
+func fileError(path string, err error) error {
+	if of := (*fs.PathError)(nil); errors.As(err, &of) && of.Path == path {
+		err = of.Err
+	}
+	return &Error{Source: Source{File: path}, Err: err}
 }
 
 func readFile(path string) ([]Document, []error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, []error{err}
+		return nil, []error{fileError(path, err)}
 	}
 	defer file.Close()
 	return parse(path, file)
@@ -151,10 +160,11 @@ func readFile(path string) ([]Document, []error) {
 func parse(name string, in io.Reader) ([]Document, []error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
-		return nil, []error{fmt.Errorf("%s: %w", name, err)}
+		return nil, []error{fileError(name, err)}
 	}
 	if len(data) > maxFile {
-		return nil, []error{fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)}
+		return nil, []error{fileError(name, fmt.Errorf("larger than %d MiB, which is too much at a time: divide it",
+			maxFile>>20))}
 	}
 	var documents []Document
 	var errs []error
@@ -217,18 +227,15 @@ var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // decode reads one document: an object, or a list of objects.
 func decode(source Source, text []byte) ([]Document, error) {
-	if bytes.Contains(text, []byte("{{")) && !json.Valid(text) {
-		if _, err := yaml.YAMLToJSON(text); err != nil {
-			return nil, &Error{source, errors.New("a template that was not rendered: it has {{ … }} " +
-				"(render it first: helm template … | gatehouse review -f -)")}
-		}
-	}
 	var content any
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err == nil {
 		err = utiljson.Unmarshal(encoded, &content)
 	}
 	if err != nil {
+		if at := bytes.Index(text, []byte("{{")); at >= 0 {
+			return nil, templateError(source, text, at)
+		}
 		return nil, syntaxError(source, err)
 	}
 	if content == nil {
@@ -236,29 +243,68 @@ func decode(source Source, text []byte) ([]Document, error) {
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		return nil, &Error{source, fmt.Errorf("no object: it is %s", kindOf(content))}
+		return nil, &Error{Source: source, Err: fmt.Errorf("no object: it is %s", kindOf(content))}
 	}
 	object := &unstructured.Unstructured{Object: fields}
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return nil, &Error{source, errors.New("no object: apiVersion and kind must be set")}
+		return nil, &Error{Source: source, Err: errors.New("no object: apiVersion and kind must be set")}
 	}
 	if !object.IsList() {
+		if isTemplate(object) {
+			return nil, templateError(source, text, bytes.Index(text, []byte("{{")))
+		}
 		return []Document{{source, object}}, nil
 	}
 	var documents []Document
 	items, _ := fields["items"].([]any)
+	lines := itemLines(text)
 	for i, item := range items {
+		source := source
+		if i < len(lines) {
+			source.Line += lines[i] - 1
+		}
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return nil, &Error{source, fmt.Errorf("items[%d]: no object: it is %s", i, kindOf(item))}
+			return documents, &Error{Source: source, Err: fmt.Errorf("items[%d]: no object: it is %s", i, kindOf(item))}
 		}
 		element := &unstructured.Unstructured{Object: fields}
 		if element.GetAPIVersion() == "" || element.GetKind() == "" {
-			return nil, &Error{source, fmt.Errorf("items[%d]: apiVersion and kind must be set", i)}
+			return documents, &Error{Source: source, Err: fmt.Errorf("items[%d]: apiVersion and kind must be set", i)}
 		}
 		documents = append(documents, Document{source, element})
 	}
 	return documents, nil
+}
+
+// itemLines are the lines at which the items of a list stand, from 1; none where they can't be
+// told.
+func itemLines(text []byte) []int {
+	var list struct {
+		Items []yamlv3.Node `yaml:"items"`
+	}
+	if yamlv3.Unmarshal(text, &list) != nil {
+		return nil
+	}
+	lines := make([]int, len(list.Items))
+	for i := range list.Items {
+		lines[i] = list.Items[i].Line
+	}
+	return lines
+}
+
+// isTemplate tells whether what names an object is still to be rendered. Elsewhere an object may
+// have templates of its own.
+func isTemplate(o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc([]string{o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetNamespace()},
+		func(field string) bool { return strings.Contains(field, "{{") })
+}
+
+// templateError is that there is a template at an offset in a document.
+func templateError(source Source, text []byte, at int) error {
+	source.Line += bytes.Count(text[:max(at, 0)], []byte("\n"))
+	return &Error{Source: source,
+		Err: errors.New("a template that was not rendered: it has {{ … }} (render it first: " +
+			"helm template … | gatehouse review -f -)")}
 }
 
 // syntaxError is an error of the parser, which counts lines from the document's first.
@@ -270,7 +316,7 @@ func syntaxError(source Source, err error) error {
 		}
 	}
 	text = strings.NewReplacer("yaml: ", "", "unmarshal errors:", "").Replace(yamlLine.ReplaceAllString(text, ""))
-	return &Error{source, errors.New(strings.Join(strings.Fields(text), " "))}
+	return &Error{Source: source, Err: errors.New(strings.Join(strings.Fields(text), " "))}
 }
 
 func kindOf(value any) string {

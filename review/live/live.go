@@ -16,6 +16,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -84,6 +85,9 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 // unreachable says why there is no cluster to be read.
 func (c *Cluster) unreachable(config *rest.Config, err error) error {
 	expired := expiry(config)
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		err = of.Err // the host is named
+	}
 	switch {
 	case apierrors.IsUnauthorized(err) && expired != "":
 		return fmt.Errorf("the cluster at %s doesn't know who asks: %s; log in to it again", c.Host, expired)

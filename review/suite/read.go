@@ -28,13 +28,8 @@ func Read(paths []string) ([]Suite, []error) {
 	var suites []Suite
 	var errs []error
 	for _, path := range paths {
-		files, err := input.Files(path)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
+		files, wrong := input.Files(path)
 		var found []Suite
-		var wrong []error
 		for _, file := range files {
 			s, err := readFile(file)
 			found, wrong = append(found, s...), append(wrong, err...)

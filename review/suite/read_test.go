@@ -121,7 +121,7 @@ s.yaml:6: spec.cases[1].expect.verdict: Required value: Admitted or Refused`},
 `, `
 s.yaml:5: spec.cases[0].expect: by, message and matches are of a refusal, and the verdict is to be Admitted
 s.yaml:6: spec.cases[1].expect: object and pods are of what is admitted, and the verdict is to be Refused
-s.yaml:7: spec.cases[2].file: stat x: no such file or directory
+s.yaml:7: spec.cases[2].file: x: no such file or directory
 s.yaml:7: spec.cases[2]: file and object: only one can be given
 s.yaml:8: spec.cases[3].as: a serviceAccount has its own name and groups: user and groups can't be given`},
 		"names": {head + "  cases:\n" + strings.Repeat("  - {name: a, "+pod+", expect: {verdict: Admitted}}\n", 2) +

@@ -18,7 +18,8 @@ func Local(at string, cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 		return nil, err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("webhook URL %q: desired format: http://host[/path] or https://host[/path]", u.Redacted())
+		return nil, fmt.Errorf("webhook URL %q: desired format: http://host[/path] or https://host[/path]",
+			u.Redacted())
 	}
 	path := u.Path
 	if path == "" || path == "/" {

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gatehouse.dev/review"
+)
+
+// inFolder makes a folder with files the current one.
+func inFolder(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, content := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const (
+	configMap = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: "
+	invalid   = "to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named."
+)
+
+// What can't be judged is said with file and line, ends the command with 2, and keeps nothing else
+// from being judged.
+func TestReviewBadInput(t *testing.T) {
+	inFolder(t, map[string]string{
+		"in/a-broken.yaml": configMap + "before}\n---\n# a comment\n\nkind: ConfigMap\n\tapiVersion: v1\n---\n" +
+			configMap +
+			"after}\n",
+		"in/b-unknown.yaml": "kind: Deploymnet\napiVersion: apps/v1\nmetadata: {name: d}\n---\n" +
+			"kind: Ingress\napiVersion: extensions/v1beta1\nmetadata: {name: i}\n",
+		"in/c-crd.yaml": `kind: Gate
+apiVersion: example.com/v1
+metadata: {name: g}
+---
+kind: CustomResourceDefinition
+apiVersion: apiextensions.k8s.io/v1
+metadata: {name: gates.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: gates, kind: Gate}
+  versions: [{name: v1, served: true, storage: true}]
+`,
+		"in/d-twice.yaml":    configMap + "before, namespace: default}\n",
+		"in/e-template.yaml": "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: {{ .Values.name }}\n",
+		"in/f-quoted.yaml":   "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: \"{{ .Values.name }}\"\n",
+		"in/g-helper.yaml":   "{{- if .Values.enabled }}\nkind: ConfigMap\napiVersion: v1\n{{- end }}\n",
+		"in/h-text.yaml":     "hello\n",
+		"in/i-own.yaml":      configMap + "own}\ndata: {template: '{{ .Values }}'}\n",
+		"in/j-list.yaml": "kind: List\napiVersion: v1\nitems:\n- kind: ConfigMap\n  apiVersion: v1\n  metadata: " +
+			"{name: one}\n" +
+			"- kind: ConfigMap\n  apiVersion: v1\n  metadata: {name: Two}\n",
+		"none/README.md": "no manifest",
+		"large.yaml":     strings.Repeat("# 50 MB of comments\n", 50<<20/20),
+	})
+	if err := os.Symlink(".", "in/loop"); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := runCommand(t, "review", "-f", "in", "-f", "none", "-f", "missing.yaml", "-f", "large.yaml")
+	if code != review.ExitFailed || stderr != "" {
+		t.Errorf("it ended with %d, and said %q", code, stderr)
+	}
+	if diff := cmp.Diff(badInput, stdout); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+const badInput = `admitted  ConfigMap default/before                    in/a-broken.yaml:1
+admitted  ConfigMap default/after                     in/a-broken.yaml:10
+failed    Deploymnet d                                in/b-unknown.yaml:1
+          no matches for kind "Deploymnet" in version "apps/v1", did you mean "Deployment"?
+failed    Ingress i                                   in/b-unknown.yaml:5
+          no matches for kind "Ingress" in version "extensions/v1beta1", did you mean networking.k8s.io/v1?
+refused   CustomResourceDefinition gates.example.com  in/c-crd.yaml:5
+          CustomResourceDefinition.apiextensions.k8s.io "gates.example.com" is invalid: ` +
+	`spec.versions[0].schema.openAPIV3Schema: Required value
+          ` + invalid + `
+failed    Gate g                                      in/c-crd.yaml:1
+          no matches for kind "Gate" in version "example.com/v1": its CustomResourceDefinition at ` +
+	`in/c-crd.yaml:5 was refused
+admitted  ConfigMap default/own                       in/i-own.yaml:1
+admitted  ConfigMap default/one                       in/j-list.yaml:4
+refused   ConfigMap default/Two                       in/j-list.yaml:7
+          ConfigMap "Two" is invalid: metadata.name: Invalid value: "Two": a lowercase RFC 1123 ` +
+	`subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an ` +
+	`alphanumeric character (e.g. 'example.com', regex used for validation is ` +
+	`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+          ` + invalid + `
+failed    -                                           in/loop
+          a link that leads to a directory above it
+failed    -                                           in/a-broken.yaml:8
+          found a tab character that violates indentation
+failed    -                                           in/e-template.yaml:4
+          a template that was not rendered: it has {{ … }} (render it first: helm template … | gatehouse ` +
+	`review -f -)
+failed    -                                           in/f-quoted.yaml:4
+          a template that was not rendered: it has {{ … }} (render it first: helm template … | gatehouse ` +
+	`review -f -)
+failed    -                                           in/g-helper.yaml:1
+          a template that was not rendered: it has {{ … }} (render it first: helm template … | gatehouse ` +
+	`review -f -)
+failed    -                                           in/h-text.yaml:1
+          no object: it is a text
+failed    -                                           none
+          no manifests in it: no file ends in .yaml, .yml, .json
+failed    -                                           missing.yaml
+          no such file or directory
+failed    -                                           large.yaml
+          larger than 32 MiB, which is too much at a time: divide it
+failed    ConfigMap default/before                    in/d-twice.yaml:1
+          ConfigMap before is in the input twice: first at in/a-broken.yaml:1
+note: in/c-crd.yaml:5: CustomResourceDefinition gates.example.com is taken before in/c-crd.yaml:1, which ` +
+	`needs it
+4 admitted, 2 refused, 13 failed
+`
+
+// Objects of unknown kinds can be left out, with a note.
+func TestReviewIgnoresUnknown(t *testing.T) {
+	inFolder(t, map[string]string{"in.yaml": "kind: Gate\napiVersion: example.com/v1\nmetadata: {name: g}\n---\n" +
+		configMap + "c}\n"})
+	stdout, stderr, code := runCommand(t, "review", "-f", "in.yaml", "--ignore-unknown")
+	want := `admitted  ConfigMap default/c  in.yaml:5
+note: in.yaml:1: left out: no matches for kind "Gate" in version "example.com/v1"
+1 admitted, 0 refused, 0 failed
+`
+	if code != 0 || stderr != "" || stdout != want {
+		t.Errorf("it ended with %d, and said %q and\n%s", code, stderr, stdout)
+	}
+}
+
+// What is wrong with the command line, or with what it names, is one line, and ends it with 2.
+func TestReviewUsage(t *testing.T) {
+	inFolder(t, map[string]string{
+		"c.yaml": configMap + "c}\n", "empty.yaml": "# nothing\n", "broken.yaml": "{",
+		"like.txt": "nothing of that", "kubeconfig": "kind: Config\napiVersion: v1\nclusters: []\n",
+	})
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	closed.Close()
+	if err := os.WriteFile("gone", []byte(`kind: Config
+apiVersion: v1
+clusters: [{name: c, cluster: {server: "https://`+address+`"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"":                 "nothing to judge: name files with --filename (-f)\n",
+		"-f empty.yaml":    "nothing to judge: there are no objects in empty.yaml\n",
+		"-f c.yaml -o xml": "--output: \"xml\" is none of json, yaml, junit, sarif, github\n",
+		"-f c.yaml --operation=replace": "--operation: \"replace\" is none of create, update, apply, delete, " +
+			"connect\n",
+		"-f c.yaml --webhooks=some":        "--webhooks: \"some\" is none of skip, ask, fail\n",
+		"-f c.yaml --webhook=a.b":          "--webhook: \"a.b\" is not NAME=URL, with a URL as http://localhost:8080\n",
+		"-f c.yaml --as-group=a":           "--as-group needs --as\n",
+		"-f c.yaml --as-service-account=a": "--as-service-account: \"a\" is not namespace/name\n",
+		"-f c.yaml --state=broken.yaml":    "--state: broken.yaml:1: did not find expected node content\n",
+		"-f c.yaml --like=like.txt": "--like like.txt: neither the manifest of a kube-apiserver's pod nor its " +
+			"command " +
+			"line\n",
+		"-f c.yaml --kubeconfig=none":             "kubeconfig: stat none: no such file or directory\n",
+		"-f c.yaml --kubeconfig=gone --context=x": "kubeconfig: context \"x\" does not exist\n",
+		"-f c.yaml --kubeconfig=gone": "the cluster at https://" + address +
+			" can't be reached: dial tcp " + address + ": connect: connection refused\n",
+		"-f c.yaml --enable-admission-plugins=LimitRangr": "enable-admission-plugins plugin \"LimitRangr\" is " +
+			"unknown, " +
+			"did you mean \"LimitRanger\"?\n",
+	} {
+		stdout, stderr, code := runCommand(t, append([]string{"review"}, strings.Fields(args)...)...)
+		if want := "gatehouse: " + want; stdout != "" || stderr != want || code != ExitUsage {
+			t.Errorf("%s: got %q, %q, exit code %d, want %q", args, stdout, stderr, code, want)
+		}
+	}
+}
+
+// The JSON has the fields that programs go by.
+func TestReviewJSON(t *testing.T) {
+	inFolder(t, map[string]string{"in.yaml": `kind: ResourceQuota
+apiVersion: v1
+metadata: {name: q}
+spec: {hard: {pods: "1"}}
+---
+kind: ReplicaSet
+apiVersion: apps/v1
+metadata: {name: r}
+spec:
+  replicas: 3
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: c, image: i}]}
+---
+kind: Pod
+apiVersion: v1
+metadata: {name: p}
+spec: {containers: []}
+`})
+	stdout, stderr, code := runCommand(t, "review", "-f", "in.yaml", "-o", "json")
+	if code != review.ExitRefused || stderr != "" {
+		t.Errorf("it ended with %d, and said %q", code, stderr)
+	}
+	var got map[string]any
+	decoder := json.NewDecoder(bytes.NewReader([]byte(stdout)))
+	if err := decoder.Decode(&got); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	results, _ := got["results"].([]any)
+	for _, result := range results {
+		fields := result.(map[string]any)
+		decision, _ := fields["decision"].(map[string]any)
+		if decision["kind"] != "Decision" || decision["verdict"] != fields["verdict"] {
+			t.Errorf("the decision is %v", decision)
+		}
+		fields["decision"] = "…"
+		if pods, ok := fields["pods"].([]any); ok {
+			decision, _ := pods[0].(map[string]any)["decision"].(map[string]any)
+			if decision["by"] != "ResourceQuota" {
+				t.Errorf("the pods' decision is %v", decision)
+			}
+			pods[0] = map[string]any{"wanted": pods[0].(map[string]any)["wanted"],
+				"admitted": pods[0].(map[string]any)["admitted"]}
+		}
+		delete(fields, "message")
+	}
+	object := func(apiVersion, kind, name string) map[string]any {
+		return map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": "default", "name": name}
+	}
+	source := func(line float64) map[string]any { return map[string]any{"file": "in.yaml", "line": line} }
+	want := map[string]any{
+		"apiVersion": "gatehouse.dev/v1alpha1", "kind": "Review",
+		"results": []any{
+			map[string]any{"source": source(1), "object": object("v1", "ResourceQuota", "q"), "verdict": "Admitted",
+				"decision": "…"},
+			map[string]any{"source": source(6), "object": object("apps/v1", "ReplicaSet", "r"), "verdict": "Admitted",
+				"decision": "…", "pods": []any{map[string]any{"wanted": 3.0, "admitted": 1.0}}},
+			map[string]any{"source": source(16), "object": object("v1", "Pod", "p"), "verdict": "Refused",
+				"decision": "…"},
+		},
+		"summary": map[string]any{"admitted": 1.0, "refused": 2.0, "failed": 0.0},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
