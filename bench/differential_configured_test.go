@@ -100,7 +100,7 @@ func compareConfigured(ctx context.Context, t *testing.T, bin, documented string
 		config := server.NewConfig(plugins.List)
 		config.Admission.Enable, config.Admission.ConfigFile = enable, file
 		compareReview(ctx, t, startPair(ctx, t, bin, enable, "--admission-control-config-file="+file), config, cluster,
-			ofConfigured())
+			ofConfigured(), nil)
 	})
 	servers := startPair(ctx, t, bin, enable, "--admission-control-config-file="+file)
 	hooks := slices.Concat(ofAnswers(), ofWebhooks(), ofTargets())

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -18,13 +24,15 @@ import (
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/charts"
 )
 
 // compareReview gives the tables' objects to both servers and to review, one after the other:
 // verdict, message, warnings and object must be alike, in Gatehouse always, and in kube-apiserver
-// but for what docs/differences.md says. What others need is review's state.
+// but for what docs/differences.md says. What others need is review's state. Then come objects of
+// charts, if any.
 func compareReview(ctx context.Context, t *testing.T, servers pair, config *server.Config, needed,
-	judged []request) {
+	judged []request, charts []*unstructured.Unstructured) {
 	t.Helper()
 	for _, r := range needed {
 		servers.settled(ctx, t, r)
@@ -39,38 +47,102 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 			t.Error(err)
 		}
 	}()
-	alike, apart := 0, 0
-	unlike := map[string]bool{} // objects that the two servers do not both have as they are
+	c := &reviewed{servers: servers, reviewer: reviewer, unlike: map[string]bool{}}
 	for i, r := range judged {
 		object, collection, ok := written(t, r, i)
 		if !ok {
 			continue
 		}
-		name := collection + "/" + object.GetName()
 		// What is there already waits for what is taken away again, and review takes nothing away.
-		if _, again := unlike[name]; r.until != "" && !again {
+		if _, again := c.unlike[collection+"/"+object.GetName()]; r.until != "" && !again {
 			servers.settled(ctx, t, r)
 		}
-		ours, theirs := servers.ours.write(ctx, t, collection, object), servers.theirs.write(ctx, t, collection, object)
-		result, err := reviewer.Review(ctx, []input.Document{{Source: input.Source{Line: i}, Object: object}}, nil)
+		c.compare(ctx, t, fmt.Sprintf("request %d, %s", i, r), object, collection, r.differs != "")
+	}
+	for _, object := range charts {
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		collection := "/apis/" + resource.GroupVersion().String()
+		if resource.Group == "" {
+			collection = "/api/" + resource.Version
+		}
+		if namespace := object.GetNamespace(); namespace != "" {
+			collection += "/namespaces/" + namespace
+		}
+		c.compare(ctx, t, fmt.Sprintf("a chart's %s %s", object.GetKind(), object.GetName()), object,
+			collection+"/"+resource.Resource, false)
+	}
+	t.Logf("%d objects judged alike by review, Gatehouse and kube-apiserver, %d by review and Gatehouse", c.alike,
+		c.apart)
+}
+
+// reviewed are the two servers, and review, which are all asked the same.
+type reviewed struct {
+	servers  pair
+	reviewer *review.Reviewer
+	// unlike are the objects asked about, and whether the servers don't both have them as they are.
+	unlike       map[string]bool
+	alike, apart int
+}
+
+// compare writes an object to both servers, and has it judged.
+func (c *reviewed) compare(ctx context.Context, t *testing.T, what string, object *unstructured.Unstructured,
+	collection string, differs bool) {
+	t.Helper()
+	ours, theirs := c.servers.ours.write(ctx, t, collection, object), c.servers.theirs.write(ctx, t, collection, object)
+	result, err := c.reviewer.Review(ctx, []input.Document{{Source: input.Source{File: what, Line: 1}, Object: object}},
+		nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := verdictOf(&result.Results[0]); got != ours {
+		t.Errorf("%s:\nreview\n%s\nGatehouse\n%s", what, got, ours)
+	}
+	name := collection + "/" + object.GetName()
+	c.unlike[name] = c.unlike[name] || differs
+	switch {
+	case c.unlike[name]:
+		c.apart++
+	case ours != theirs:
+		t.Errorf("%s:\nGatehouse\n%s\nkube-apiserver\n%s", what, ours, theirs)
+	default:
+		c.alike++
+	}
+}
+
+// ofCharts are the objects of charts that people use, each in a namespace of its name. Webhooks
+// come last: nobody is there to answer them.
+func ofCharts(ctx context.Context, t *testing.T, bin string) []*unstructured.Unstructured {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(charts.Put(ctx, dir), charts.BuildHelm(ctx, bin)); err != nil {
+		t.Fatal(err)
+	}
+	var objects, webhooks []*unstructured.Unstructured
+	for name, flags := range map[string][]string{"gatekeeper": {"--include-crds"}, "kyverno": nil,
+		"cert-manager": {"--set=crds.enabled=true"}} {
+		helm := exec.CommandContext(ctx, filepath.Join(bin, "helm"), append(flags, "template", name,
+			filepath.Join(dir, name), "--namespace="+name)...)
+		helm.Stderr = os.Stderr
+		rendered, err := helm.Output()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v: %v", helm, err)
 		}
-		what := fmt.Sprintf("request %d, %s", i, r)
-		if got := verdictOf(&result.Results[0]); got != ours {
-			t.Errorf("%s:\nreview\n%s\nGatehouse\n%s", what, got, ours)
+		documents, errs := input.Read([]string{"-"}, bytes.NewReader(rendered))
+		if len(documents) < 20 || len(errs) > 0 {
+			t.Fatalf("%s has %d objects, and errors: %v", name, len(documents), errs)
 		}
-		unlike[name] = unlike[name] || r.differs != ""
-		switch {
-		case unlike[name]:
-			apart++
-		case ours != theirs:
-			t.Errorf("%s:\nGatehouse\n%s\nkube-apiserver\n%s", what, ours, theirs)
-		default:
-			alike++
+		namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+		namespace.SetName(name)
+		objects = append(objects, namespace)
+		for _, d := range documents {
+			if strings.HasSuffix(d.Object.GetKind(), "WebhookConfiguration") {
+				webhooks = append(webhooks, d.Object)
+			} else {
+				objects = append(objects, d.Object)
+			}
 		}
 	}
-	t.Logf("%d objects judged alike by review, Gatehouse and kube-apiserver, %d by review and Gatehouse", alike, apart)
+	return append(objects, webhooks...)
 }
 
 // settled is a request to both servers, once their caches show what it needs.

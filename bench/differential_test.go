@@ -50,7 +50,8 @@ func TestDifferential(t *testing.T) {
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
 		config.Admission.Enable = optional
-		compareReview(ctx, t, startPair(ctx, t, bin, optional), config, cluster, requests()[len(cluster):])
+		compareReview(ctx, t, startPair(ctx, t, bin, optional), config, cluster, requests()[len(cluster):],
+			ofCharts(ctx, t, bin))
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 }

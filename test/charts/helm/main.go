@@ -1,0 +1,91 @@
+// Command helm is as much of `helm template` as the tests need, by Helm's own packages:
+//
+//	helm template NAME CHART [--namespace NAMESPACE] [--set KEY=VALUE]... [--include-crds]
+//
+// Unlike Helm it takes a chart whose dependencies haven't been fetched, as those in the modules of
+// projects that package their charts elsewhere, and leaves out what isn't there. It is a module of
+// its own: nothing of Gatehouse needs what Helm needs.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"helm.sh/helm/v4/pkg/strvals"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	fs := pflag.NewFlagSet("helm", pflag.ContinueOnError)
+	namespace := fs.String("namespace", "default", "the release's namespace")
+	set := fs.StringArray("set", nil, "values")
+	crds := fs.Bool("include-crds", false, "print the chart's crds, too")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() != 3 || fs.Arg(0) != "template" {
+		return errors.New("usage: helm template NAME CHART")
+	}
+	chart, err := loader.Load(fs.Arg(2))
+	if err != nil {
+		return err
+	}
+	values := map[string]any{}
+	for _, s := range *set {
+		if err := strvals.ParseInto(s, values); err != nil {
+			return fmt.Errorf("--set %s: %w", s, err)
+		}
+	}
+	if err := chartutil.ProcessDependencies(chart, values); err != nil {
+		return err
+	}
+	release := common.ReleaseOptions{Name: fs.Arg(1), Namespace: *namespace, Revision: 1, IsInstall: true}
+	rendering, err := util.ToRenderValues(chart, values, release, common.DefaultCapabilities)
+	if err != nil {
+		return err
+	}
+	files, err := engine.Render(chart, rendering)
+	if err != nil {
+		return err
+	}
+	for name := range files {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			delete(files, name)
+		}
+	}
+	if *crds {
+		for _, crd := range chart.CRDObjects() {
+			fmt.Fprintf(out, "---\n# Source: %s\n%s\n", crd.Filename, crd.File.Data)
+		}
+	}
+	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return err
+	}
+	for _, m := range manifests {
+		fmt.Fprintf(out, "---\n# Source: %s\n%s\n", m.Name, m.Content)
+	}
+	for _, hook := range hooks {
+		if !slices.Contains(hook.Events, "test") {
+			fmt.Fprintf(out, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
+		}
+	}
+	return nil
+}
