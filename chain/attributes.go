@@ -45,6 +45,12 @@ type versioned struct {
 	before   runtime.Object
 	// calls are where plugins write theirs down, nil where no observer wants them.
 	calls *Calls
+	// plugin is the one that is being called, in which phase and round. late are those who are told
+	// what it leaves to others to decide.
+	plugin string
+	phase  Phases
+	round  int
+	late   []LateObserver
 	// shared is what plugins share (see Shared). looked says that the current plugin asked for the
 	// object, sharing that it asked for something shared.
 	shared          []any

@@ -73,31 +73,10 @@ const (
 
 // Calls are written down by a plugin while it is called, in the order in which observers will read
 // them. They are for the request's goroutine.
-type Calls struct {
-	list []Call
-	// step is that of the plugin that is being called; chain is whose observers are told of it.
-	step  PluginStep
-	chain *Chain
-}
+type Calls struct{ list []Call }
 
 // Add writes one down.
 func (c *Calls) Add(call Call) { c.list = append(c.list, call) }
-
-// Later is for a plugin that leaves to others what it is there to decide, as ResourceQuota does to
-// storage. What it returns is to be called once, when that is decided: with the error that the
-// request is refused with, nil for none, and with the calls that led to it. Observers are told of
-// both as the plugin's own, see LateObserver.
-func (c *Calls) Later(ctx context.Context) func(err error, calls ...Call) {
-	step, observers := c.step, c.chain.observers
-	return func(err error, calls ...Call) {
-		step.Err, step.Calls = err, calls
-		for _, o := range observers {
-			if o, ok := o.(LateObserver); ok {
-				o.PluginLate(ctx, step)
-			}
-		}
-	}
-}
 
 // CallsOf is where a plugin writes down its calls, given the attributes that the chain called it
 // with; nil where nobody wants to know, and then a plugin is to spend nothing on it:
@@ -112,19 +91,32 @@ func CallsOf(a admission.Attributes) *Calls {
 	return nil
 }
 
-// newCalls are those of the phase of a request.
-func (c *Chain) newCalls(a admission.Attributes, phase Phases) *Calls {
+// Later is for a plugin that leaves to others what it is there to decide, as ResourceQuota does to
+// storage. What it returns is to be called once, when that is decided: with the error that the
+// request is refused with, nil for none, and with the calls that led to it, where somebody wants
+// them (see CallsOf). Observers are told of both as the plugin's own, see LateObserver. It is nil
+// where there is none to tell.
+func Later(ctx context.Context, a admission.Attributes) func(err error, calls ...Call) {
+	v, ok := a.(*versioned)
+	if !ok || len(v.late) == 0 {
+		return nil
+	}
+	step := PluginStep{Attributes: v.Attributes, Plugin: v.plugin, Phase: v.phase, Round: v.round}
+	observers := v.late
+	return func(err error, calls ...Call) {
+		step.Err, step.Calls = err, calls
+		for _, o := range observers {
+			o.PluginLate(ctx, step)
+		}
+	}
+}
+
+// newCalls are those of a phase of a request, nil where no observer wants them.
+func (c *Chain) newCalls() *Calls {
 	if !c.recording {
 		return nil
 	}
-	return &Calls{chain: c, step: PluginStep{Attributes: a, Phase: phase}}
-}
-
-// begin is called before each plugin.
-func (c *Calls) begin(plugin string, round int) {
-	if c != nil {
-		c.list, c.step.Plugin, c.step.Round = nil, plugin, round
-	}
+	return &Calls{}
 }
 
 // taken are all that the plugin has written down.

@@ -66,7 +66,7 @@ func TestLaterIsTold(t *testing.T) {
 	var decide func(error, ...Call)
 	list := []Descriptor{
 		described("leaves", fake{validate: func(a admission.Attributes) error {
-			decide = CallsOf(a).Later(t.Context())
+			decide = Later(t.Context(), a)
 			return nil
 		}}),
 		described("last", fake{validate: idle}),

@@ -29,6 +29,8 @@ type Chain struct {
 	observers   []Observer
 	// beginning are those observers that are asked before, too.
 	beginning []ContextObserver
+	// late are those that are told what plugins left to others to decide.
+	late []LateObserver
 	// tracking is true where an observer wants to know which plugin changed the object.
 	tracking bool
 	// recording is true where an observer wants to know what plugins called.
@@ -75,6 +77,9 @@ func New(selected []Descriptor, config *Config, env *Env, observers ...Observer)
 		}
 		if o, ok := o.(ContextObserver); ok {
 			c.beginning = append(c.beginning, o)
+		}
+		if o, ok := o.(LateObserver); ok {
+			c.late = append(c.late, o)
 		}
 	}
 	var errs []error
@@ -157,7 +162,7 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 func (c *Chain) admit(ctx context.Context, begin time.Time, a admission.Attributes,
 	o admission.ObjectInterfaces) (rounds int, err error) {
 	v := newVersioned(a, o, true, c.tracking)
-	v.calls = c.newCalls(a, Mutating)
+	v.calls, v.late = c.newCalls(), c.late
 	if err := c.admitRound(ctx, begin, 0, a, v, o); err != nil {
 		return 1, err
 	}
@@ -177,7 +182,7 @@ func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a ad
 	for _, p := range c.mutating.of(a) {
 		start := c.since(begin)
 		ctx := c.pluginBegins(ctx, a, p.name, Mutating, round)
-		v.calls.begin(p.name, round)
+		v.begin(p.name, Mutating, round)
 		changes, err := c.admitPlugin(ctx, p, a, v, o)
 		c.pluginDone(ctx, begin, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round,
 			Err: err, Changes: changes, Calls: v.calls.taken()})
@@ -226,11 +231,11 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 func (c *Chain) validate(ctx context.Context, begin time.Time, a admission.Attributes,
 	o admission.ObjectInterfaces) error {
 	v := newVersioned(a, o, false, false)
-	v.calls = c.newCalls(a, Validating)
+	v.calls, v.late = c.newCalls(), c.late
 	for _, p := range c.validating.of(a) {
 		start := c.since(begin)
 		ctx := c.pluginBegins(ctx, a, p.name, Validating, 0)
-		v.calls.begin(p.name, 0)
+		v.begin(p.name, Validating, 0)
 		var shown admission.Attributes = v
 		if p.internal {
 			shown = a

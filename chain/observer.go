@@ -38,7 +38,7 @@ type LateObserver interface {
 
 	// PluginLate is called when it is decided, after the phase and before the request is answered:
 	// the step is that of PluginDone, with the error and the calls there are now. Its Duration is
-	// 0. It is called where an observer asked for calls, see CallObserver.
+	// 0.
 	PluginLate(ctx context.Context, step PluginStep)
 }
 

@@ -162,3 +162,31 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+// What storage refuses for a plugin is its refusal, as it is where the plugin refuses itself.
+func TestMetricsOfWhatIsRefusedLate(t *testing.T) {
+	var decide func(error, ...Call)
+	c := newChain(t, []Descriptor{described("MetricsTestLate", fake{validate: func(a admission.Attributes) error {
+		decide = Later(t.Context(), a)
+		return nil
+	}})}, Metrics())
+	before := samples(t)
+	for _, err := range []error{nil, errors.New("full")} {
+		if err := c.Validate(t.Context(), create(newPod()), newInterfaces()); err != nil {
+			t.Fatal(err)
+		}
+		decide(err)
+	}
+	after := samples(t)
+	for key, more := range map[string]uint64{
+		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestLate operation=CREATE " +
+			"rejected=false type=validate": 2,
+		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestLate operation=CREATE " +
+			"rejected=true type=validate": 1,
+		"apiserver_admission_step_admission_duration_seconds operation=CREATE rejected=true type=validate": 1,
+	} {
+		if after[key] != before[key]+more {
+			t.Errorf("%s went from %d to %d, want %d more", key, before[key], after[key], more)
+		}
+	}
+}

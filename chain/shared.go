@@ -26,6 +26,14 @@ func Shared[T any](a admission.Attributes) *T {
 	return value
 }
 
+// begin is called before each plugin.
+func (v *versioned) begin(plugin string, phase Phases, round int) {
+	v.plugin, v.phase, v.round = plugin, phase, round
+	if v.calls != nil {
+		v.calls.list = nil
+	}
+}
+
 // beforePlugin and afterPlugin enclose a plugin's call in the mutating phase. An error is that the
 // objects could not be shown to the plugin.
 func (v *versioned) beforePlugin() {

@@ -197,7 +197,7 @@ type lateFake struct{ late *func(error, ...Call) }
 func (lateFake) Handles(admission.Operation) bool { return true }
 
 func (f lateFake) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	*f.late = CallsOf(a).Later(ctx)
+	*f.late = Later(ctx, a)
 	return nil
 }
 

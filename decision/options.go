@@ -49,11 +49,16 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 // Validate names the flags that are wrong.
 func (o *Options) Validate() error {
 	var errs []error
-	for flag, value := range map[string]int64{"decision-max-count": int64(o.MaxCount), "decision-max-bytes": o.MaxBytes,
-		"decision-log-maxage": int64(o.LogMaxAge), "decision-log-maxbackup": int64(o.LogMaxBackup),
-		"decision-log-maxsize": int64(o.LogMaxSize)} {
-		if value < 0 {
-			errs = append(errs, fmt.Errorf("--%s: %d must be greater than or equal to 0", flag, value))
+	for _, limit := range []struct {
+		flag  string
+		value int64
+	}{
+		{"decision-max-count", int64(o.MaxCount)}, {"decision-max-bytes", o.MaxBytes},
+		{"decision-log-maxage", int64(o.LogMaxAge)}, {"decision-log-maxbackup", int64(o.LogMaxBackup)},
+		{"decision-log-maxsize", int64(o.LogMaxSize)},
+	} {
+		if limit.value < 0 {
+			errs = append(errs, fmt.Errorf("--%s: %d must be greater than or equal to 0", limit.flag, limit.value))
 		}
 	}
 	if !o.Enabled && o.LogPath != "" {

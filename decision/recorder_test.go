@@ -296,7 +296,7 @@ func TestDecidedLate(t *testing.T) {
 		store := newStore()
 		var late func(error, ...chain.Call)
 		r := newRig(t, store, plugin{validate: func(ctx context.Context, a admission.Attributes) error {
-			late = chain.CallsOf(a).Later(ctx)
+			late = chain.Later(ctx, a)
 			return nil
 		}}.named("Q"), plugin{validate: idle}.named("Z"))
 		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {

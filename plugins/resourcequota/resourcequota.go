@@ -84,10 +84,14 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admissi
 			return false
 		}
 		e.Namespace, e.Name, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), p.limited, refuse
-		if calls := chain.CallsOf(a); calls != nil {
-			tell := calls.Later(ctx)
+		if tell := chain.Later(ctx, a); tell != nil {
+			reported := chain.CallsOf(a) != nil
 			e.Decided = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
-				tell(refusal, reports(change, quotas)...)
+				var calls []chain.Call
+				if reported {
+					calls = reports(change, quotas)
+				}
+				tell(refusal, calls...)
 			}
 		}
 		return quota.Enforce(ctx, &e)

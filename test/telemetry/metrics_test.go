@@ -11,6 +11,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -146,5 +149,43 @@ func TestMetricsAreDocumented(t *testing.T) {
 		if err := legacyregistry.Register(other); err == nil {
 			t.Errorf("%s is documented, but no metric", name)
 		}
+	}
+}
+
+// A refusal by a quota, which storage decides, counts as the plugin's, as in Kubernetes.
+func TestQuotaRefusalIsCounted(t *testing.T) {
+	refusals := func() (plugin, phase uint64) {
+		families := shown(t)
+		count := func(family, name string) (n uint64) {
+			for _, m := range families[family].GetMetric() {
+				labels := map[string]string{}
+				for _, l := range m.Label {
+					labels[l.GetName()] = l.GetValue()
+				}
+				if labels["name"] == name && labels["type"] == "validate" && labels["operation"] == "CREATE" &&
+					labels["rejected"] == "true" {
+					n += m.GetHistogram().GetSampleCount()
+				}
+			}
+			return n
+		}
+		return count("apiserver_admission_controller_admission_duration_seconds", "ResourceQuota"),
+			count("apiserver_admission_step_admission_duration_seconds", "")
+	}
+	ns := namespace(t)
+	if _, err := client.CoreV1().ResourceQuotas(ns).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"secrets": resource.MustParse("0")}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	plugin, phase := refusals()
+	_, err := client.CoreV1().Secrets(ns).Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Fatalf("the Secret isn't refused: %v", err)
+	}
+	if p, s := refusals(); p != plugin+1 || s <= phase {
+		t.Errorf("refusals of the plugin went from %d to %d, of the phase from %d to %d", plugin, p, phase, s)
 	}
 }
