@@ -9,7 +9,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
 // What an authorizer is asked, and how its answer is read.
@@ -107,6 +111,38 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 		verdict := conditions(expression).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, check))
 		if verdict.Matches != want || verdict.Err != nil {
 			t.Errorf("%s: %+v", expression, verdict)
+		}
+	}
+}
+
+// Where the feature gate is off, as a server can have it that is like Kubernetes 1.33, an expression
+// that was stored before still works, and the authorizer is asked without its selectors. (New ones
+// are refused by the API.)
+//
+// Source: the cases of enableSelectors of TestCondition in
+// k8s.io/apiserver/pkg/admission/plugin/cel/condition_test.go, and Authorize in
+// k8s.io/apiserver/pkg/cel/library/authz.go.
+func TestSelectorsWithTheGateOff(t *testing.T) {
+	const selecting = "authorizer.group('').resource('pods').fieldSelector('a=b').labelSelector('c=d').check('list')." +
+		"allowed()"
+	for _, on := range []bool{true, false} {
+		if !on {
+			featuregatetesting.SetFeatureGateEmulationVersionDuringTest(t, utilfeature.DefaultFeatureGate,
+				version.MustParse("1.33"))
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+				genericfeatures.AuthorizeWithSelectors, false)
+		}
+		var fields, labels int
+		check := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
+			error) {
+			byField, _ := a.GetFieldSelector()
+			byLabel, _ := a.GetLabelSelector()
+			fields, labels = len(byField), len(byLabel)
+			return authorizer.DecisionAllow, "", nil
+		})
+		verdict := conditions(selecting).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, check))
+		if want := map[bool]int{true: 1}[on]; !verdict.Matches || fields != want || labels != want {
+			t.Errorf("gate on: %t: asked with %d and %d selectors: %+v", on, fields, labels, verdict)
 		}
 	}
 }
