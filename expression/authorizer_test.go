@@ -115,9 +115,9 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 	}
 }
 
-// Where the feature gate is off, as a server can have it that is like Kubernetes 1.33, an expression
-// that was stored before still works, and the authorizer is asked without its selectors. (New ones
-// are refused by the API.)
+// Where the feature gate is off, as on a server that is like Kubernetes 1.33 it can be, an
+// expression that was stored before still works, and the authorizer is asked without its selectors.
+// (New ones are refused by the API.)
 //
 // Source: the cases of enableSelectors of TestCondition in
 // k8s.io/apiserver/pkg/admission/plugin/cel/condition_test.go, and Authorize in
@@ -133,8 +133,8 @@ func TestSelectorsWithTheGateOff(t *testing.T) {
 				genericfeatures.AuthorizeWithSelectors, false)
 		}
 		var fields, labels int
-		check := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string,
-			error) {
+		check := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
+			string, error) {
 			byField, _ := a.GetFieldSelector()
 			byLabel, _ := a.GetLabelSelector()
 			fields, labels = len(byField), len(byLabel)
