@@ -55,11 +55,19 @@ func (r *Reviewer) store(ctx context.Context, documents []input.Document,
 	failed func(input.Document, error) error) error {
 	documents, _ = input.Ordered(documents)
 	slices.SortStableFunc(documents, func(a, b input.Document) int { return turn(a) - turn(b) })
+	var all []*unstructured.Unstructured
 	for _, d := range documents {
-		if err := r.load(ctx, d.Object.DeepCopy()); err != nil {
+		stored, err := r.put(ctx, d.Object.DeepCopy())
+		if err != nil {
 			if err := failed(d, err); err != nil {
 				return err
 			}
+		}
+		all = append(all, stored)
+	}
+	for _, object := range all {
+		if err := r.awaitObject(ctx, object); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -80,14 +88,24 @@ func turn(d input.Document) int {
 	return 1
 }
 
-// load stores an object without admission, and its status as it is.
+// load stores an object without admission, and waits until the server goes by it.
 func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) error {
+	stored, err := r.put(ctx, object)
+	if err != nil {
+		return err
+	}
+	return r.awaitObject(ctx, stored)
+}
+
+// put stores an object without admission, and its status as it is, and returns it as it is stored;
+// nil where its kind is unknown, and that is to be ignored.
+func (r *Reviewer) put(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	mapping, err := r.cluster.find(object)
 	var unknown unknownKindError
 	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
-		return nil
+		return nil, nil
 	} else if err != nil {
-		return err
+		return nil, err
 	}
 	c := call{verb: http.MethodPost, resource: *mapping, body: object, as: admin, state: true}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -100,43 +118,44 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 	object.SetManagedFields(nil)
 	a, err := r.cluster.do(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if a.code == http.StatusConflict { // every server has it
 		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if stored == nil {
-			return errors.New(a.message())
+			return nil, errors.New(a.message())
 		}
 		if live.Same(stored, object) {
-			return r.settle(ctx, stored)
+			return stored, r.complete(ctx, stored)
 		}
 		object.SetResourceVersion(stored.GetResourceVersion())
 		object.SetUID(stored.GetUID())
 		c.verb, c.name = http.MethodPut, object.GetName()
 		if a, err = r.cluster.do(ctx, c); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if !a.ok() {
-		return errors.New(a.message())
+		return nil, errors.New(a.message())
 	}
+	stored := a.object
 	if hasStatus {
-		if a.object, err = r.loadStatus(ctx, mapping, c.namespace, a.object, status); err != nil {
-			return err
+		if stored, err = r.loadStatus(ctx, mapping, c.namespace, stored, status); err != nil {
+			return nil, err
 		}
 	}
-	if err := r.settle(ctx, a.object); err != nil || !deleted {
-		return err
+	if err := r.complete(ctx, stored); err != nil || !deleted {
+		return stored, err
 	}
 	// Its finalizers keep it, as they do where it came from.
 	c.verb, c.name, c.body = http.MethodDelete, object.GetName(), nil
 	if a, err = r.cluster.do(ctx, c); err == nil && !a.ok() {
 		err = errors.New(a.message())
 	}
-	return err
+	return stored, err
 }
 
 // loadStatus gives a stored object its status, and returns it as it is then. Kinds that have none
@@ -164,14 +183,27 @@ func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, na
 // settle does at once what controllers would do for an object sooner or later, and waits for what
 // the server does by itself.
 func (r *Reviewer) settle(ctx context.Context, object *unstructured.Unstructured) error {
+	if err := r.awaitObject(ctx, object); err != nil {
+		return err
+	}
+	return r.complete(ctx, object)
+}
+
+// awaitObject waits until the server goes by an object as it is stored; nil for none.
+func (r *Reviewer) awaitObject(ctx context.Context, object *unstructured.Unstructured) error {
+	if object == nil {
+		return nil
+	}
 	mapping, err := r.cluster.find(object)
 	if err != nil {
 		return err
 	}
-	if err := r.await(ctx, chain.Written{Resource: mapping.Resource.GroupResource(), Namespace: object.GetNamespace(),
-		Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}); err != nil {
-		return err
-	}
+	return r.await(ctx, chain.Written{Resource: mapping.Resource.GroupResource(), Namespace: object.GetNamespace(),
+		Name: object.GetName(), ResourceVersion: object.GetResourceVersion()})
+}
+
+// complete does what controllers would do for an object, and waits for what it defines.
+func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructured) error {
 	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "Namespace"}:
 		if err := r.addDefaultAccount(ctx, object.GetName()); err != nil {
