@@ -109,7 +109,7 @@ var named = regexp.MustCompile(`\b[a-z][A-Za-z]*(?:\[[^\]\s]*\])?(?:\.[a-z][A-Za
 
 // causes are the changes of fields that a message names: of those themselves, of what they are in,
 // of what is in them, and of what is beside them, as a limit is beside a request, or one element of
-// a list beside its duplicate.
+// a list beside its duplicate. Beside a field that is missing nothing is.
 func causes(message string, all []Change) []Change {
 	var found []Change
 	fields := named.FindAllString(message, -1)
@@ -121,8 +121,11 @@ func causes(message string, all []Change) []Change {
 				beside = field[:i]
 			}
 			related := within(c.Field, beside)
-			if duplicate {
+			switch {
+			case duplicate:
 				related = sameList(c.Field, beside)
+			case strings.Contains(message, field+": Required value"):
+				related = false // what was set beside it didn't take it away
 			}
 			if related || within(field, c.Field) {
 				found = append(found, c)
