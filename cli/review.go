@@ -83,7 +83,7 @@ judged.`,
 	}
 	var groups cliflag.NamedFlagSets
 	told.addFlags(groups.FlagSet("review"))
-	told.addChainFlags(&groups, config, plugins)
+	review.AddChainFlags(&groups, config)
 	log.addFlags(groups.FlagSet("review"))
 	groupFlags(c, groups)
 	return c
@@ -130,8 +130,10 @@ func (r *reviewing) addLike(fs *pflag.FlagSet) {
 
 // applyChain makes what the flags say of the server's chain and of feature gates so.
 func (r *reviewing) applyChain(flags *pflag.FlagSet) error {
-	if err := r.takeAfter(flags); err != nil {
-		return err
+	if r.like != "" {
+		if err := review.TakeAfter(flags, r.like); err != nil {
+			return err
+		}
 	}
 	return compatibility.DefaultComponentGlobalsRegistry.Set()
 }
@@ -142,25 +144,6 @@ func operations() []string {
 		names = append(names, string(o))
 	}
 	return names
-}
-
-// chainFlags are the flags of serve, besides those of admission, on which a verdict depends.
-var chainFlags = []string{"feature-gates", "runtime-config", "emulated-version", "allow-privileged",
-	"service-cluster-ip-range", "service-account-issuer"}
-
-// addChainFlags adds the flags of serve on which a verdict depends.
-func (r *reviewing) addChainFlags(groups *cliflag.NamedFlagSets, config *server.Config, plugins []chain.Descriptor) {
-	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
-	var all cliflag.NamedFlagSets
-	config.API.AddFlags(&all)
-	fs := groups.FlagSet("cluster")
-	for _, name := range all.Order {
-		all.FlagSets[name].VisitAll(func(f *pflag.Flag) {
-			if slices.Contains(chainFlags, f.Name) {
-				fs.AddFlag(f)
-			}
-		})
-	}
 }
 
 // run judges, and prints. What could not be read is told after what could be judged.

@@ -91,7 +91,7 @@ is in it, too, and said by each review.`,
 	fs.StringVarP(&told.namespace, "namespace", "n", "",
 		"The namespace of the manifests' objects that name none; without it that of the context.")
 	told.addLike(fs)
-	told.addChainFlags(&groups, config, plugins)
+	review.AddChainFlags(&groups, config)
 	log.addFlags(fs)
 	groupFlags(c, groups)
 	return c

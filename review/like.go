@@ -1,4 +1,4 @@
-package cli
+package review
 
 import (
 	"fmt"
@@ -11,19 +11,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// takeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
+// TakeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
 // names, unless they are given. Flags that have nothing to do with a verdict are passed over.
-func (r *reviewing) takeAfter(flags *pflag.FlagSet) error {
-	if r.like == "" {
-		return nil
-	}
-	data, err := os.ReadFile(r.like)
+func TakeAfter(flags *pflag.FlagSet, file string) error {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("--like: %w", err)
 	}
 	args, err := commandLine(data)
 	if err != nil {
-		return fmt.Errorf("--like %s: %w", r.like, err)
+		return fmt.Errorf("--like %s: %w", file, err)
 	}
 	for i := 0; i < len(args); i++ {
 		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
@@ -42,7 +39,7 @@ func (r *reviewing) takeAfter(flags *pflag.FlagSet) error {
 			}
 		}
 		if err := flag.Value.Set(value); err != nil {
-			return fmt.Errorf("--like %s: --%s=%s: %w", r.like, name, value, err)
+			return fmt.Errorf("--like %s: --%s=%s: %w", file, name, value, err)
 		}
 	}
 	return nil
