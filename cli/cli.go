@@ -79,6 +79,7 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse why           what admission did to an object, or why it refused it
   gatehouse dashboard     a page with what became of each request, and why
   gatehouse review        what a cluster would do with manifests, before they are deployed
+  gatehouse test          policies and quotas, against what they are to admit and refuse
   gatehouse snapshot      what admission looks at in a cluster, for reviews without it`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
@@ -100,7 +101,7 @@ controller Kubernetes ever shipped, in one ordered list.
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, c.CommandPath())}
 	})
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
-		newReview(plugins), newSnapshot(plugins), newVersion())
+		newReview(plugins), newTest(plugins), newSnapshot(plugins), newVersion())
 	return root
 }
 

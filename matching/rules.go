@@ -46,3 +46,11 @@ func scopeMatches(scope *admissionregistrationv1.ScopeType, t Target) bool {
 	}
 	return false
 }
+
+// RuleMatches tells whether a rule names requests with the target, as it stands or, for who matches
+// what is equivalent, in whatever version.
+func RuleMatches(rule *admissionregistrationv1.RuleWithOperations, t Target) bool {
+	any := *rule
+	any.APIVersions = []string{"*"}
+	return matches(&any, t)
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/review"
+	"gatehouse.dev/review/suite"
+	"gatehouse.dev/review/verify"
+)
+
+// tests is what test is told on the command line.
+type tests struct {
+	cases, output, junit string
+	coverage, update     bool
+}
+
+func newTest(plugins []chain.Descriptor) *cobra.Command {
+	log := &logging{}
+	flags := verify.NewFlags(plugins)
+	var told tests
+	var groups cliflag.NamedFlagSets
+	c := &cobra.Command{
+		Use:   "test [FILE|DIRECTORY]...",
+		Short: "Test policies, quotas and webhooks against what they are to admit and refuse",
+		Long: `Test policies, quotas and webhooks against what they are to admit and refuse.
+
+Suites are files of kind AdmissionTest: the state of a cluster, and cases, each an object with the
+verdict that is expected of it. They are found in directories with all that is below them, by
+default the current one. A real API server in the process judges, as in gatehouse review; cases
+don't see what others wrote.
+
+It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be judged.`,
+		Example: `  # All suites below a directory
+  gatehouse test policies/
+
+  # Cases whose names match, of suites whose names do: between slashes, as with go test
+  gatehouse test policies/ --run='images/latest'
+
+  # What no case has touched of the policies, webhooks and LimitRanges
+  gatehouse test policies/ --coverage
+
+  # Expect the objects that come out now, where they differ
+  gatehouse test policies/ --update
+
+  # With the plugins that a kube-apiserver runs, and a report for a CI server
+  gatehouse test policies/ --like=kube-apiserver.yaml --junit=report.xml`,
+		RunE: func(c *cobra.Command, args []string) error {
+			log.apply(c.ErrOrStderr())
+			collectLater()
+			if err := applyGates(c); err != nil {
+				return err
+			}
+			return told.run(c, args, plugins, verify.Given(c.Flags(), &groups))
+		},
+	}
+	flags.Add(&groups)
+	var own cliflag.NamedFlagSets
+	fs := own.FlagSet("test")
+	fs.StringVar(&told.cases, "run", "",
+		"Judge the cases that match: regular expressions, with slashes between those for the suite, the case and the "+
+			"row of its table.")
+	fs.BoolVar(&told.coverage, "coverage", false,
+		"List the policies, validations, rules of webhooks and LimitRanges of the state that no case has touched.")
+	fs.BoolVar(&told.update, "update", false,
+		"Write what came out of objects into the suites, where they expect something else.")
+	fs.StringVar(&told.junit, "junit", "", "A file to which a JUnit report is written, too.")
+	fs.StringVarP(&told.output, "output", "o", "",
+		"Output format: "+strings.Join(verify.Formats, ", ")+"; text if empty.")
+	log.addFlags(fs)
+	for _, name := range groups.Order {
+		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
+	}
+	groupFlags(c, own)
+	return c
+}
+
+// test judges, and prints. What could not be read is told after what could be judged.
+func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor, flags []string) error {
+	if t.output != "" && !slices.Contains(verify.Formats, t.output) {
+		return usageError{fmt.Errorf("--output: %q is none of %s", t.output, strings.Join(verify.Formats, ", "))}
+	}
+	options := verify.Options{Plugins: plugins, Flags: flags, Coverage: t.coverage, Update: t.update}
+	if t.cases != "" {
+		pattern, err := verify.NewPattern(t.cases)
+		if err != nil {
+			return usageError{fmt.Errorf("--run: %w", err)}
+		}
+		options.Run = pattern
+	}
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	suites, errs := suite.Read(paths)
+	progress := newProgress(c.ErrOrStderr())
+	options.Progress = progress.of("judging")
+	report, err := verify.Run(c.Context(), suites, options)
+	progress.done()
+	if err != nil {
+		return usageError{err}
+	}
+	if len(report.Suites) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("--run: no case matches %q", t.cases))
+	}
+	if t.output != "" || len(report.Suites) > 0 {
+		if err := report.Write(c.OutOrStdout(), t.output); err != nil {
+			return err
+		}
+	}
+	if t.junit != "" {
+		var out bytes.Buffer
+		if err := report.JUnit(&out); err != nil {
+			return err
+		}
+		if err := os.WriteFile(t.junit, out.Bytes(), 0o644); err != nil {
+			errs = append(errs, fmt.Errorf("--junit: %w", err))
+		}
+	}
+	for _, err := range errs {
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: %v\n", err)
+	}
+	code := report.ExitCode()
+	if len(errs) > 0 {
+		code = review.ExitFailed
+	}
+	if code != review.ExitAdmitted {
+		return verdictError(code)
+	}
+	return nil
+}

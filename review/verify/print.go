@@ -1,0 +1,250 @@
+package verify
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/review/suite"
+)
+
+// Formats are what a report can be printed as, text for none.
+var Formats = []string{"json", "yaml"}
+
+// Write prints a report in a format, one of Formats or empty for text.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "":
+		_, err := io.WriteString(w, r.text())
+		return err
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(r)
+	case "yaml":
+		data, err := yaml.Marshal(r)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	}
+	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
+}
+
+// text is a line for each suite, with the cases before it that didn't pass.
+func (r *Report) text() string {
+	var b strings.Builder
+	name, file := 0, 0
+	for i := range r.Suites {
+		name, file = max(name, len(r.Suites[i].Name)), max(file, len(r.Suites[i].Source.File))
+	}
+	for i := range r.Suites {
+		s := &r.Suites[i]
+		word := "ok   "
+		for _, c := range s.Cases {
+			if c.Outcome != Passed {
+				word = "FAIL "
+				if s.Error == "" {
+					fmt.Fprintf(&b, "--- %s: %s/%s  %s\n", outcomeWord(c.Outcome), s.Name, c.Name, c.Source)
+					b.WriteString(c.details())
+				}
+			}
+		}
+		if s.Error != "" {
+			fmt.Fprintf(&b, "--- ERROR: %s  %s\n    %s\n", s.Name, s.Source,
+				strings.ReplaceAll(s.Error, "\n", "\n    "))
+		}
+		fmt.Fprintf(&b, "%s %-*s  %-*s  %3d %s  %.2fs\n", word, name, s.Name, file, s.Source.File, len(s.Cases),
+			plural(len(s.Cases), "case"), s.Seconds)
+	}
+	if r.Coverage != nil {
+		r.coverage(&b)
+	}
+	fmt.Fprintf(&b, "%d passed, %d failed, %d errors\n", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors)
+	return b.String()
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word + " "
+	}
+	return word + "s"
+}
+
+// details are the lines below a case.
+func (c *Case) details() string {
+	if c.Error != "" {
+		return "    " + strings.ReplaceAll(c.Error, "\n", "\n    ") + "\n"
+	}
+	var b strings.Builder
+	for _, d := range c.Differences {
+		fmt.Fprintf(&b, "    %s\n      expected  %s\n      got       %s\n", d.Field, shown(d.Expected), shown(d.Got))
+	}
+	return b.String()
+}
+
+// shown is a value as people read it.
+func shown(value any) string {
+	if s, ok := value.(string); ok && s == strings.TrimSpace(s) && s != "" {
+		return strings.ReplaceAll(s, "\n", "\n                ")
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(encoded)
+}
+
+// coverage lists what no case has touched.
+func (r *Report) coverage(b *strings.Builder) {
+	kinds := []string{"policies", "validations", "webhook rules", "LimitRanges"}
+	covered, all := make([]int, len(kinds)), make([]int, len(kinds))
+	var missing []string
+	for i := range r.Coverage {
+		c := &r.Coverage[i]
+		kind := 0
+		switch {
+		case c.Kind == "LimitRange":
+			kind = 3
+		case strings.Contains(c.Part, " rules["):
+			kind = 2
+		case c.Part != "":
+			kind = 1
+		}
+		if all[kind]++; c.Covered() {
+			covered[kind]++
+			continue
+		}
+		missing = append(missing, c.String())
+	}
+	var counts []string
+	for i, kind := range kinds {
+		if all[i] > 0 {
+			counts = append(counts, fmt.Sprintf("%s %d of %d", kind, covered[i], all[i]))
+		}
+	}
+	if len(counts) == 0 {
+		counts = []string{"there is nothing in the state to cover"}
+	}
+	fmt.Fprintf(b, "coverage: %s\n", strings.Join(counts, ", "))
+	for _, line := range missing {
+		fmt.Fprintf(b, "    %s\n", line)
+	}
+}
+
+// String says what no case has touched, and where it stands.
+func (c *Coverage) String() string {
+	name := c.Name
+	if c.Namespace != "" {
+		name = c.Namespace + "/" + name
+	}
+	text := fmt.Sprintf("%s  %s %s", c.Source, c.Kind, name)
+	why := "no case"
+	switch {
+	case strings.HasPrefix(c.Part, "validations") && c.Cases > 0:
+		why = fmt.Sprintf("never violated, in %d %s", c.Cases, strings.TrimSpace(plural(c.Cases, "case")))
+	case strings.HasPrefix(c.Part, "validations"):
+		why = "never evaluated"
+	}
+	if c.Part != "" {
+		text += " " + c.Part
+		if c.Text != "" {
+			text += " " + c.Text
+		}
+	}
+	return text + ": " + why
+}
+
+type junitReport struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Errors   int          `xml:"errors,attr"`
+	Suites   []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Time     string      `xml:"time,attr"`
+	File     string      `xml:"file,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name      string        `xml:"name,attr"`
+	ClassName string        `xml:"classname,attr"`
+	File      string        `xml:"file,attr"`
+	Line      int           `xml:"line,attr"`
+	Time      string        `xml:"time,attr"`
+	Failure   *junitProblem `xml:"failure,omitempty"`
+	Error     *junitProblem `xml:"error,omitempty"`
+}
+
+type junitProblem struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// JUnit prints the report as JUnit's XML, which CI servers show.
+func (r *Report) JUnit(w io.Writer) error {
+	s := r.Summary
+	out := junitReport{Tests: s.Passed + s.Failed + s.Errors, Failures: s.Failed, Errors: s.Errors}
+	for i := range r.Suites {
+		from := &r.Suites[i]
+		to := junitSuite{Name: from.Name, Tests: len(from.Cases), Time: seconds(from.Seconds), File: from.Source.File}
+		for _, c := range from.Cases {
+			j := junitCase{Name: c.Name, ClassName: from.Name, File: c.Source.File, Line: c.Source.Line,
+				Time: seconds(c.Seconds)}
+			switch c.Outcome {
+			case Failed:
+				to.Failures++
+				j.Failure = &junitProblem{Message: summary(c.Differences), Text: c.details()}
+			case Error:
+				to.Errors++
+				text := c.Error
+				if text == "" {
+					text = from.Error
+				}
+				j.Error = &junitProblem{Message: text, Text: text}
+			}
+			to.Cases = append(to.Cases, j)
+		}
+		out.Suites = append(out.Suites, to)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(out); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func seconds(s float64) string { return fmt.Sprintf("%.3f", s) }
+
+func summary(differences []suite.Difference) string {
+	var fields []string
+	for _, d := range differences {
+		fields = append(fields, d.Field)
+	}
+	return "differs in " + strings.Join(fields, ", ")
+}
+
+// outcomeWord begins the lines of a case.
+func outcomeWord(o Outcome) string {
+	if o == Failed {
+		return "FAIL"
+	}
+	return strings.ToUpper(string(o))
+}
