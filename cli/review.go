@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -20,7 +19,6 @@ import (
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
-	"gatehouse.dev/server"
 )
 
 // reviewing is what review is told on the command line.
@@ -29,24 +27,19 @@ type reviewing struct {
 	as               string
 	asGroups         []string
 	asServiceAccount string
-	authorize        bool
 	operation        string
-	noPods           bool
-	webhooks         string
-	localWebhooks    []string
 	ignoreUnknown    bool
 	output           string
 	print            review.Print
-	like             string
+	flags            *review.Flags
 	cluster          *liveFlags
 	namespace        string
 }
 
 func newReview(plugins []chain.Descriptor) *cobra.Command {
-	config := server.NewConfig(plugins)
 	log := &logging{}
 	told := reviewing{print: review.Print{Version: ownVersion(), Remedies: remediesOf(plugins)},
-		cluster: newLiveFlags()}
+		flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	c := &cobra.Command{
 		Use:   "review -f FILE",
 		Short: "Say what a cluster would do with manifests, before they are deployed",
@@ -78,12 +71,12 @@ judged.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.apply(c.ErrOrStderr())
 			collectLater()
-			return told.run(c, config)
+			return told.run(c)
 		},
 	}
 	var groups cliflag.NamedFlagSets
 	told.addFlags(groups.FlagSet("review"))
-	review.AddChainFlags(&groups, config)
+	told.flags.Add(&groups)
 	log.addFlags(groups.FlagSet("review"))
 	groupFlags(c, groups)
 	return c
@@ -101,39 +94,20 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&r.asGroups, "as-group", nil, "Groups of the user.")
 	fs.StringVar(&r.asServiceAccount, "as-service-account", "",
 		"The service account that writes the objects, as namespace/name.")
-	fs.BoolVar(&r.authorize, "authorize", false, "Judge by RBAC, too: whether who writes the objects may.")
 	fs.StringVar(&r.operation, "operation", "",
 		fmt.Sprintf("What is done with every object: %s. By default it is updated where the state has it, else "+
 			"created.",
 			strings.Join(operations(), ", ")))
-	fs.BoolVar(&r.noPods, "no-pods", false, "Don't follow workloads to their pods.")
-	fs.StringVar(&r.webhooks, "webhooks", string(chain.WebhooksSkipped),
-		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
-			"dry run; fail: they are taken to be down.")
-	fs.StringArrayVar(&r.localWebhooks, "webhook", nil,
-		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
-			"run, "+
-			"whatever --webhooks says of the others. NAME is the webhook's, its configuration's (all in it), or "+
-			"configuration/webhook. Can be given several times.")
 	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
 	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each object's way.")
-	r.addLike(fs)
-}
-
-func (r *reviewing) addLike(fs *pflag.FlagSet) {
-	fs.StringVar(&r.like, "like", "",
-		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
-			"and its feature gates are taken from there.")
 }
 
 // applyChain makes what the flags say of the server's chain and of feature gates so.
 func (r *reviewing) applyChain(flags *pflag.FlagSet) error {
-	if r.like != "" {
-		if err := review.TakeAfter(flags, r.like); err != nil {
-			return err
-		}
+	if err := r.flags.ApplyLike(flags); err != nil {
+		return err
 	}
 	return compatibility.DefaultComponentGlobalsRegistry.Set()
 }
@@ -147,7 +121,7 @@ func operations() []string {
 }
 
 // run judges, and prints. What could not be read is told after what could be judged.
-func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
+func (r *reviewing) run(c *cobra.Command) error {
 	if len(r.files) == 0 {
 		return usageError{errors.New("nothing to judge: name files with --filename (-f)")}
 	}
@@ -157,9 +131,6 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	if r.operation != "" && !slices.Contains(operations(), r.operation) {
 		return usageError{fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(), ", "))}
 	}
-	if modes := []string{"skip", "ask", "fail"}; !slices.Contains(modes, r.webhooks) {
-		return usageError{fmt.Errorf("--webhooks: %q is none of %s", r.webhooks, strings.Join(modes, ", "))}
-	}
 	if err := r.applyChain(c.Flags()); err != nil {
 		return usageError{err}
 	}
@@ -167,7 +138,7 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
-	local, err := r.local()
+	options, err := r.flags.Options()
 	if err != nil {
 		return usageError{err}
 	}
@@ -188,10 +159,9 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 	}
 	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
 	if len(documents) > 0 {
-		reviewer, err := review.Start(c.Context(), review.Options{Config: config, State: state, As: as,
-			Authorize: r.authorize, Operation: review.Operation(r.operation), Pods: !r.noPods,
-			IgnoreUnknown: r.ignoreUnknown, Webhooks: chain.WebhookCalls(r.webhooks), LocalWebhooks: local,
-			Live: cluster, Namespace: namespace})
+		options.State, options.As, options.Operation = state, as, review.Operation(r.operation)
+		options.IgnoreUnknown, options.Live, options.Namespace = r.ignoreUnknown, cluster, namespace
+		reviewer, err := review.Start(c.Context(), options)
 		if err != nil {
 			return usageError{err}
 		}
@@ -209,20 +179,6 @@ func (r *reviewing) run(c *cobra.Command, config *server.Config) error {
 		return verdictError(code)
 	}
 	return nil
-}
-
-// local are the URLs of webhooks that are asked at a local process.
-func (r *reviewing) local() (map[string]string, error) {
-	urls := map[string]string{}
-	for _, told := range r.localWebhooks {
-		name, at, ok := strings.Cut(told, "=")
-		u, err := url.Parse(at)
-		if !ok || name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", told)
-		}
-		urls[name] = at
-	}
-	return urls, nil
 }
 
 // live is the cluster whose state is read, nil for none, and the namespace of objects that name

@@ -14,7 +14,6 @@ import (
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
-	"gatehouse.dev/server"
 )
 
 // liveFlags name a running cluster whose state is read. They aren't all of kubectl's, as those of
@@ -52,9 +51,8 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 }
 
 func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
-	config := server.NewConfig(plugins)
 	log := &logging{}
-	told := reviewing{cluster: newLiveFlags()}
+	told := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Write down what admission looks at in a cluster, for reviews without it",
@@ -77,7 +75,7 @@ is in it, too, and said by each review.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.apply(c.ErrOrStderr())
-			if err := told.snapshot(c, config); err != nil {
+			if err := told.snapshot(c); err != nil {
 				return usageError{err}
 			}
 			return nil
@@ -90,15 +88,14 @@ is in it, too, and said by each review.`,
 		"Manifests whose objects are taken besides, where the cluster has them: a review then updates them.")
 	fs.StringVarP(&told.namespace, "namespace", "n", "",
 		"The namespace of the manifests' objects that name none; without it that of the context.")
-	told.addLike(fs)
-	review.AddChainFlags(&groups, config)
+	told.flags.AddChain(&groups)
 	log.addFlags(fs)
 	groupFlags(c, groups)
 	return c
 }
 
 // snapshot writes what it reads to the standard output.
-func (r *reviewing) snapshot(c *cobra.Command, config *server.Config) error {
+func (r *reviewing) snapshot(c *cobra.Command) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return err
 	}
@@ -114,8 +111,8 @@ func (r *reviewing) snapshot(c *cobra.Command, config *server.Config) error {
 	if r.namespace != "" {
 		namespace = r.namespace
 	}
-	state, err := review.Snapshot(c.Context(), review.Options{Config: config, Live: cluster, Namespace: namespace},
-		documents)
+	state, err := review.Snapshot(c.Context(), review.Options{Config: r.flags.Config, Live: cluster,
+		Namespace: namespace}, documents)
 	progress.done()
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type tests struct {
 
 func newTest(plugins []chain.Descriptor) *cobra.Command {
 	log := &logging{}
-	flags := verify.NewFlags(plugins)
+	flags := review.NewFlags(plugins)
 	var told tests
 	var groups cliflag.NamedFlagSets
 	c := &cobra.Command{

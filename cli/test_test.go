@@ -158,6 +158,12 @@ FAIL  a  a.yaml    6 cases  0.00s
     - {name: the same, expect: {object: {metadata: {labels: null}}}}
     - {name: another, set: {metadata.name: q}}
     - {name: a third, set: {metadata.name: r}}
+    - {name: one that was, set: {metadata.labels.a: b}, state: [
+        {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop, labels: {c: d}}, spec: {containers: [{name: c, image: i}]}}],
+       expect: {object: {metadata: {labels: {a: b, c: null}}}}}
+    - {name: one that somebody made, set: {metadata.labels.a: b}, before: [
+        {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop, labels: {c: d}}, spec: {containers: [{name: c, image: i}]}}],
+       expect: {object: {metadata: {labels: {a: b, c: d}}}}}
     - {name: with two before, set: {metadata.name: t}, expect: {verdict: Refused, by: ResourceQuota}, before: [
         {apiVersion: v1, kind: Pod, metadata: {name: r, namespace: shop}, spec: {containers: [{name: c, image: i}]}},
         {apiVersion: v1, kind: Pod, metadata: {name: s, namespace: shop}, spec: {containers: [{name: c, image: i}]}}]}
@@ -167,8 +173,8 @@ FAIL  a  a.yaml    6 cases  0.00s
     expect: {verdict: Admitted}
   - {<<: *kind, name: the same kind, operation: create}
 `)}, want: `
-ok    a  a.yaml    7 cases  0.00s
-7 passed, 0 failed, 0 errors
+ok    a  a.yaml    9 cases  0.00s
+9 passed, 0 failed, 0 errors
 `},
 		"who asks, and what may": {files: map[string]string{"a.yaml": `
 apiVersion: gatehouse.dev/v1alpha1

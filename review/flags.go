@@ -1,29 +1,93 @@
 package review
 
 import (
+	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/server"
 )
+
+// Flags are what a command line says of how to judge.
+type Flags struct {
+	// Config is the server's, which has some of them.
+	Config        *server.Config
+	like          string
+	webhooks      string
+	localWebhooks []string
+	authorize     bool
+	noPods        bool
+}
+
+// NewFlags are those of a server with these plugins, in run order.
+func NewFlags(plugins []chain.Descriptor) *Flags {
+	return &Flags{Config: server.NewConfig(plugins)}
+}
+
+// Add adds the flags.
+func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
+	fs := groups.FlagSet("review")
+	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether who writes the objects may.")
+	fs.BoolVar(&f.noPods, "no-pods", false, "Don't follow workloads to their pods.")
+	fs.StringVar(&f.webhooks, "webhooks", string(chain.WebhooksSkipped),
+		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
+			"dry run; fail: they are taken to be down.")
+	fs.StringArrayVar(&f.localWebhooks, "webhook", nil,
+		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
+			"run, whatever --webhooks says of the others. NAME is the webhook's, its configuration's (all in it), or "+
+			"configuration/webhook. Can be given several times.")
+	f.AddChain(groups)
+}
 
 // chainFlags are the flags of serve, besides those of admission, on which a verdict depends.
 var chainFlags = []string{"feature-gates", "runtime-config", "emulated-version", "allow-privileged",
 	"service-cluster-ip-range", "service-account-issuer"}
 
-// AddChainFlags adds the flags of serve on which a verdict depends, which are config's fields.
-func AddChainFlags(groups *cliflag.NamedFlagSets, config *server.Config) {
-	config.Admission.AddFlags(groups.FlagSet("admission"), config.Plugins)
+// AddChain adds those flags only on which it depends which plugins decide, and by what.
+func (f *Flags) AddChain(groups *cliflag.NamedFlagSets) {
+	groups.FlagSet("admission").StringVar(&f.like, "like", "",
+		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
+			"and its feature gates are taken from there.")
+	f.Config.Admission.AddFlags(groups.FlagSet("admission"), f.Config.Plugins)
 	var all cliflag.NamedFlagSets
-	config.API.AddFlags(&all)
+	f.Config.API.AddFlags(&all)
 	fs := groups.FlagSet("cluster")
 	for _, name := range all.Order {
-		all.FlagSets[name].VisitAll(func(f *pflag.Flag) {
-			if slices.Contains(chainFlags, f.Name) {
-				fs.AddFlag(f)
+		all.FlagSets[name].VisitAll(func(flag *pflag.Flag) {
+			if slices.Contains(chainFlags, flag.Name) {
+				fs.AddFlag(flag)
 			}
 		})
 	}
+}
+
+// ApplyLike sets the flags that aren't given as --like has them, if that is.
+func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
+	if f.like == "" {
+		return nil
+	}
+	return takeAfter(flags, f.like)
+}
+
+// Options are those that the flags say, once they are parsed and applied.
+func (f *Flags) Options() (Options, error) {
+	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: chain.WebhookCalls(f.webhooks),
+		LocalWebhooks: map[string]string{}}
+	if modes := []string{"skip", "ask", "fail"}; !slices.Contains(modes, f.webhooks) {
+		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(modes, ", "))
+	}
+	for _, told := range f.localWebhooks {
+		name, at, ok := strings.Cut(told, "=")
+		u, err := url.Parse(at)
+		if !ok || name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return o, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", told)
+		}
+		o.LocalWebhooks[name] = at
+	}
+	return o, nil
 }

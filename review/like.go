@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TakeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
+// takeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
 // names, unless they are given. Flags that have nothing to do with a verdict are passed over.
-func TakeAfter(flags *pflag.FlagSet, file string) error {
+func takeAfter(flags *pflag.FlagSet, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("--like: %w", err)

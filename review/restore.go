@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ type Mark struct {
 	entries map[string]entry
 	// revision is the store's of that time, or of the last Restore.
 	revision int64
+	// manifests are those that objects were made from.
+	manifests map[key]*unstructured.Unstructured
 }
 
 type entry struct {
@@ -39,7 +42,8 @@ func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mark{entries: map[string]entry{}, revision: all.Header.Revision}
+	m := &Mark{entries: map[string]entry{}, revision: all.Header.Revision,
+		manifests: maps.Clone(r.manifests)}
 	for _, kv := range all.Kvs {
 		m.entries[string(kv.Key)] = entry{kv.Value, kv.ModRevision}
 	}
@@ -89,6 +93,8 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 			delete(before, key) // its status is the server's
 		}
 	}
+	clear(r.manifests)
+	maps.Copy(r.manifests, m.manifests)
 	return r.undo(ctx, m, before, is)
 }
 

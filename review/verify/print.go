@@ -51,7 +51,7 @@ func (r *Report) text() string {
 				word = "FAIL "
 				if s.Error == "" {
 					fmt.Fprintf(&b, "--- %s: %s/%s  %s\n", outcomeWord(c.Outcome), s.Name, c.Name, c.Source)
-					b.WriteString(c.details())
+					b.WriteString(c.Details())
 				}
 			}
 		}
@@ -76,8 +76,8 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// details are the lines below a case.
-func (c *Case) details() string {
+// Details are what differs, or went wrong, in lines; empty for a case that passed.
+func (c *Case) Details() string {
 	if c.Error != "" {
 		return "    " + strings.ReplaceAll(c.Error, "\n", "\n    ") + "\n"
 	}
@@ -90,7 +90,8 @@ func (c *Case) details() string {
 
 // shown is a value as people read it.
 func shown(value any) string {
-	if s, ok := value.(string); ok && s == strings.TrimSpace(s) && s != "" {
+	if s, ok := value.(string); ok && s != "" && strings.Trim(s, " ") == s {
+		s = strings.TrimRight(s, "\n")
 		return strings.ReplaceAll(s, "\n", "\n                ")
 	}
 	encoded, err := json.Marshal(value)
@@ -206,7 +207,7 @@ func (r *Report) JUnit(w io.Writer) error {
 			switch c.Outcome {
 			case Failed:
 				to.Failures++
-				j.Failure = &junitProblem{Message: summary(c.Differences), Text: c.details()}
+				j.Failure = &junitProblem{Message: summary(c.Differences), Text: c.Details()}
 			case Error:
 				to.Errors++
 				text := c.Error

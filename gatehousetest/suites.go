@@ -1,0 +1,40 @@
+package gatehousetest
+
+import (
+	"testing"
+
+	"gatehouse.dev/internal/testlog"
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/review/suite"
+	"gatehouse.dev/review/verify"
+)
+
+// RunSuites runs the suites of admission tests (kind AdmissionTest, docs/test.md) in files, and in
+// directories with all that is below them, each suite and each case as a subtest. Paths are from
+// the test's directory.
+func RunSuites(t *testing.T, paths ...string) {
+	t.Helper()
+	testlog.Show(t)
+	suites, errs := suite.Read(paths)
+	for _, err := range errs {
+		t.Error(err)
+	}
+	report, err := verify.Run(t.Context(), suites, verify.Options{Plugins: plugins.List})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range report.Suites {
+		t.Run(s.Name, func(t *testing.T) {
+			if s.Error != "" {
+				t.Fatalf("%s: %s", s.Source, s.Error)
+			}
+			for _, c := range s.Cases {
+				t.Run(c.Name, func(t *testing.T) {
+					if c.Outcome != verify.Passed {
+						t.Errorf("%s\n%s", c.Source, c.Details())
+					}
+				})
+			}
+		})
+	}
+}
