@@ -108,6 +108,11 @@ func (c *Chain) add(d Descriptor, config *Config, env *Env) error {
 	if plugin == nil {
 		return fmt.Errorf("New returned no plugin")
 	}
+	for _, operation := range EveryOperation {
+		if len(d.Operations) > 0 && slices.Contains(d.Operations, operation) != plugin.Handles(operation) {
+			return fmt.Errorf("its Operations and its Handles don't agree about %s", operation)
+		}
+	}
 	if v, ok := plugin.(admission.InitializationValidator); ok && !d.validated {
 		if err := v.ValidateInitialization(); err != nil {
 			return err

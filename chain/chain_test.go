@@ -268,6 +268,9 @@ func TestNew(t *testing.T) {
 		"all are named": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("x"))},
 			{Name: "B", Phases: Mutating, New: build(nil, errors.New("y"))}},
 			`[admission plugin "A": x, admission plugin "B": y]`},
+		"handles other operations": {[]Descriptor{{Name: "A", Phases: Mutating,
+			Operations: []admission.Operation{admission.Create}, New: build(fake{admit: idle}, nil)}},
+			`admission plugin "A": its Operations and its Handles don't agree about UPDATE`},
 		"malformed list": {[]Descriptor{{Name: "A", Phases: Mutating}}, `admission plugin list: "A" has no New`},
 	} {
 		t.Run(name, func(t *testing.T) {

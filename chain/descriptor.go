@@ -40,9 +40,17 @@ type Descriptor struct {
 	// admission.MutationInterface, admission.ValidationInterface or both, accordingly.
 	Phases Phases
 
+	// Operations are what requests do that the plugin handles: the same as what New returns says.
+	// They are empty where only that knows, as of a plugin that was written for another server.
+	Operations []admission.Operation
+
 	// Resources are what the plugin looks at, see On. The chain asks it about nothing else, so
 	// that it costs no other request anything. Where empty, it is asked about everything.
 	Resources []Resource
+
+	// Outside, where not empty, says why the plugin can't run outside an API server, as a webhook
+	// of one.
+	Outside string
 
 	// Gate, where not empty, is the feature gate of the server without which the plugin does
 	// nothing: where it is off the plugin isn't built, and costs nothing.

@@ -16,6 +16,15 @@ type Resource struct {
 	Subresource string
 }
 
+// String is the resource as in "pods/resize" or "events.events.k8s.io".
+func (r Resource) String() string {
+	text := schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
+	if r.Subresource != "" {
+		text += "/" + r.Subresource
+	}
+	return text
+}
+
 // On are a resource and, where there are any, subresources: On(pods, "", "resize") are pods
 // themselves and their resize, On(pods) pods themselves only.
 func On(resource schema.GroupResource, subresources ...string) []Resource {
@@ -46,12 +55,13 @@ type askedAbout[P any] struct {
 	others []P
 }
 
-var operations = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
+// EveryOperation are all operations that there are.
+var EveryOperation = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
 
 // add adds a plugin after those that are there. It is asked here, once, which operations it
 // handles: that doesn't change.
 func (l asked[P]) add(plugin admission.Interface, resources []Resource, entry P) {
-	for _, operation := range operations {
+	for _, operation := range EveryOperation {
 		if !plugin.Handles(operation) {
 			continue
 		}

@@ -18,6 +18,13 @@ type Row struct {
 	Enabled    bool     `json:"enabled"`
 	Deprecated bool     `json:"deprecated"`
 	Summary    string   `json:"summary"`
+
+	// Operations and Resources are what the plugin is asked about; a resource is written as in
+	// "pods/resize" or "events.events.k8s.io", and "*" is all of them.
+	Operations []string `json:"operations"`
+	Resources  []string `json:"resources"`
+	// Outside says why the plugin can't run outside the API server; empty where it can.
+	Outside string `json:"outside,omitempty"`
 }
 
 // Rows describes every plugin of list, in its order, and whether it runs under options.
@@ -35,17 +42,46 @@ func Rows(list []Descriptor, options *Options) ([]Row, error) {
 			Enabled:    hasName(selected, d.Name),
 			Deprecated: d.Deprecated != "",
 			Summary:    d.Summary,
+			Operations: d.operations(),
+			Resources:  d.resources(),
+			Outside:    d.Outside,
 		})
 	}
 	return rows, nil
 }
 
-// PrintRows writes rows as a table where format is empty, and otherwise as what it names: json or
-// yaml.
+// operations are those that the plugin handles, in lower case.
+func (d *Descriptor) operations() []string {
+	if len(d.Operations) == 0 {
+		return []string{"*"}
+	}
+	var all []string
+	for _, o := range d.Operations {
+		all = append(all, strings.ToLower(string(o)))
+	}
+	return all
+}
+
+// resources are those that the plugin looks at.
+func (d *Descriptor) resources() []string {
+	if len(d.Resources) == 0 {
+		return []string{"*"}
+	}
+	var all []string
+	for _, r := range d.Resources {
+		all = append(all, r.String())
+	}
+	return all
+}
+
+// PrintRows writes rows as a table where format is empty, with all columns where it is wide, and
+// otherwise as what it names: json or yaml.
 func PrintRows(w io.Writer, rows []Row, format string) error {
 	switch format {
 	case "":
 		return printTable(w, rows)
+	case "wide":
+		return printWide(w, rows)
 	case "json":
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
@@ -58,7 +94,7 @@ func PrintRows(w io.Writer, rows []Row, format string) error {
 		_, err = w.Write(data)
 		return err
 	default:
-		return fmt.Errorf("unknown output format %q: must be json or yaml, or left out for a table", format)
+		return fmt.Errorf("unknown output format %q: must be json, yaml or wide, or left out for a table", format)
 	}
 }
 
@@ -71,6 +107,21 @@ func printTable(w io.Writer, rows []Row) error {
 			summary = strings.TrimSpace("(deprecated) " + summary)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, summary)
+	}
+	return table.Flush()
+}
+
+// printWide says what plugins are asked about, and whether they can run outside the API server.
+func printWide(w io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tOPERATIONS\tRESOURCES\tOUTSIDE")
+	for _, r := range rows {
+		outside := "yes"
+		if r.Outside != "" {
+			outside = "no: " + r.Outside
+		}
+		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\t%s\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled,
+			strings.Join(r.Operations, ","), strings.Join(r.Resources, ","), outside)
 	}
 	return table.Flush()
 }

@@ -1,12 +1,21 @@
 package chain
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 )
 
 func TestRows(t *testing.T) {
-	rows, err := Rows(optionList()[:3], &Options{Enable: []string{"B"}, Disable: []string{"A"}})
+	list := optionList()[:3]
+	list[0].Operations = []admission.Operation{admission.Create, admission.Delete}
+	list[0].Resources = slices.Concat(On(schema.GroupResource{Resource: "pods"}, "", "resize"),
+		On(schema.GroupResource{Group: "batch", Resource: "jobs"}))
+	list[0].Outside = "it can't."
+	rows, err := Rows(list, &Options{Enable: []string{"B"}, Disable: []string{"A"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -15,6 +24,11 @@ func TestRows(t *testing.T) {
 A      mutating              true      false     Does a.
 B      mutating,validating   false     true      Does b.
 C      validating            true      true      (deprecated) Does c.
+`,
+		"wide": `NAME   PHASES                DEFAULT   ENABLED   OPERATIONS      RESOURCES                     OUTSIDE
+A      mutating              true      false     create,delete   pods,pods/resize,jobs.batch   no: it can't.
+B      mutating,validating   false     true      *               *                             yes
+C      validating            true      true      *               *                             yes
 `,
 		"json": `[
   {
@@ -25,7 +39,17 @@ C      validating            true      true      (deprecated) Does c.
     "default": true,
     "enabled": false,
     "deprecated": false,
-    "summary": "Does a."
+    "summary": "Does a.",
+    "operations": [
+      "create",
+      "delete"
+    ],
+    "resources": [
+      "pods",
+      "pods/resize",
+      "jobs.batch"
+    ],
+    "outside": "it can't."
   },
   {
     "name": "B",
@@ -36,7 +60,13 @@ C      validating            true      true      (deprecated) Does c.
     "default": false,
     "enabled": true,
     "deprecated": false,
-    "summary": "Does b."
+    "summary": "Does b.",
+    "operations": [
+      "*"
+    ],
+    "resources": [
+      "*"
+    ]
   },
   {
     "name": "C",
@@ -46,7 +76,13 @@ C      validating            true      true      (deprecated) Does c.
     "default": true,
     "enabled": true,
     "deprecated": true,
-    "summary": "Does c."
+    "summary": "Does c.",
+    "operations": [
+      "*"
+    ],
+    "resources": [
+      "*"
+    ]
   }
 ]
 `,
@@ -54,23 +90,39 @@ C      validating            true      true      (deprecated) Does c.
   deprecated: false
   enabled: false
   name: A
+  operations:
+  - create
+  - delete
+  outside: it can't.
   phases:
   - mutating
+  resources:
+  - pods
+  - pods/resize
+  - jobs.batch
   summary: Does a.
 - default: false
   deprecated: false
   enabled: true
   name: B
+  operations:
+  - '*'
   phases:
   - mutating
   - validating
+  resources:
+  - '*'
   summary: Does b.
 - default: true
   deprecated: true
   enabled: true
   name: C
+  operations:
+  - '*'
   phases:
   - validating
+  resources:
+  - '*'
   summary: Does c.
 `,
 	} {
@@ -83,7 +135,7 @@ C      validating            true      true      (deprecated) Does c.
 		}
 	}
 	wantError(t, PrintRows(&strings.Builder{}, rows, "xml"),
-		`unknown output format "xml": must be json or yaml, or left out for a table`)
+		`unknown output format "xml": must be json, yaml or wide, or left out for a table`)
 	_, err = Rows(optionList(), &Options{Enable: []string{"X"}})
 	wantError(t, err, `enable-admission-plugins plugin "X" is unknown`)
 }

@@ -25,6 +25,9 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 		Example: `  # What runs by default
   gatehouse plugins
 
+  # What each is asked about, and whether it can run outside the API server
+  gatehouse plugins -o wide
+
   # What would run with these flags of serve, for a script
   gatehouse plugins --enable-admission-plugins=` + offByDefault(plugins) + ` -o json`,
 		Args: noArgs,
@@ -44,7 +47,8 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 	}
 	var groups cliflag.NamedFlagSets
 	options.AddFlags(groups.FlagSet("admission"), plugins)
-	groups.FlagSet("output").StringVarP(&output, "output", "o", "", "Output format: json or yaml; a table if empty.")
+	groups.FlagSet("output").StringVarP(&output, "output", "o", "",
+		"Output format: json, yaml, or wide for a table of what each plugin is asked about; a short table if empty.")
 	groupFlags(c, groups)
 	return c
 }

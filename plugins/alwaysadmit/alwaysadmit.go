@@ -22,6 +22,7 @@ var Descriptor = chain.Descriptor{
 	Name:       name,
 	Summary:    "Admits every request",
 	Phases:     chain.Mutating | chain.Validating,
+	Operations: chain.EveryOperation,
 	Deprecated: "it has no real meaning: a request that no plugin refuses is admitted anyway",
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

@@ -29,6 +29,7 @@ var Descriptor = chain.Descriptor{
 	Summary:    "Refuses every request",
 	Remedy:     "Nothing passes while this plugin is enabled: leave it out of the server's flags.",
 	Phases:     chain.Mutating | chain.Validating,
+	Operations: chain.EveryOperation,
 	Deprecated: "it has no real meaning: nothing at all can be changed while it runs",
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {

@@ -37,10 +37,12 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is AlwaysPullImages, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Makes nodes pull the images of every pod anew, with the pod's own credentials",
-	Remedy:  "Set imagePullPolicy to Always where the message says so.",
-	Phases:  chain.Mutating | chain.Validating,
+	Name:       name,
+	Summary:    "Makes nodes pull the images of every pod anew, with the pod's own credentials",
+	Remedy:     "Set imagePullPolicy to Always where the message says so.",
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods, "", "ephemeralcontainers"),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

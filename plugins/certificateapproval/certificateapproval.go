@@ -29,9 +29,10 @@ var Descriptor = chain.Descriptor{
 	Summary: "Lets only those approve certificates who may for the signer",
 	Remedy: "Have the right to approve for this signer: the verb approve on its name in signers of " +
 		"certificates.k8s.io.",
-	Phases:    chain.Validating,
-	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
-	Default:   true,
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Update},
+	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

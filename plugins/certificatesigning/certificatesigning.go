@@ -28,12 +28,13 @@ const name = "CertificateSigning"
 
 // Descriptor is CertificateSigning, not yet built. It needs an authorizer.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Lets only those issue certificates who may sign for the signer",
-	Remedy:    "Have the right to sign for this signer: the verb sign on its name in signers of certificates.k8s.io.",
-	Phases:    chain.Validating,
-	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
-	Default:   true,
+	Name:       name,
+	Summary:    "Lets only those issue certificates who may sign for the signer",
+	Remedy:     "Have the right to sign for this signer: the verb sign on its name in signers of certificates.k8s.io.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Update},
+	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

@@ -30,12 +30,13 @@ const name = "CertificateSubjectRestriction"
 
 // Descriptor is CertificateSubjectRestriction, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Refuses requests for client certificates of the group system:masters",
-	Remedy:    "Leave the group system:masters out of the request's subject, or ask another signer.",
-	Phases:    chain.Validating,
-	Resources: chain.On(certificatesv1.Resource("certificatesigningrequests")),
-	Default:   true,
+	Name:       name,
+	Summary:    "Refuses requests for client certificates of the group system:masters",
+	Remedy:     "Leave the group system:masters out of the request's subject, or ask another signer.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests")),
+	Default:    true,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

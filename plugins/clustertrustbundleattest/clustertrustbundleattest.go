@@ -37,10 +37,11 @@ var Descriptor = chain.Descriptor{
 	Summary: "Lets only those write a signer's trust bundles who may attest for the signer",
 	Remedy: "Have the right to attest for this signer: the verb attest on its name in signers of " +
 		"certificates.k8s.io.",
-	Phases:    chain.Validating,
-	Resources: chain.On(certificatesv1.Resource("clustertrustbundles")),
-	Gate:      "ClusterTrustBundle",
-	Default:   true,
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(certificatesv1.Resource("clustertrustbundles")),
+	Gate:       "ClusterTrustBundle",
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

@@ -36,12 +36,13 @@ var ingresses = networkingv1.Resource("ingresses")
 
 // Descriptor is DefaultIngressClass, not yet built. It needs informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives Ingresses that name no class the default IngressClass",
-	Phases:    chain.Mutating,
-	Resources: chain.On(ingresses),
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{networkingv1.SchemeGroupVersion.WithResource("ingressclasses")},
+	Name:       name,
+	Summary:    "Gives Ingresses that name no class the default IngressClass",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(ingresses),
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{networkingv1.SchemeGroupVersion.WithResource("ingressclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

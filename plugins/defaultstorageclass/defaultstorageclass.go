@@ -50,13 +50,14 @@ var claims = corev1.Resource("persistentvolumeclaims")
 // Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of
 // kind DefaultStorageClassConfiguration.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives claims that name no class the default StorageClass",
-	Remedy:    "Set spec.storageClassName, or let one StorageClass alone be the default.",
-	Phases:    chain.Mutating,
-	Resources: chain.On(claims),
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	Name:       name,
+	Summary:    "Gives claims that name no class the default StorageClass",
+	Remedy:     "Set spec.storageClassName, or let one StorageClass alone be the default.",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(claims),
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

@@ -41,12 +41,13 @@ var pods = corev1.Resource("pods")
 // Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its
 // configuration is of kind DefaultTolerationSecondsConfiguration.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Lets pods stay on nodes that are not ready or unreachable for five minutes",
-	Phases:    chain.Mutating,
-	Resources: chain.On(pods),
-	Default:   true,
-	Flags:     flags,
+	Name:       name,
+	Summary:    "Lets pods stay on nodes that are not ready or unreachable for five minutes",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods),
+	Default:    true,
+	Flags:      flags,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c := defaults
 		if _, err := pluginconfig.Object(name, config, apiVersion, kind, &c); err != nil {

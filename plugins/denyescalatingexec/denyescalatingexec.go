@@ -19,9 +19,11 @@ const name = "DenyEscalatingExec"
 
 // Descriptor is DenyEscalatingExec, not yet built. It needs a client.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Refuses exec and attach to pods that are privileged or in the host's PID or IPC namespace",
-	Remedy:  "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
-	Phases:  chain.Validating,
-	New:     denyexec.New(name, true),
+	Name:       name,
+	Summary:    "Refuses exec and attach to pods that are privileged or in the host's PID or IPC namespace",
+	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
+	Phases:     chain.Validating,
+	Operations: denyexec.Operations,
+	Resources:  denyexec.Resources,
+	New:        denyexec.New(name, true),
 }

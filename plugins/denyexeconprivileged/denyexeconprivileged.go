@@ -19,6 +19,8 @@ var Descriptor = chain.Descriptor{
 	Summary:    "Refuses exec and attach to pods with a privileged container",
 	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
 	Phases:     chain.Validating,
+	Operations: denyexec.Operations,
+	Resources:  denyexec.Resources,
 	Deprecated: "DenyEscalatingExec refuses the same and more",
 	New:        denyexec.New(name, false),
 }

@@ -28,11 +28,12 @@ var errDenied = errors.New("Use of external IPs is denied by admission control")
 
 // Descriptor is DenyServiceExternalIPs, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Refuses new external IPs of Services",
-	Remedy:    "Leave spec.externalIPs as it was, or shorten it; another type of Service may do what it is to do.",
-	Phases:    chain.Validating,
-	Resources: chain.On(corev1.Resource("services")),
+	Name:       name,
+	Summary:    "Refuses new external IPs of Services",
+	Remedy:     "Leave spec.externalIPs as it was, or shorten it; another type of Service may do what it is to do.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(corev1.Resource("services")),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -22,6 +22,8 @@
 package eventratelimit
 
 import (
+	"slices"
+
 	"context"
 	"fmt"
 	"io"
@@ -54,10 +56,12 @@ var (
 // Descriptor is EventRateLimit, not yet built. It needs a configuration, of kind Configuration in
 // eventratelimit.admission.k8s.io/v1alpha1.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Limits the rate of events of the server, of namespaces, of users and of what they are about",
-	Remedy:  "Write fewer events, or have the limit raised in the plugin's configuration.",
-	Phases:  chain.Validating,
+	Name:       name,
+	Summary:    "Limits the rate of events of the server, of namespaces, of users and of what they are about",
+	Remedy:     "Write fewer events, or have the limit raised in the plugin's configuration.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  slices.Concat(chain.On(coreEvents), chain.On(newEvents)),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

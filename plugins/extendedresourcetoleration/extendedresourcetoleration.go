@@ -32,9 +32,11 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is ExtendedResourceToleration, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Lets pods that request an extended resource onto nodes tainted with its name",
-	Phases:  chain.Mutating,
+	Name:       name,
+	Summary:    "Lets pods that request an extended resource onto nodes tainted with its name",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -72,7 +72,9 @@ var Descriptor = chain.Descriptor{
 	Summary: "Asks a backend whether the images of a pod may run",
 	Remedy: "Take images that the backend of the image policy allows. Where the backend fails it has to answer, " +
 		"or the plugin's configuration to have defaultAllow.",
-	Phases: chain.Validating,
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods, "", ephemeralContainers),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

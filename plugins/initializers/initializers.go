@@ -83,10 +83,12 @@ var Descriptor = chain.Descriptor{
 	Summary: "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
 	Remedy: "Leave metadata.initializers to the initializers that the object waits for, and other writes until " +
 		"these have done.",
-	Phases:   chain.Mutating | chain.Validating,
-	Internal: true,
-	Needs:    []schema.GroupVersionResource{admissionregistrationv1alpha1.InitializerConfigurations},
-	Hides:    true,
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Outside:    "what waits for initializers is hidden by the server that stores it",
+	Internal:   true,
+	Needs:      []schema.GroupVersionResource{admissionregistrationv1alpha1.InitializerConfigurations},
+	Hides:      true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -65,9 +65,11 @@ var pods = corev1.Resource("pods")
 // Descriptor is InitialResources, not yet built. It needs its configuration, of kind
 // InitialResourcesConfiguration, and nothing else.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Estimates what containers need that don't say it, from what others of their image have used",
-	Phases:  chain.Mutating,
+	Name:       name,
+	Summary:    "Estimates what containers need that don't say it, from what others of their image have used",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(pods),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

@@ -34,14 +34,15 @@ const name = "JobValidation"
 
 // Descriptor is JobValidation, not yet built. It needs informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Keeps the parallelism of Jobs whose pods are scheduled together",
-	Remedy:    "Leave parallelism as it is, or make another Job: its PodGroup is scheduled as a gang.",
-	Phases:    chain.Validating,
-	Resources: chain.On(batchv1.Resource("jobs")),
-	Gate:      "GenericWorkload",
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
+	Name:       name,
+	Summary:    "Keeps the parallelism of Jobs whose pods are scheduled together",
+	Remedy:     "Leave parallelism as it is, or make another Job: its PodGroup is scheduled as a gang.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Update},
+	Resources:  chain.On(batchv1.Resource("jobs")),
+	Gate:       "GenericWorkload",
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

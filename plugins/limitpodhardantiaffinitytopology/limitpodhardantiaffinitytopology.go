@@ -32,10 +32,12 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is LimitPodHardAntiAffinityTopology, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Refuses pods with a required anti-affinity that reaches beyond their node",
-	Remedy:  "Give required anti-affinity the topologyKey kubernetes.io/hostname, or make it preferred.",
-	Phases:  chain.Validating,
+	Name:       name,
+	Summary:    "Refuses pods with a required anti-affinity that reaches beyond their node",
+	Remedy:     "Give required anti-affinity the topologyKey kubernetes.io/hostname, or make it preferred.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

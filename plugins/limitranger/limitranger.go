@@ -70,10 +70,11 @@ var Descriptor = chain.Descriptor{
 		"namespace",
 	Remedy: "Give the resources values within the LimitRanges of the namespace (kubectl describe limitrange), or " +
 		"have those changed.",
-	Phases:    chain.Mutating | chain.Validating,
-	Resources: slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
-	Default:   true,
-	Enforces:  []chain.Enforced{{Resource: limitRanges}},
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
+	Default:    true,
+	Enforces:   []chain.Enforced{{Resource: limitRanges}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

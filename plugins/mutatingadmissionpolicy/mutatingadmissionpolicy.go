@@ -25,13 +25,15 @@ var (
 // Descriptor is MutatingAdmissionPolicy, not yet built. It needs clients, informers, an authorizer,
 // a REST mapper and to know when the server is done.
 var Descriptor = chain.Descriptor{
-	Name:     "MutatingAdmissionPolicy",
-	Summary:  "Has objects changed by the expressions of MutatingAdmissionPolicies",
-	Phases:   chain.Mutating,
-	Default:  true,
-	Gate:     "MutatingAdmissionPolicy", // on since 1.36: no v1 of its kinds is served by servers that emulate others
-	Needs:    []schema.GroupVersionResource{policies, bindings},
-	Enforces: []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
+	Name:       "MutatingAdmissionPolicy",
+	Summary:    "Has objects changed by the expressions of MutatingAdmissionPolicies",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update, admission.Connect},
+	Outside:    "the API server itself enforces its policies",
+	Default:    true,
+	Gate:       "MutatingAdmissionPolicy", // on since 1.36: no v1 of its kinds is served by servers that emulate others
+	Needs:      []schema.GroupVersionResource{policies, bindings},
+	Enforces:   []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		plugin, err := policy.NewMutating(config, env)
 		if err != nil {

@@ -20,10 +20,12 @@ import (
 // Descriptor is MutatingAdmissionWebhook, not yet built. It needs a client, informers, an
 // authorizer and to know when the server is done.
 var Descriptor = chain.Descriptor{
-	Name:    "MutatingAdmissionWebhook",
-	Summary: "Has objects changed by the webhooks of MutatingWebhookConfigurations",
-	Phases:  chain.Mutating,
-	Default: true,
+	Name:       "MutatingAdmissionWebhook",
+	Summary:    "Has objects changed by the webhooks of MutatingWebhookConfigurations",
+	Phases:     chain.Mutating,
+	Operations: chain.EveryOperation,
+	Outside:    "the API server itself asks the webhooks",
+	Default:    true,
 	Needs: []schema.GroupVersionResource{
 		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
 	},

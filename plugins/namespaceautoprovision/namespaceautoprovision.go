@@ -36,10 +36,12 @@ const name = "NamespaceAutoProvision"
 
 // Descriptor is NamespaceAutoProvision, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Creates the namespace of a request where it doesn't exist",
-	Remedy:  "Have the namespace created by hand; the message says why it could not be.",
-	Phases:  chain.Mutating,
+	Name:       name,
+	Summary:    "Creates the namespace of a request where it doesn't exist",
+	Remedy:     "Have the namespace created by hand; the message says why it could not be.",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Outside:    "an API server refuses what is for a missing namespace before it asks webhooks",
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -27,10 +27,11 @@ const name = "NamespaceExists"
 
 // Descriptor is NamespaceExists, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Refuses requests in a namespace that doesn't exist",
-	Remedy:  "Create the namespace, or name one that exists.",
-	Phases:  chain.Validating,
+	Name:       name,
+	Summary:    "Refuses requests in a namespace that doesn't exist",
+	Remedy:     "Create the namespace, or name one that exists.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -77,8 +77,10 @@ var Descriptor = chain.Descriptor{
 		"namespaces",
 	Remedy: "Create the namespace, or name one that exists and isn't being deleted. The namespaces default, " +
 		"kube-system and kube-public can't be deleted.",
-	Phases:  chain.Mutating,
-	Default: true,
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
+	Outside:    "every API server runs it itself, before it asks webhooks",
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -37,13 +37,14 @@ const name = "NodeDeclaredFeatureValidator"
 
 // Descriptor is NodeDeclaredFeatureValidator, not yet built. It needs informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Refuses to change pods to what their node doesn't know yet",
-	Remedy:    "Leave out what the pod's node doesn't have, or take a node that has it.",
-	Phases:    chain.Validating,
-	Resources: chain.On(corev1.Resource("pods"), "", "resize"),
-	Gate:      "NodeDeclaredFeatures",
-	Default:   true,
+	Name:       name,
+	Summary:    "Refuses to change pods to what their node doesn't know yet",
+	Remedy:     "Leave out what the pod's node doesn't have, or take a node that has it.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Update},
+	Resources:  chain.On(corev1.Resource("pods"), "", "resize"),
+	Gate:       "NodeDeclaredFeatures",
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

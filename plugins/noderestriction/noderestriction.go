@@ -99,8 +99,9 @@ var Descriptor = chain.Descriptor{
 	Summary: "Keeps kubelets to the objects of their own node",
 	Remedy: "A node may write itself, and what belongs to the pods that are bound to it. Have somebody else do " +
 		"the rest.",
-	Phases: chain.Mutating,
-	New:    build,
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
+	New:        build,
 }
 
 func build(config io.Reader, env *chain.Env) (admission.Interface, error) {

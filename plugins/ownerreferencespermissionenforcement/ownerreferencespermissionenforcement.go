@@ -52,7 +52,8 @@ var Descriptor = chain.Descriptor{
 	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
 	Remedy: "Have the right to delete the object whose owners change, and for blockOwnerDeletion to update the " +
 		"finalizers of its owner.",
-	Phases: chain.Validating,
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
 	// It looks at the metadata of everything that is written, which needs no conversion.
 	Internal: true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {

@@ -50,13 +50,14 @@ var (
 
 // Descriptor is PersistentVolumeClaimResize, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
-	Remedy:    "Only a bound claim can grow, and only if its StorageClass has allowVolumeExpansion.",
-	Phases:    chain.Validating,
-	Resources: chain.On(claims),
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	Name:       name,
+	Summary:    "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
+	Remedy:     "Only a bound claim can grow, and only if its StorageClass has allowVolumeExpansion.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Update},
+	Resources:  chain.On(claims),
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

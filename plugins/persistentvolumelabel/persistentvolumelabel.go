@@ -61,7 +61,9 @@ var Descriptor = chain.Descriptor{
 	Deprecated: "clouds' own controllers label volumes",
 	Remedy: "Name a disk that exists, in the form that the message names; where the cloud can't be asked, " +
 		"correct the plugin's configuration.",
-	Phases: chain.Mutating,
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(persistentVolumes),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {

@@ -29,12 +29,13 @@ const (
 
 // Descriptor is PodGroupProtection, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives PodGroups a finalizer that keeps them as long as pods are in them",
-	Phases:    chain.Mutating,
-	Resources: chain.On(schedulingv1alpha2.Resource("podgroups")),
-	Gate:      "GenericWorkload",
-	Default:   true,
+	Name:       name,
+	Summary:    "Gives PodGroups a finalizer that keeps them as long as pods are in them",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(schedulingv1alpha2.Resource("podgroups")),
+	Gate:       "GenericWorkload",
+	Default:    true,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -37,14 +37,15 @@ const name = "PodGroupWorkloadExists"
 
 // Descriptor is PodGroupWorkloadExists, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Refuses PodGroups whose Workload, or its template, doesn't exist",
-	Remedy:    "Create the Workload, with a template of that name, first.",
-	Phases:    chain.Validating,
-	Resources: chain.On(schedulingv1alpha2.Resource("podgroups")),
-	Gate:      "GenericWorkload",
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
+	Name:       name,
+	Summary:    "Refuses PodGroups whose Workload, or its template, doesn't exist",
+	Remedy:     "Create the Workload, with a template of that name, first.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(schedulingv1alpha2.Resource("podgroups")),
+	Gate:       "GenericWorkload",
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

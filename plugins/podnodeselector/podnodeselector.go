@@ -51,7 +51,9 @@ var Descriptor = chain.Descriptor{
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",
 	Remedy: "Take the labels that the message speaks of out of the pod's node selector, or have the namespace's " +
 		"annotation changed.",
-	Phases: chain.Mutating | chain.Validating,
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(pods),
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		selectors, err := load(config)
 		if err != nil {

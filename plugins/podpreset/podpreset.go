@@ -66,10 +66,12 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is PodPreset, not yet built. It needs a client, a dynamic client and informers.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Gives new pods the environment, volumes and mounts of the PodPresets that select them",
-	Phases:  chain.Mutating,
-	Needs:   []schema.GroupVersionResource{settingsv1alpha1.PodPresets},
+	Name:       name,
+	Summary:    "Gives new pods the environment, volumes and mounts of the PodPresets that select them",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(pods),
+	Needs:      []schema.GroupVersionResource{settingsv1alpha1.PodPresets},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

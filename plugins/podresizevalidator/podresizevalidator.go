@@ -41,13 +41,14 @@ const (
 
 // Descriptor is PodResizeValidator, not yet built. It needs informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Refuses to resize pods to what their node can't give",
-	Remedy:    "Ask for no more than the node can give, on a node that resizes pods.",
-	Phases:    chain.Validating,
-	Resources: chain.On(corev1.Resource("pods"), "resize"),
-	Gate:      "InPlacePodVerticalScaling",
-	Default:   true,
+	Name:       name,
+	Summary:    "Refuses to resize pods to what their node can't give",
+	Remedy:     "Ask for no more than the node can give, on a node that resizes pods.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Update},
+	Resources:  chain.On(corev1.Resource("pods"), "resize"),
+	Gate:       "InPlacePodVerticalScaling",
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -77,8 +77,9 @@ var Descriptor = chain.Descriptor{
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
 	Remedy: "Change the fields that the message names, or have the namespace's label " +
 		"pod-security.kubernetes.io/enforce name a level that allows them.",
-	Phases:  chain.Validating,
-	Default: true,
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Default:    true,
 	Resources: slices.Concat(
 		// The other subresources don't write the spec, and their objects aren't pods.
 		chain.On(podResource, "", "ephemeralcontainers", "resize"),

@@ -77,8 +77,11 @@ var Descriptor = chain.Descriptor{
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
 	Remedy: "Have a PodSecurityPolicy that allows this pod, and the right to use it: the user's, or that of the " +
 		"pod's service account.",
-	Phases: chain.Mutating | chain.Validating,
-	Needs:  []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods, "", "ephemeralcontainers"),
+	Outside:    "no other API server serves its policies",
+	Needs:      []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -63,7 +63,9 @@ var Descriptor = chain.Descriptor{
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
 	Remedy: "Take the tolerations that the message speaks of out of the pod, or have the namespace's annotations " +
 		"changed.",
-	Phases: chain.Mutating | chain.Validating,
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods),
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		cluster, err := load(config)
 		if err != nil {

@@ -39,12 +39,13 @@ var copied = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
 
 // Descriptor is PodTopologyLabels, not yet built. It needs informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives pods the labels of zone and region of their node",
-	Phases:    chain.Mutating,
-	Resources: chain.On(corev1.Resource("pods"), "", binding),
-	Gate:      "PodTopologyLabelsAdmission",
-	Default:   true,
+	Name:       name,
+	Summary:    "Gives pods the labels of zone and region of their node",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(corev1.Resource("pods"), "", binding),
+	Gate:       "PodTopologyLabelsAdmission",
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -66,10 +66,11 @@ var Descriptor = chain.Descriptor{
 	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",
 	Remedy: "Name a PriorityClass that exists, and leave priority and preemptionPolicy to it. Only one class may " +
 		"be the default.",
-	Phases:    chain.Mutating | chain.Validating,
-	Resources: slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -44,9 +44,11 @@ var pods = corev1.Resource("pods")
 // Descriptor is ResourceDefaults, not yet built. It needs nothing; its configuration is of kind
 // ResourceDefaultsConfiguration.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Gives containers that say nothing of memory or cpu a default",
-	Phases:  chain.Mutating,
+	Name:       name,
+	Summary:    "Gives containers that say nothing of memory or cpu a default",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		defaults, err := load(config)
 		if err != nil {

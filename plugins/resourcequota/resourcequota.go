@@ -47,10 +47,11 @@ var Descriptor = chain.Descriptor{
 	Summary: "Keeps what a namespace uses within its ResourceQuotas",
 	Remedy: "Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised " +
 		"(kubectl describe resourcequota).",
-	Phases:   chain.Validating,
-	Default:  true,
-	Enforces: []chain.Enforced{{Resource: corev1.Resource("resourcequotas")}},
-	New:      newPlugin,
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Default:    true,
+	Enforces:   []chain.Enforced{{Resource: corev1.Resource("resourcequotas")}},
+	New:        newPlugin,
 }
 
 type plugin struct {

@@ -53,13 +53,14 @@ var (
 
 // Descriptor is RuntimeClass, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives pods the overhead and the scheduling of their RuntimeClass",
-	Remedy:    "Name a RuntimeClass that exists, and leave overhead, and the keys of its node selector, to it.",
-	Phases:    chain.Mutating | chain.Validating,
-	Resources: chain.On(corev1.Resource("pods")),
-	Default:   true,
-	Needs:     []schema.GroupVersionResource{nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
+	Name:       name,
+	Summary:    "Gives pods the overhead and the scheduling of their RuntimeClass",
+	Remedy:     "Name a RuntimeClass that exists, and leave overhead, and the keys of its node selector, to it.",
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(corev1.Resource("pods")),
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

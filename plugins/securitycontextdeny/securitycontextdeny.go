@@ -36,10 +36,12 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is SecurityContextDeny, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:    name,
-	Summary: "Refuses pods that choose their own user, groups or SELinux label",
-	Remedy:  "Leave out the fields of the security context that the message names.",
-	Phases:  chain.Validating,
+	Name:       name,
+	Summary:    "Refuses pods that choose their own user, groups or SELinux label",
+	Remedy:     "Leave out the fields of the security context that the message names.",
+	Phases:     chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods, "", "ephemeralcontainers"),
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

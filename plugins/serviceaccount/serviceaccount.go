@@ -71,12 +71,13 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is ServiceAccount, not yet built. It needs a client and informers.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives pods a service account, its token and its pull secrets",
-	Remedy:    "Create the service account, or name one that exists. A mirror pod can have none, nor Secrets.",
-	Phases:    chain.Mutating | chain.Validating,
-	Resources: chain.On(pods, "", "ephemeralcontainers"),
-	Default:   true,
+	Name:       name,
+	Summary:    "Gives pods a service account, its token and its pull secrets",
+	Remedy:     "Create the service account, or name one that exists. A mirror pod can have none, nor Secrets.",
+	Phases:     chain.Mutating | chain.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  chain.On(pods, "", "ephemeralcontainers"),
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -45,11 +45,12 @@ var finalizers = map[schema.GroupResource]string{
 // Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no
 // configuration.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Gives claims and volumes a finalizer that keeps them as long as they are in use",
-	Phases:    chain.Mutating,
-	Resources: slices.Concat(chain.On(claims), chain.On(volumes), chain.On(classes)),
-	Default:   true,
+	Name:       name,
+	Summary:    "Gives claims and volumes a finalizer that keeps them as long as they are in use",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  slices.Concat(chain.On(claims), chain.On(volumes), chain.On(classes)),
+	Default:    true,
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -30,11 +30,12 @@ var (
 
 // Descriptor is TaintNodesByCondition, not yet built. It needs nothing of its host.
 var Descriptor = chain.Descriptor{
-	Name:      name,
-	Summary:   "Taints new nodes as not ready, so that nothing is scheduled there before they are",
-	Phases:    chain.Mutating,
-	Resources: chain.On(nodes),
-	Default:   true,
+	Name:       name,
+	Summary:    "Taints new nodes as not ready, so that nothing is scheduled there before they are",
+	Phases:     chain.Mutating,
+	Operations: []admission.Operation{admission.Create},
+	Resources:  chain.On(nodes),
+	Default:    true,
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

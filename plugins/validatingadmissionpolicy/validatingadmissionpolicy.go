@@ -25,12 +25,14 @@ var (
 // Descriptor is ValidatingAdmissionPolicy, not yet built. It needs clients, informers, an
 // authorizer, a REST mapper and to know when the server is done.
 var Descriptor = chain.Descriptor{
-	Name:     "ValidatingAdmissionPolicy",
-	Summary:  "Has requests judged by the expressions of ValidatingAdmissionPolicies",
-	Phases:   chain.Validating,
-	Default:  true,
-	Needs:    []schema.GroupVersionResource{policies, bindings},
-	Enforces: []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
+	Name:       "ValidatingAdmissionPolicy",
+	Summary:    "Has requests judged by the expressions of ValidatingAdmissionPolicies",
+	Phases:     chain.Validating,
+	Operations: chain.EveryOperation,
+	Outside:    "the API server itself enforces its policies",
+	Default:    true,
+	Needs:      []schema.GroupVersionResource{policies, bindings},
+	Enforces:   []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		plugin, err := policy.NewValidating(config, env)
 		if err != nil {

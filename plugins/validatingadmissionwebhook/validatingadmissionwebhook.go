@@ -21,10 +21,12 @@ import (
 // Descriptor is ValidatingAdmissionWebhook, not yet built. It needs a client, informers, an
 // authorizer and to know when the server is done.
 var Descriptor = chain.Descriptor{
-	Name:    "ValidatingAdmissionWebhook",
-	Summary: "Has requests judged by the webhooks of ValidatingWebhookConfigurations",
-	Phases:  chain.Validating,
-	Default: true,
+	Name:       "ValidatingAdmissionWebhook",
+	Summary:    "Has requests judged by the webhooks of ValidatingWebhookConfigurations",
+	Phases:     chain.Validating,
+	Operations: chain.EveryOperation,
+	Outside:    "the API server itself asks the webhooks",
+	Default:    true,
 	Needs: []schema.GroupVersionResource{
 		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"),
 	},

@@ -22,6 +22,12 @@ import (
 
 var pods = corev1.Resource("pods")
 
+// Operations and Resources are what such a plugin is about.
+var (
+	Operations = []admission.Operation{admission.Connect}
+	Resources  = chain.On(pods, "exec", "attach")
+)
+
 // New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with
 // hostNamespaces it also refuses pods in the host's PID or IPC namespace. It needs a client: the
 // pod is read live at each request, since nothing but its name is in one.
@@ -33,7 +39,7 @@ func New(plugin string, hostNamespaces bool) func(io.Reader, *chain.Env) (admiss
 		if env.Client == nil {
 			return nil, errors.New(plugin + " needs a client")
 		}
-		return &denier{admission.NewHandler(admission.Connect), env.Client.CoreV1(), hostNamespaces}, nil
+		return &denier{admission.NewHandler(Operations...), env.Client.CoreV1(), hostNamespaces}, nil
 	}
 }
 
