@@ -16,7 +16,7 @@ type progress struct {
 
 func newProgress(out io.Writer) *progress {
 	if file, ok := out.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return &progress{}
+		return &progress{last: -1}
 	}
 	return &progress{out: out, last: -1}
 }

@@ -46,27 +46,29 @@ func newReview(plugins []chain.Descriptor) *cobra.Command {
 		Long: `Say what a cluster would do with manifests, before they are deployed.
 
 Each object is written, in the order given, to a real API server in the process, with the plugins,
-policies, quotas and LimitRanges that the flags and --state give it. What is admitted is there for
-what follows; workloads are followed to the pods that their controllers would make.
+policies, quotas and LimitRanges that the flags, --state and --kubeconfig give it. What is admitted
+is there for what follows; workloads are followed to the pods that their controllers would make.
 
 It ends with 0 where all is admitted, 1 where something is refused, 2 where something can't be
 judged.`,
 		Example: `  # A file, a folder, a rendered chart
-  gatehouse review -f deployment.yaml
-  gatehouse review -f manifests/
-  helm template shop ./chart | gatehouse review -f -
+  gatehouse review -f deployment.yaml -f manifests/
+  helm template shop ./chart | gatehouse review -n shop -f -
 
-  # In a cluster that has these namespaces, quotas and policies already
-  gatehouse review -f manifests/ --state=cluster.yaml
+  # By what a running cluster has: its quotas, policies, classes; it is only read
+  gatehouse review -f manifests/ --context=production
 
-  # What is changed on the way, and every step of it
-  gatehouse review -f deployment.yaml --show-changes --explain
+  # In CI, by a snapshot of it, with annotations for a pull request
+  gatehouse snapshot --context=production > state.yaml
+  gatehouse review -f manifests/ --state=state.yaml -o github
 
-  # With the plugins that a kube-apiserver runs, for a pull request's annotations
-  gatehouse review -f manifests/ --like=kube-apiserver.yaml -o github
+  # With the plugins that its kube-apiserver runs, as who deploys, with that account's rights
+  gatehouse review -f manifests/ --state=state.yaml --like=kube-apiserver.yaml \
+    --as-service-account=ci/deployer --authorize
 
-  # As who deploys it, with that account's rights
-  gatehouse review -f manifests/ --as-service-account=ci/deployer --authorize --state=rbac.yaml`,
+  # What is changed on the way, and every step of it, with a webhook that runs here
+  gatehouse review -f deployment.yaml --show-changes --explain --state=webhook.yaml \
+    --webhook=inject.example.com=http://localhost:8080`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.apply(c.ErrOrStderr())
@@ -79,7 +81,18 @@ judged.`,
 	told.flags.Add(&groups)
 	log.addFlags(groups.FlagSet("review"))
 	groupFlags(c, groups)
+	complete(c, "operation", operations()...)
+	complete(c, "webhooks", review.WebhookModes...)
+	complete(c, "output", review.Formats...)
 	return c
+}
+
+// complete has the shell complete a flag's value.
+func complete(c *cobra.Command, flag string, values ...string) {
+	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag is the command's own
+	}
 }
 
 func (r *reviewing) addFlags(fs *pflag.FlagSet) {
@@ -95,9 +108,8 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.asServiceAccount, "as-service-account", "",
 		"The service account that writes the objects, as namespace/name.")
 	fs.StringVar(&r.operation, "operation", "",
-		fmt.Sprintf("What is done with every object: %s. By default it is updated where the state has it, else "+
-			"created.",
-			strings.Join(operations(), ", ")))
+		"What is done with every object: "+strings.Join(operations(), ", ")+". By default it is updated where the "+
+			"state has it, as kubectl apply does, else created.")
 	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")

@@ -261,3 +261,92 @@ spec: {containers: []}
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// Shells complete what flags can have.
+func TestReviewCompletion(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--operation=": "create\nupdate\napply\ndelete\nconnect\n:4\n",
+		"--webhooks=":  "skip\nask\nfail\n:4\n",
+		"--output=":    "json\nyaml\njunit\nsarif\ngithub\n:4\n",
+	} {
+		if stdout, _, _ := runCommand(t, "__complete", "review", flag); stdout != want {
+			t.Errorf("%s is completed by %q, want %q", flag, stdout, want)
+		}
+	}
+}
+
+// Long work is shown on a terminal, and is gone from there at the end; short work isn't.
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{out: &out, last: -1}
+	for i := range longWork - 1 {
+		p.of("reading")(i, longWork-1)
+	}
+	p.done()
+	if out.Len() > 0 {
+		t.Errorf("of short work it says %q", &out)
+	}
+	for i := range 1000 {
+		p.of("judging")(i, 1000)
+	}
+	p.done()
+	if text := out.String(); strings.Count(text, "judging: ") != 100 || !strings.HasSuffix(text, "\r\x1b[K") ||
+		!strings.Contains(text, "\r\x1b[Kjudging: 500 of 1000") {
+		t.Errorf("it says %q", text)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "no-terminal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if newProgress(file).out != nil || newProgress(&out).out != nil {
+		t.Error("it is shown where no terminal is")
+	}
+}
+
+// Each operation is a request of its own.
+func TestReviewOperations(t *testing.T) {
+	inFolder(t, map[string]string{
+		"state.yaml": `kind: Pod
+apiVersion: v1
+metadata: {name: p, labels: {was: there}}
+spec: {containers: [{name: c, image: i}]}
+---
+kind: ValidatingAdmissionPolicy
+apiVersion: admissionregistration.k8s.io/v1
+metadata: {name: all}
+spec:
+  matchConstraints:
+    resourceRules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [pods, pods/exec]}]
+  validations:
+  - expression: "false"
+    messageExpression: >-
+      request.operation + ' of ' + request.resource.resource + (has(request.subResource) ? '/' + request.subResource : '')
+      + ', ' + (object != null && has(object.metadata) && has(object.metadata.labels) ?
+      string(size(object.metadata.labels)) : 'no') + ' labels'
+---
+kind: ValidatingAdmissionPolicyBinding
+apiVersion: admissionregistration.k8s.io/v1
+metadata: {name: all}
+spec: {policyName: all, validationActions: [Deny]}
+`,
+		"in.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: p, labels: {new: one}}\nspec: {containers: [{name: c, image: " +
+			"i}]}\n",
+	})
+	for operation, want := range map[string]string{
+		"":        "UPDATE of pods, 1 labels", // as kubectl apply does: the old one is gone
+		"create":  "CREATE of pods, 1 labels",
+		"update":  "UPDATE of pods, 1 labels",
+		"apply":   "UPDATE of pods, 2 labels", // the old one is somebody else's
+		"delete":  "DELETE of pods, no labels",
+		"connect": "CONNECT of pods/exec, no labels",
+	} {
+		stdout, stderr, code := runCommand(t, "review", "-f", "in.yaml", "--state=state.yaml", "--operation="+operation,
+			"--explain")
+		if code != review.ExitRefused || stderr != "" || !strings.Contains(stdout, "denied request: "+want+"\n") ||
+			!strings.Contains(stdout, "\n          Validate ValidatingAdmissionPolicy: refused in ") ||
+			!strings.Contains(stdout, "\n            policy all, binding all: refused: "+want+"\n              false\n") {
+			t.Errorf("%s: it ended with %d, and said %q and\n%s, want %s", operation, code, stderr, stdout, want)
+		}
+	}
+}

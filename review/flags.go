@@ -24,6 +24,9 @@ type Flags struct {
 	noPods        bool
 }
 
+// WebhookModes are what --webhooks can be.
+var WebhookModes = []string{string(chain.WebhooksSkipped), string(chain.WebhooksAsked), string(chain.WebhooksDown)}
+
 // NewFlags are those of a server with these plugins, in run order.
 func NewFlags(plugins []chain.Descriptor) *Flags {
 	return &Flags{Config: server.NewConfig(plugins)}
@@ -78,8 +81,8 @@ func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 func (f *Flags) Options() (Options, error) {
 	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: chain.WebhookCalls(f.webhooks),
 		LocalWebhooks: map[string]string{}}
-	if modes := []string{"skip", "ask", "fail"}; !slices.Contains(modes, f.webhooks) {
-		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(modes, ", "))
+	if !slices.Contains(WebhookModes, f.webhooks) {
+		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))
 	}
 	for _, told := range f.localWebhooks {
 		name, at, ok := strings.Cut(told, "=")

@@ -1,13 +1,25 @@
 package live
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"gatehouse.dev/cli"
 	"gatehouse.dev/review"
 )
 
@@ -169,5 +181,55 @@ func TestAnotherVersion(t *testing.T) {
 	if want := "note: the cluster is Kubernetes v1.30.1-eks-a1, and this judges as 1.36 does"; code != 0 ||
 		!strings.Contains(stdout, want) {
 		t.Errorf("it ended with %d, and %q isn't in %s", code, want, stdout)
+	}
+}
+
+// Who isn't known to the cluster is told why.
+func TestExpiredKubeconfig(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "me"},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		auth *clientcmdapi.AuthInfo
+		want string
+	}{
+		"a token": {&clientcmdapi.AuthInfo{Token: "old"}, "the kubeconfig's credentials have expired, or are another " +
+			"cluster's; log in to it again"},
+		"a certificate": {&clientcmdapi.AuthInfo{
+			ClientCertificateData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+			ClientKeyData:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		}, "the kubeconfig's client certificate expired on 2026-01-02; log in to it again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := clientcmd.LoadFromFile(cluster().Kubeconfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for user := range config.AuthInfos {
+				config.AuthInfos[user] = test.auth
+			}
+			path := filepath.Join(t.TempDir(), "kubeconfig")
+			if err := clientcmd.WriteToFile(*config, path); err != nil {
+				t.Fatal(err)
+			}
+			want := "gatehouse: the cluster at " + cluster().Config.Host + " doesn't know who asks: " + test.want + "\n"
+			for _, command := range []string{"review", "snapshot"} {
+				stdout, stderr, code := run(t, command, "--kubeconfig="+path, "--filename="+manifests)
+				if stdout != "" || stderr != want || code != cli.ExitUsage {
+					t.Errorf("%s: it ended with %d, and said %q and %q, want %q", command, code, stdout, stderr, want)
+				}
+			}
+		})
 	}
 }
