@@ -109,6 +109,20 @@ func WithoutAdmission(ctx context.Context) context.Context {
 	return quota.WithStatedUsage(context.WithValue(ctx, exemptKey{}, true))
 }
 
+type unvalidatedKey struct{}
+
+// WithoutValidation is a context for requests to Handler of which only the mutating phase is to be:
+// objects that a server is to have as plugins would change them, and that nobody is charged for.
+func WithoutValidation(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unvalidatedKey{}, true)
+}
+
+// validationExempt tells whether the request has such a context. No client can make it.
+func validationExempt(ctx context.Context) bool {
+	exempt, _ := ctx.Value(unvalidatedKey{}).(bool)
+	return exempt
+}
+
 // admissionExempt tells whether the request has such a context. No client can make it.
 func admissionExempt(ctx context.Context) bool {
 	exempt, _ := ctx.Value(exemptKey{}).(bool)

@@ -321,8 +321,8 @@ spec:
   validations:
   - expression: "false"
     messageExpression: >-
-      request.operation + ' of ' + request.resource.resource + (has(request.subResource) ? '/' + request.subResource : '')
-      + ', ' + (object != null && has(object.metadata) && has(object.metadata.labels) ?
+      request.operation + ' of ' + request.resource.resource +
+      (has(request.subResource) ? '/' + request.subResource : '') + ', ' + (object != null && has(object.metadata) && has(object.metadata.labels) ?
       string(size(object.metadata.labels)) : 'no') + ' labels'
 ---
 kind: ValidatingAdmissionPolicyBinding
@@ -330,8 +330,8 @@ apiVersion: admissionregistration.k8s.io/v1
 metadata: {name: all}
 spec: {policyName: all, validationActions: [Deny]}
 `,
-		"in.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: p, labels: {new: one}}\nspec: {containers: [{name: c, image: " +
-			"i}]}\n",
+		"in.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: p, labels: {new: one}}\n" +
+			"spec: {containers: [{name: c, image: i}]}\n",
 	})
 	for operation, want := range map[string]string{
 		"":        "UPDATE of pods, 1 labels", // as kubectl apply does: the old one is gone
@@ -345,7 +345,8 @@ spec: {policyName: all, validationActions: [Deny]}
 			"--explain")
 		if code != review.ExitRefused || stderr != "" || !strings.Contains(stdout, "denied request: "+want+"\n") ||
 			!strings.Contains(stdout, "\n          Validate ValidatingAdmissionPolicy: refused in ") ||
-			!strings.Contains(stdout, "\n            policy all, binding all: refused: "+want+"\n              false\n") {
+			!strings.Contains(stdout, "\n            policy all, binding all: refused: "+want+"\n              "+
+				"false\n") {
 			t.Errorf("%s: it ended with %d, and said %q and\n%s, want %s", operation, code, stderr, stdout, want)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // A follower asks for the pods that the controller of a workload would make.
-type follower func(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error)
+type follower func(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error)
 
 // followers are those of the workloads, by kind.
 var followers = map[schema.GroupKind]follower{}
@@ -41,15 +41,15 @@ func controller(name string) user.Info {
 	return serviceaccount.UserInfo("kube-system", name, "")
 }
 
-// replicas follows a workload that wants spec.replicas pods.
+// replicas follows a workload of pods that are all alike.
 func replicas(as string) follower {
-	return func(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error) {
-		return r.make(ctx, controller(as), number(owner, 1, "spec", "replicas"), podOf(owner, nil))
+	return func(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
+		return r.make(ctx, controller(as), now.pods, podOf(owner, nil))
 	}
 }
 
-// followDeployment makes the ReplicaSet, and its pods.
-func followDeployment(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error) {
+// followDeployment makes the ReplicaSet, unless it is there, and its pods.
+func followDeployment(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
 	template, _, _ := unstructured.NestedMap(owner.Object, "spec", "template")
 	hash := templateHash(template)
 	set := owned(owner, "apps/v1", "ReplicaSet")
@@ -63,21 +63,26 @@ func followDeployment(ctx context.Context, r *Reviewer, owner *unstructured.Unst
 	}
 	set.Object["spec"] = spec
 	_ = unstructured.SetNestedField(set.Object, hash, "spec", "template", "metadata", "labels", "pod-template-hash")
-	if refused, err := r.makeOne(ctx, controller("deployment-controller"), set); err != nil || refused != nil {
-		return refused.of(number(owner, 1, "spec", "replicas")), err
+	if set.SetUID(owner.GetUID()); !now.same { // else it is there, of whatever UID
+		if refused, err := r.makeOne(ctx, controller("deployment-controller"), set); err != nil || refused != nil {
+			return refused.of(now.pods), err
+		}
 	}
-	return replicas("replicaset-controller")(ctx, r, set)
+	return replicas("replicaset-controller")(ctx, r, set, now)
 }
 
-// followStatefulSet makes, for each replica, its claims and its pod.
-func followStatefulSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error) {
+// followStatefulSet makes, for each replica, its claims, unless they are there, and its pod.
+func followStatefulSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods,
+	error) {
 	as := controller("statefulset-controller")
-	wanted := number(owner, 1, "spec", "replicas")
-	first := number(owner, 0, "spec", "ordinals", "start")
+	first := number(owner, 0, "spec", "ordinals", "start") + now.first
 	templates, _, _ := unstructured.NestedSlice(owner.Object, "spec", "volumeClaimTemplates")
-	pods := &Pods{Wanted: int(wanted)}
-	for i := range wanted {
+	pods := &Pods{Wanted: int(now.pods)}
+	for i := range now.pods {
 		for _, template := range templates {
+			if now.replaced {
+				break
+			}
 			fields, _ := template.(map[string]any)
 			claim := &unstructured.Unstructured{Object: deepCopy(fields)}
 			claim.SetAPIVersion("v1")
@@ -121,16 +126,20 @@ func mountClaims(pod *unstructured.Unstructured, set string, ordinal int64, temp
 	}
 }
 
-// followDaemonSet makes a pod for each node of the state, or one where it has none.
-func followDaemonSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error) {
+// followDaemonSet makes a pod for each node of the state, or one where it has none; of one that is
+// updated, as many as are made at a time.
+func followDaemonSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
 	nodes, err := r.nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	pods := &Pods{Wanted: max(len(nodes), 1)}
+	if now.update {
+		pods.Wanted = int(now.pods)
+	}
 	for i := range pods.Wanted {
 		pod := podOf(owner, nil)()
-		if len(nodes) > 0 {
+		if i < len(nodes) {
 			term := map[string]any{"matchFields": []any{map[string]any{"key": "metadata.name", "operator": "In",
 				"values": []any{nodes[i]}}}}
 			_ = unstructured.SetNestedField(pod.Object, map[string]any{"nodeSelectorTerms": []any{term}}, "spec",
@@ -156,15 +165,8 @@ var daemonTolerations = []struct{ key, effect string }{
 }
 
 // followJob makes as many pods as the Job runs at a time.
-func followJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error) {
-	wanted := number(owner, 1, "spec", "parallelism")
-	if completions := number(owner, -1, "spec", "completions"); completions >= 0 {
-		wanted = min(wanted, completions)
-	}
-	if suspended, _, _ := unstructured.NestedBool(owner.Object, "spec", "suspend"); suspended {
-		wanted = 0
-	}
-	return r.make(ctx, controller("job-controller"), wanted, podOf(owner, func(pod *unstructured.Unstructured) {
+func followJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
+	return r.make(ctx, controller("job-controller"), now.pods, podOf(owner, func(pod *unstructured.Unstructured) {
 		labels := with(pod.GetLabels(), "job-name", owner.GetName())
 		labels = with(labels, "batch.kubernetes.io/job-name", owner.GetName())
 		labels = with(labels, "controller-uid", string(owner.GetUID()))
@@ -174,7 +176,7 @@ func followJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructure
 }
 
 // followCronJob makes the Job of one time, and its pods.
-func followCronJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured) (*Pods, error) {
+func followCronJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, _ rollout) (*Pods, error) {
 	template, _, _ := unstructured.NestedMap(owner.Object, "spec", "jobTemplate")
 	job := owned(owner, "batch/v1", "Job")
 	job.SetName(owner.GetName() + "-1")
@@ -184,9 +186,9 @@ func followCronJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstruc
 	annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
 	job.SetAnnotations(annotations)
 	if refused, err := r.makeOne(ctx, controller("cronjob-controller"), job); err != nil || refused != nil {
-		return refused.of(number(job, 1, "spec", "parallelism")), err
+		return refused.of(wanted(job)), err
 	}
-	return followJob(ctx, r, job)
+	return followJob(ctx, r, job, rollout{pods: wanted(job)})
 }
 
 // podOf is the pod that a controller makes from the owner's template.

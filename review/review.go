@@ -228,7 +228,11 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 	}
 	follow, ok := followers[a.object.GroupVersionKind().GroupKind()]
 	if ok && r.options.Pods {
-		pods, err := follow(ctx, r, a.object)
+		now := rolloutOf(a.object, c.before)
+		if err := r.free(ctx, c.before, now.freed); err != nil {
+			return result, fmt.Errorf("the pods that it replaces: %w", err)
+		}
+		pods, err := follow(ctx, r, a.object, now)
 		if err != nil {
 			return result, fmt.Errorf("its pods: %w", err)
 		}
@@ -290,16 +294,17 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 		c.namespace = r.namespaceOf(object)
 	}
 	operation := r.options.Operation
-	if operation == "" || operation == Update {
+	if operation == "" || operation == Update || operation == Apply {
 		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
 		if err != nil {
 			return nil, err
 		}
+		c.before = stored
 		switch {
 		case stored != nil && operation == "":
 			c.verb, c.name, c.body = http.MethodPatch, object.GetName(), nil
 			return c, c.update(object, stored, r.manifests[r.keyOf(object)])
-		case stored != nil:
+		case stored != nil && operation == Update:
 			object.SetResourceVersion(stored.GetResourceVersion())
 		case operation == "":
 			operation = Create

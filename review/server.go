@@ -153,6 +153,8 @@ type call struct {
 	authorize   bool
 	// state says that the object is stored without admission.
 	state bool
+	// before is what the call changes; nil for none.
+	before *unstructured.Unstructured
 	// dryRun says that nothing is stored.
 	dryRun bool
 }
