@@ -52,6 +52,12 @@ func Patched[T any](request *admissionv1.AdmissionRequest, changed *T) Response 
 	if err != nil {
 		return Errored(err)
 	}
+	return PatchedFrom(request, original, changed)
+}
+
+// PatchedFrom is Patched for who decodes objects himself: original and changed are the request's
+// object before and after the changes, in one Go type or another form that JSON is made of.
+func PatchedFrom(request *admissionv1.AdmissionRequest, original, changed any) Response {
 	var documents [3]any // as sent, as T says it, as T says it with the changes
 	if err := errors.Join(unmarshal(request.Object.Raw, &documents[0]), through(original, &documents[1]),
 		through(changed, &documents[2])); err != nil {

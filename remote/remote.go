@@ -1,0 +1,185 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/webhook/server"
+)
+
+// Mutate is a mutating webhook: what the chain's plugins change is the patch that it answers with.
+func Mutate(c *chain.Chain) server.Handler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) server.Response {
+		return answer(ctx, request, c.Admit)
+	}
+}
+
+// Validate is a validating webhook: what the chain's plugins refuse it refuses.
+func Validate(c *chain.Chain) server.Handler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) server.Response {
+		return answer(ctx, request, c.Validate)
+	}
+}
+
+// interfaces are those of the kinds that this build knows.
+var interfaces = admission.NewObjectInterfacesFromScheme(scheme.Scheme)
+
+// answer is what a phase of a chain comes to.
+func answer(ctx context.Context, request *admissionv1.AdmissionRequest, phase func(context.Context,
+	admission.Attributes, admission.ObjectInterfaces) error) server.Response {
+	a, err := attributesOf(request)
+	if err != nil {
+		return server.Errored(err)
+	}
+	var original runtime.Object
+	if object := a.GetObject(); object != nil {
+		original = object.DeepCopyObject()
+	}
+	told := &warnings{}
+	if err := phase(warning.WithWarningRecorder(ctx, told), a, interfaces); err != nil {
+		return a.annotated(server.Errored(err)).WithWarnings(told.texts...)
+	}
+	response := server.Allowed()
+	// There is nothing to patch of what is deleted, nor of the options of a CONNECT.
+	if original != nil && request.Operation != admissionv1.Connect {
+		response = server.PatchedFrom(request, original, a.GetObject())
+	}
+	return a.annotated(response).WithWarnings(told.texts...)
+}
+
+// attributes are a request's, as the chain is called with them.
+type attributes struct {
+	admission.Attributes
+	annotations map[string]string
+}
+
+// AddAnnotation adds an annotation for the audit event of the asking server.
+func (a *attributes) AddAnnotation(key, value string) error {
+	return a.AddAnnotationWithLevel(key, value, auditinternal.LevelMetadata)
+}
+
+// AddAnnotationWithLevel does the same. A webhook's annotations are at Metadata level all.
+func (a *attributes) AddAnnotationWithLevel(key, value string, _ auditinternal.Level) error {
+	if a.annotations == nil {
+		a.annotations = map[string]string{}
+	}
+	// The asking server puts the webhook's name and a slash before it, and takes one slash only.
+	a.annotations[strings.ReplaceAll(key, "/", ".")] = value
+	return nil
+}
+
+func (a *attributes) annotated(response server.Response) server.Response {
+	for _, key := range slices.Sorted(maps.Keys(a.annotations)) {
+		response = response.WithAuditAnnotation(key, a.annotations[key])
+	}
+	return response
+}
+
+// attributesOf are those of the request. An error is a 400 of the API.
+func attributesOf(request *admissionv1.AdmissionRequest) (*attributes, error) {
+	kind := schema.GroupVersionKind(request.Kind)
+	object, err := decode("object", request.Object.Raw, kind)
+	if err != nil {
+		return nil, err
+	}
+	old, err := decode("oldObject", request.OldObject.Raw, kind)
+	if err != nil {
+		return nil, err
+	}
+	options, err := optionsOf(request)
+	if err != nil {
+		return nil, err
+	}
+	return &attributes{Attributes: admission.NewAttributesRecord(object, old, kind, request.Namespace, request.Name,
+		schema.GroupVersionResource(request.Resource), request.SubResource, admission.Operation(request.Operation),
+		options, request.DryRun != nil && *request.DryRun, userOf(&request.UserInfo))}, nil
+}
+
+// decode is an object in the type of its kind, or as it is where this build has no type for it. It
+// is nil where there is none.
+func decode(field string, raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	object, err := scheme.Scheme.New(kind)
+	if runtime.IsNotRegisteredError(err) {
+		object, err = &unstructured.Unstructured{}, nil
+	}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, object)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.%s: Invalid value: decoding a %s: %v", field, kind.Kind,
+			err))
+	}
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	return object, nil
+}
+
+// optionsOf are the options of the request, of the type that its operation has; nil for none.
+func optionsOf(request *admissionv1.AdmissionRequest) (runtime.Object, error) {
+	raw := request.Options.Raw
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var options runtime.Object
+	switch request.Operation {
+	case admissionv1.Create:
+		options = &metav1.CreateOptions{}
+	case admissionv1.Update:
+		options = &metav1.UpdateOptions{}
+	case admissionv1.Delete:
+		options = &metav1.DeleteOptions{}
+	default:
+		return nil, nil
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, options); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.options: Invalid value: decoding %T: %v", options, err))
+	}
+	return options, nil
+}
+
+func userOf(info *authenticationv1.UserInfo) user.Info {
+	who := &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups}
+	if len(info.Extra) > 0 {
+		who.Extra = make(map[string][]string, len(info.Extra))
+		for key, values := range info.Extra {
+			who.Extra[key] = values
+		}
+	}
+	return who
+}
+
+// warnings are what plugins warn the client of.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// AddWarning implements warning.Recorder. Whom a warning is from isn't shown to clients.
+func (w *warnings) AddWarning(_, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.texts, text) {
+		w.texts = append(w.texts, text)
+	}
+}
