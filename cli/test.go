@@ -103,6 +103,9 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	options.Progress = progress.of("judging")
 	report, err := verify.Run(c.Context(), suites, options)
 	progress.done()
+	if c.Context().Err() != nil {
+		return verdictError(review.ExitFailed) // interrupted, and not judged
+	}
 	if err != nil {
 		return usageError{err}
 	}

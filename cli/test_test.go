@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +15,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/plugins"
 )
 
 // cluster is the state of suites: a namespace that admits two pods of one CPU each, and a webhook.
@@ -315,6 +324,50 @@ func wantJUnit(t *testing.T, printed string) {
 	got := strings.Fields(fmt.Sprintf("%d passed, %d failed, %d errors", passed, failed, errored))
 	if !cmp.Equal(got, counts) {
 		t.Errorf("the JUnit report has %v, want %v", got, counts)
+	}
+}
+
+// A suite can have its webhooks asked at a local process, or taken to be down.
+func TestSuiteWithWebhooks(t *testing.T) {
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		asked.Response = &admissionv1.AdmissionResponse{UID: asked.Request.UID, Allowed: asked.Request.Name != "p",
+			Result: &metav1.Status{Message: "not with me"}, Warnings: []string{"it was asked"}}
+		if err := json.NewEncoder(w).Encode(asked); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer local.Close()
+	t.Chdir(t.TempDir())
+	write(t, "cluster.yaml", cluster)
+	flags := func(flag, text string) string {
+		return strings.Replace(text, "  state:", "  flags: ["+flag+"]\n  state:", 1)
+	}
+	write(t, "asked.yaml", flags("--webhook=hooks="+local.URL, suiteOf(pod+`
+    - {name: refused, expect: {verdict: Refused, by: ValidatingAdmissionWebhook/pods.example.com, message: not with me}}
+    - {name: warned, set: {metadata.name: q}, expect: {warnings: [it was asked], webhooks: [pods.example.com]}}
+`)))
+	write(t, "down.yaml", flags("--webhooks=fail", suiteOf(pod+`
+    - {name: refused, expect: {verdict: Refused, by: ValidatingAdmissionWebhook, message: taken to be down}}
+`)))
+	if stdout, stderr, code := runCommand(t, "test"); code != 0 {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// What was interrupted has not passed.
+func TestInterruptedSuites(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "cluster.yaml", cluster)
+	write(t, "a.yaml", suiteOf(pod+"    - {name: one}\n"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	if code := Run(ctx, plugins.List, []string{"test"}, &out, &out); code != ExitUsage || out.Len() > 0 {
+		t.Errorf("exit code %d, %s", code, &out)
 	}
 }
 

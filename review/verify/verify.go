@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gatehouse.dev/chain"
@@ -28,7 +27,7 @@ type Options struct {
 	Coverage bool
 	// Update says that expected objects are rewritten in the suites' files where they differ.
 	Update bool
-	// Progress, where not nil, is told how many cases of all have been judged.
+	// Progress, where not nil, is told how many cases of all have been judged; one call at a time.
 	Progress func(done, all int)
 }
 
@@ -68,7 +67,8 @@ type run struct {
 	ctx   context.Context
 	tasks []*task
 	all   int
-	done  atomic.Int64
+	mu    sync.Mutex // guards done, and Progress
+	done  int
 }
 
 // task is a suite that is judged.
@@ -166,8 +166,10 @@ func (w *worker) judge(t *task) {
 }
 
 func (w *worker) count() {
-	if done := w.done.Add(1); w.Progress != nil {
-		w.Progress(int(done), w.all)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done++; w.Progress != nil {
+		w.Progress(w.done, w.all)
 	}
 }
 
