@@ -128,8 +128,8 @@ func decode(field string, raw []byte, kind schema.GroupVersionKind) (runtime.Obj
 		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, object)
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.%s: Invalid value: decoding a %s: %v", field, kind.Kind,
-			err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.%s: Invalid value: decoding a %s: %v", field,
+			kind.Kind, err))
 	}
 	object.GetObjectKind().SetGroupVersionKind(kind)
 	return object, nil
@@ -153,7 +153,8 @@ func optionsOf(request *admissionv1.AdmissionRequest) (runtime.Object, error) {
 		return nil, nil
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, options); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.options: Invalid value: decoding %T: %v", options, err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.options: Invalid value: decoding %T: %v", options,
+			err))
 	}
 	return options, nil
 }

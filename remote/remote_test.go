@@ -78,6 +78,7 @@ func request(operation admissionv1.Operation, resource, kind, object string) *ad
 // A review is answered with what compiled-in plugins do to the object, and no more.
 func TestReviews(t *testing.T) {
 	c := newChain(t, alwayspullimages.Descriptor, securitycontextdeny.Descriptor, denyserviceexternalips.Descriptor)
+	const gadget = `{"apiVersion":"v1","kind":"Gadget","spec":{"size":3}}`
 	const sent = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","future":{"a":1}},"spec":{"containers":` +
 		`[{"name":"web","image":"nginx","future":[1,2]}],"future":"x"}}`
 	for name, test := range map[string]struct {
@@ -95,14 +96,14 @@ func TestReviews(t *testing.T) {
 				`supported values: "Always"`},
 		"another resource": {remote.Mutate(c), request("CREATE", "configmaps", "ConfigMap", `{"data":{"a":"b"}}`),
 			`allowed`},
-		"a custom resource": {remote.Mutate(c), request("CREATE", "gadgets", "Gadget", `{"apiVersion":"v1","kind":"Gadget","spec":{"size":3}}`), `allowed`},
+		"a custom resource": {remote.Mutate(c), request("CREATE", "gadgets", "Gadget", gadget), `allowed`},
 		"no object":         {remote.Mutate(c), request("DELETE", "pods", "Pod", ""), `allowed`},
 		"null":              {remote.Mutate(c), request("CREATE", "pods", "Pod", `null`), "400 BadRequest"},
 		"a connection": {remote.Validate(c), request("CONNECT", "pods/exec", "PodExecOptions", `{"stdin":true}`),
 			`allowed`},
 		"another form": {remote.Mutate(c), request("CREATE", "pods", "Pod", `{"spec":[]}`), "400 BadRequest: " +
-			"request.object: Invalid value: decoding a Pod: json: cannot unmarshal array into Go struct field Pod.spec " +
-			"of type v1.PodSpec"},
+			"request.object: Invalid value: decoding a Pod: json: cannot unmarshal array into Go struct field " +
+			"Pod.spec of type v1.PodSpec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := inWords(test.handler(t.Context(), test.request)); !strings.HasPrefix(got, test.want) ||
