@@ -25,6 +25,7 @@ type options struct {
 	idle, timeout        time.Duration
 	write                string
 	policies, decisions  bool
+	review               bool
 }
 
 func main() {
@@ -37,6 +38,7 @@ func main() {
 	flag.StringVar(&o.write, "write", "", "the file whose table to replace; the table is printed in any case")
 	flag.BoolVar(&o.policies, "policies", false, "measure what admission policies cost, and nothing else")
 	flag.BoolVar(&o.decisions, "decisions", false, "measure what recording decisions costs, and nothing else")
+	flag.BoolVar(&o.review, "review", false, "measure gatehouse review and its peers, and nothing else")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -69,7 +71,7 @@ func run(ctx context.Context, o options) error {
 	for _, alone := range []struct {
 		wanted  bool
 		measure func(ctx context.Context, o options, bin string) (string, error)
-	}{{o.policies, measurePolicies}, {o.decisions, measureDecisions}} {
+	}{{o.policies, measurePolicies}, {o.decisions, measureDecisions}, {o.review, measureReview}} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)
 			fmt.Print(report)
