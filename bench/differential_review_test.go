@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/chain"
@@ -38,7 +39,7 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 		servers.settled(ctx, t, r)
 	}
 	reviewer, err := review.Start(ctx, review.Options{Config: config, State: servers.ours.state(ctx, t, needed),
-		Webhooks: chain.WebhooksAsked})
+		Webhooks: chain.WebhooksAsked, Authorize: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,15 +50,16 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 	}()
 	c := &reviewed{servers: servers, reviewer: reviewer, unlike: map[string]bool{}}
 	for i, r := range judged {
-		object, collection, ok := written(t, r, i)
-		if !ok {
+		object, collection := written(t, r, i)
+		if object == nil || object.GetKind() == "ServiceAccount" {
 			continue
 		}
 		// What is there already waits for what is taken away again, and review takes nothing away.
 		if _, again := c.unlike[collection+"/"+object.GetName()]; r.until != "" && !again {
 			servers.settled(ctx, t, r)
 		}
-		c.compare(ctx, t, fmt.Sprintf("request %d, %s", i, r), object, collection, r.differs != "")
+		c.compare(ctx, t, fmt.Sprintf("request %d, %s", i, r), write{object, collection, r.as, r.kind == "apply"},
+			r.differs != "")
 	}
 	for _, object := range charts {
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
@@ -68,8 +70,8 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 		if namespace := object.GetNamespace(); namespace != "" {
 			collection += "/namespaces/" + namespace
 		}
-		c.compare(ctx, t, fmt.Sprintf("a chart's %s %s", object.GetKind(), object.GetName()), object,
-			collection+"/"+resource.Resource, false)
+		c.compare(ctx, t, fmt.Sprintf("a chart's %s %s", object.GetKind(), object.GetName()),
+			write{object: object, collection: collection + "/" + resource.Resource}, false)
 	}
 	t.Logf("%d objects judged alike by review, Gatehouse and kube-apiserver, %d by review and Gatehouse", c.alike,
 		c.apart)
@@ -85,19 +87,19 @@ type reviewed struct {
 }
 
 // compare writes an object to both servers, and has it judged.
-func (c *reviewed) compare(ctx context.Context, t *testing.T, what string, object *unstructured.Unstructured,
-	collection string, differs bool) {
+func (c *reviewed) compare(ctx context.Context, t *testing.T, what string, w write, differs bool) {
 	t.Helper()
-	ours, theirs := c.servers.ours.write(ctx, t, collection, object), c.servers.theirs.write(ctx, t, collection, object)
-	result, err := c.reviewer.Review(ctx, []input.Document{{Source: input.Source{File: what, Line: 1}, Object: object}},
-		nil)
+	ours, operation := c.servers.ours.write(ctx, t, w)
+	theirs, _ := c.servers.theirs.write(ctx, t, w)
+	result, err := c.reviewer.With(w.user(), operation).Review(ctx,
+		[]input.Document{{Source: input.Source{File: what, Line: 1}, Object: w.object}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := verdictOf(&result.Results[0]); got != ours {
 		t.Errorf("%s:\nreview\n%s\nGatehouse\n%s", what, got, ours)
 	}
-	name := collection + "/" + object.GetName()
+	name := w.collection + "/" + w.object.GetName()
 	c.unlike[name] = c.unlike[name] || differs
 	switch {
 	case c.unlike[name]:
@@ -152,18 +154,45 @@ func (p pair) settled(ctx context.Context, t *testing.T, r request) {
 	p.theirs.settled(ctx, t, r)
 }
 
-// written is what a request creates, and where; not ok where it creates nothing that review can be
-// asked about. What is only tried is created under a name of its own, unless it has one.
-func written(t *testing.T, r request, i int) (object *unstructured.Unstructured, collection string, ok bool) {
+// A write is of an object to where it belongs: created, or replaced where it is there, or applied.
+type write struct {
+	object     *unstructured.Unstructured
+	collection string
+	as         string // as a request's
+	apply      bool
+}
+
+// user is who writes, nil for an administrator.
+func (w write) user() user.Info {
+	if w.as == "" {
+		return nil
+	}
+	name, groups, _ := strings.Cut(w.as, " ")
+	all := strings.Fields(groups)
+	if !slices.Contains(all, user.AllAuthenticated) {
+		all = append(all, user.AllAuthenticated)
+	}
+	return &user.DefaultInfo{Name: name, Groups: all}
+}
+
+// written is what a request creates or applies, and where; nil where it is about something that
+// review can't be asked. What is only tried is created under a name of its own, unless it has one.
+func written(t *testing.T, r request, i int) (object *unstructured.Unstructured, collection string) {
 	t.Helper()
 	collection, _, _ = strings.Cut(r.path, "?")
+	switch {
+	case r.verb == http.MethodPatch && r.kind == "apply" && !strings.HasSuffix(r.path, dry):
+		collection = collection[:strings.LastIndex(collection, "/")]
+	case r.verb != http.MethodPost:
+		return nil, ""
+	}
 	parts := strings.Split(strings.Trim(collection, "/"), "/")[2:] // without api/v1
 	if strings.HasPrefix(collection, "/apis/") {
 		parts = parts[1:]
 	}
 	namespaced := len(parts) == 3 && parts[0] == "namespaces"
-	if r.verb != http.MethodPost || r.as != "" || len(parts) != 1 && !namespaced {
-		return nil, "", false
+	if len(parts) != 1 && !namespaced {
+		return nil, ""
 	}
 	object = &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(r.body), &object.Object); err != nil {
@@ -175,7 +204,7 @@ func written(t *testing.T, r request, i int) (object *unstructured.Unstructured,
 	if namespaced && object.GetNamespace() == "" {
 		object.SetNamespace(parts[1])
 	}
-	return object, collection, object.GetKind() != "ServiceAccount"
+	return object, collection
 }
 
 // state is what the server has of what the requests made.
@@ -183,11 +212,12 @@ func (s compared) state(ctx context.Context, t *testing.T, requests []request) [
 	t.Helper()
 	var documents []input.Document
 	for i, r := range requests {
-		object, collection, _ := written(t, r, i)
+		object, collection := written(t, r, i)
 		if object == nil {
 			continue
 		}
-		if stored := s.ask(ctx, t, http.MethodGet, collection+"/"+object.GetName(), nil); stored.code == http.StatusOK {
+		stored := s.ask(ctx, t, http.MethodGet, collection+"/"+object.GetName(), write{})
+		if stored.code == http.StatusOK {
 			documents = append(documents, input.Document{Object: stored.object()})
 		}
 	}
@@ -209,37 +239,41 @@ func (a asked) object() *unstructured.Unstructured {
 	return object
 }
 
-// write creates an object, or replaces the one that is there.
-func (s compared) write(ctx context.Context, t *testing.T, collection string, o *unstructured.Unstructured) string {
+// write does it, and says what that was.
+func (s compared) write(ctx context.Context, t *testing.T, w write) (string, review.Operation) {
 	t.Helper()
-	object, method, path := o.DeepCopy(), http.MethodPost, collection
-	if name := o.GetName(); name != "" {
-		if stored := s.ask(ctx, t, http.MethodGet, collection+"/"+name, nil); stored.code == http.StatusOK {
-			object.SetResourceVersion(stored.object().GetResourceVersion())
-			method, path = http.MethodPut, collection+"/"+name
+	name := w.collection + "/" + w.object.GetName()
+	w.object = w.object.DeepCopy()
+	operation, method, path := review.Create, http.MethodPost, w.collection
+	if w.apply {
+		operation, method, path = review.Apply, http.MethodPatch, name+"?force=true&fieldManager=gatehouse-review"
+	} else if w.object.GetName() != "" {
+		if stored := s.ask(ctx, t, http.MethodGet, name, write{}); stored.code == http.StatusOK {
+			w.object.SetResourceVersion(stored.object().GetResourceVersion())
+			operation, method, path = review.Update, http.MethodPut, name
 		}
 	}
-	answer := s.ask(ctx, t, method, path, object)
+	answer := s.ask(ctx, t, method, path, w)
 	switch {
 	case answer.code >= http.StatusInternalServerError:
-		return verdict("Failed", answer.object(), answer.warnings)
+		return verdict("Failed", answer.object(), answer.warnings), operation
 	case answer.code >= http.StatusBadRequest:
-		return verdict("Refused", answer.object(), answer.warnings)
+		return verdict("Refused", answer.object(), answer.warnings), operation
 	}
-	if object.GetKind() == "Namespace" && method == http.MethodPost {
-		s.ask(ctx, t, http.MethodPost, "/api/v1/namespaces/"+object.GetName()+"/serviceaccounts",
-			&unstructured.Unstructured{Object: map[string]any{"kind": "ServiceAccount", "apiVersion": "v1",
-				"metadata": map[string]any{"name": "default"}}})
+	if w.object.GetKind() == "Namespace" && operation == review.Create {
+		s.ask(ctx, t, http.MethodPost, name+"/serviceaccounts", write{object: &unstructured.Unstructured{
+			Object: map[string]any{"kind": "ServiceAccount", "apiVersion": "v1",
+				"metadata": map[string]any{"name": "default"}}}})
 	}
-	return verdict("Admitted", answer.object(), answer.warnings)
+	return verdict("Admitted", answer.object(), answer.warnings), operation
 }
 
 // ask sends a request by the name that review has for itself.
-func (s compared) ask(ctx context.Context, t *testing.T, method, path string, o *unstructured.Unstructured) asked {
+func (s compared) ask(ctx context.Context, t *testing.T, method, path string, w write) asked {
 	t.Helper()
 	var body io.Reader
-	if o != nil {
-		encoded, err := json.Marshal(o)
+	if w.object != nil {
+		encoded, err := json.Marshal(w.object)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +283,12 @@ func (s compared) ask(ctx context.Context, t *testing.T, method, path string, o 
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Content-Type", contentTypes[map[bool]string{true: "apply"}[w.apply]])
 	request.Header.Set("User-Agent", "gatehouse-review")
+	if who := w.user(); who != nil {
+		request.Header.Set("Impersonate-User", who.GetName())
+		request.Header["Impersonate-Group"] = who.GetGroups()
+	}
 	response, err := s.client.Do(request)
 	if err != nil {
 		t.Fatal(err)
