@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	// what is tested is built apart; this way a change to it is one to the test
 	_ "gatehouse.dev/cli"
 	_ "gatehouse.dev/plugins"
+	"gatehouse.dev/test/charts"
 	"gatehouse.dev/test/needs"
 )
 
@@ -61,6 +63,13 @@ func TestDocuments(t *testing.T) {
 					if out, err := replace.CombinedOutput(); err != nil {
 						t.Fatalf("%v: %v\n%s", replace, err, out)
 					}
+				}
+			}
+			if name == "docs/review.md" {
+				// Its reader has fetched charts.
+				if err := errors.Join(charts.Put(t.Context(), filepath.Join(r.dir, "charts")),
+					charts.BuildHelm(t.Context(), bin)); err != nil {
+					t.Fatal(err)
 				}
 			}
 			if name == "README.md" {

@@ -1,6 +1,6 @@
 // Command helm is as much of `helm template` as the tests need, by Helm's own packages:
 //
-//	helm template NAME CHART [--namespace NAMESPACE] [--set KEY=VALUE]... [--include-crds]
+//	helm template NAME CHART [--namespace NAMESPACE] [--set KEY=VALUE]... [--include-crds] [--no-hooks]
 //
 // Unlike Helm it takes a chart whose dependencies haven't been fetched, as those in the modules of
 // projects that package their charts elsewhere, and leaves out what isn't there. It is a module of
@@ -37,6 +37,7 @@ func run(args []string, out io.Writer) error {
 	namespace := fs.String("namespace", "default", "the release's namespace")
 	set := fs.StringArray("set", nil, "values")
 	crds := fs.Bool("include-crds", false, "print the chart's crds, too")
+	noHooks := fs.Bool("no-hooks", false, "print no hooks")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func run(args []string, out io.Writer) error {
 		fmt.Fprintf(out, "---\n# Source: %s\n%s\n", m.Name, m.Content)
 	}
 	for _, hook := range hooks {
-		if !slices.Contains(hook.Events, "test") {
+		if !*noHooks && !slices.Contains(hook.Events, "test") {
 			fmt.Fprintf(out, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
 		}
 	}
