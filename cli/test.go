@@ -79,6 +79,8 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
 	}
 	groupFlags(c, own)
+	complete(c, "webhooks", review.WebhookModes...)
+	complete(c, "output", verify.Formats...)
 	return c
 }
 

@@ -200,19 +200,29 @@ spec:
   - apiVersion: rbac.authorization.k8s.io/v1
     kind: ClusterRole
     metadata: {name: editor}
+    aggregationRule: {clusterRoleSelectors: [{matchLabels: {editor: "yes"}}]}
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata: {name: config, labels: {editor: "yes"}}
     rules: [{apiGroups: [""], resources: [configmaps], verbs: [create]}]
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRoleBinding
+    metadata: {name: built-in}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+    subjects: [{kind: User, name: eva, apiGroup: rbac.authorization.k8s.io}]
   cases:
   - name: config
     object: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
     expect: {verdict: Admitted}
     table:
     - {name: a group, as: {user: eve, groups: [editors]}}
+    - {name: by a role that every cluster has, as: {user: eva}}
     - {name: an account, as: {serviceAccount: ci/deployer}}
     - {name: nobody, as: {user: eve}, expect: {verdict: Refused, message: 'User "eve" cannot create resource "configmaps"'}}
     - {name: an administrator}
 `}, want: `
-ok    rights  a.yaml    4 cases  0.00s
-4 passed, 0 failed, 0 errors
+ok    rights  a.yaml    5 cases  0.00s
+5 passed, 0 failed, 0 errors
 `},
 		"what no case touches": {args: []string{"--coverage"}, files: map[string]string{"a.yaml": suiteOf(pod + `
     - {name: admitted}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,9 @@ func (r *Reviewer) loadState(ctx context.Context) error {
 		if err := r.addDefaultAccount(ctx, namespace); err != nil {
 			return err
 		}
+	}
+	if err := r.aggregateRoles(ctx); err != nil {
+		return err
 	}
 	return r.Load(ctx, r.options.State)
 }
@@ -211,6 +215,8 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 		}
 	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return r.awaitResource(ctx, object)
+	case schema.GroupKind{Group: rbacv1.GroupName, Kind: "ClusterRole"}:
+		return r.aggregateRoles(ctx)
 	}
 	return nil
 }
