@@ -1,9 +1,7 @@
 package live
 
 import (
-	"fmt"
 	"io"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -77,13 +75,4 @@ func (s *State) Documents() []input.Document {
 		documents[i] = input.Document{Source: input.Source{File: "the cluster's state", Line: 1}, Object: object}
 	}
 	return documents
-}
-
-// String says how much it is.
-func (s *State) String() string {
-	kinds := map[string]bool{}
-	for _, object := range s.Objects {
-		kinds[object.GroupVersionKind().GroupKind().String()] = true
-	}
-	return fmt.Sprintf("%d objects of %d kinds, %d notes", len(s.Objects), len(kinds), len(slices.Compact(s.Notes)))
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -138,6 +141,21 @@ func verdicts(t *testing.T, output string) []verdict {
 		t.Fatalf("no results in %s", output)
 	}
 	return all
+}
+
+// What doesn't fit in one page of a list is read, too.
+func TestPages(t *testing.T) {
+	const many = 501 // a page and one
+	for i := range many {
+		if _, err := cluster().Client.CoreV1().ServiceAccounts("other").Create(t.Context(), &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", i)}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot, _, code := run(t, "snapshot", "--kubeconfig="+cluster().Kubeconfig)
+	if n := strings.Count(snapshot, "name: many-"); code != 0 || n != many {
+		t.Errorf("the snapshot ended with %d, and has %d of %d", code, n, many)
+	}
 }
 
 // Who may read nothing is told what that means, kind by kind, and gets verdicts.
