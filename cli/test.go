@@ -55,6 +55,9 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 		RunE: func(c *cobra.Command, args []string) error {
 			log.apply(c.ErrOrStderr())
 			collectLater()
+			if err := flags.ApplyLike(c.Flags()); err != nil {
+				return usageError{err}
+			}
 			if err := applyGates(c); err != nil {
 				return err
 			}

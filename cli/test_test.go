@@ -236,6 +236,17 @@ coverage: policies 1 of 1, validations 1 of 2, webhook rules 1 of 2, LimitRanges
     cluster.yaml:31  ValidatingWebhookConfiguration hooks pods.example.com rules[1] [DELETE] pods,configmaps: no case
 3 passed, 0 failed, 0 errors
 `},
+		"flags for all, and of one": {args: []string{"--disable-admission-plugins=LimitRanger"},
+			files: map[string]string{
+				"a.yaml": suiteOf(pod + "    - {name: a, expect: {object: {spec: {containers: [{resources: {}}]}}}}\n" +
+					"    - {name: b, expect: {object: {spec: {containers: [{resources: {limits: null}}]}}}}\n"),
+				"b.yaml": strings.Replace(suiteOf(pod+"    - {name: r, expect: {verdict: Refused, by: AlwaysDeny}}\n"),
+					"  state:", "  flags: [--enable-admission-plugins=AlwaysDeny]\n  state:", 1)},
+			want: `
+ok    a  a.yaml    2 cases  0.00s
+ok    b  b.yaml    1 case   0.00s
+3 passed, 0 failed, 0 errors
+`},
 		"some of them": {args: []string{"--run=^a$/pod/(one|t.*o)"}, files: map[string]string{
 			"a.yaml": suiteOf(pod + "    - {name: one}\n    - {name: two}\n    - {name: three}\n"),
 			"b.yaml": suiteOf(pod + "    - {name: one}\n"),

@@ -105,6 +105,9 @@ func decode(path string, document *yaml.Node) (s *Suite, errs []error) {
 		},
 		"spec": func(n *yaml.Node) { r.spec(n, s) },
 	})
+	if strings.Contains(s.Name, "/") {
+		r.wrong(root, "metadata.name: Invalid value: %q: it may not have a slash", s.Name)
+	}
 	if len(r.errs) == 0 && len(s.Cases) == 0 {
 		r.wrong(root, "%v", field.Required(field.NewPath("spec", "cases"), "a suite needs a case"))
 	}

@@ -98,6 +98,8 @@ s.yaml:6: unknown field "spec.cases[0].nam", did you mean "name"?
 s.yaml:7: unknown field "meta": it is one of apiVersion, kind, metadata, spec`},
 		"another version": {"apiVersion: gatehouse.dev/v1\nkind: AdmissionTest\n",
 			`s.yaml:1: apiVersion: it is "gatehouse.dev/v1", and must be "gatehouse.dev/v1alpha1"`},
+		"a suite's name": {"metadata: {name: a/b}\n" + one(pod+", expect: {verdict: Admitted}"),
+			`s.yaml:1: metadata.name: Invalid value: "a/b": it may not have a slash`},
 		"no cases":    {head + "  flags: []\n", `s.yaml:1: spec.cases: Required value: a suite needs a case`},
 		"a key twice": {head + "  flags: []\n  flags: []\n  cases: []\n", `s.yaml:5: key "flags" is already there`},
 		"other kinds of values": {one("as: eve, state: {}, expect: [], set: a, before: [~, {kind: A}]"), `

@@ -12,11 +12,15 @@ import (
 	"gatehouse.dev/review"
 )
 
-// processFlags are flags that hold for all servers of a process.
-var processFlags = []string{"feature-gates", "emulated-version", "allow-privileged"}
+// globalFlags are flags that the process has, once they are applied, and no server's configuration.
+// processFlags hold for all servers of a process.
+var (
+	globalFlags  = []string{"feature-gates", "emulated-version"}
+	processFlags = append([]string{"allow-privileged"}, globalFlags...)
+)
 
-// reviewOptions are those that flags say, the later ones before the former. Flags of the process
-// are its command's.
+// reviewOptions are those that flags say: those of all suites, and a suite's own, which come before
+// them.
 func reviewOptions(plugins []chain.Descriptor, all, own []string) (*review.Options, error) {
 	f := review.NewFlags(plugins)
 	var groups cliflag.NamedFlagSets
@@ -25,7 +29,7 @@ func reviewOptions(plugins []chain.Descriptor, all, own []string) (*review.Optio
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	for _, name := range groups.Order {
 		groups.FlagSets[name].VisitAll(func(flag *pflag.Flag) {
-			if !slices.Contains(processFlags, flag.Name) {
+			if !slices.Contains(globalFlags, flag.Name) {
 				fs.AddFlag(flag)
 			}
 		})
@@ -49,13 +53,14 @@ func reviewOptions(plugins []chain.Descriptor, all, own []string) (*review.Optio
 	return &options, err
 }
 
-// Given are the flags that a command line has of these, but for those of the process.
+// Given are the flags that a command line has of those in groups, for Options.Flags. Feature gates
+// are not among them: the process has them.
 func Given(fs *pflag.FlagSet, groups *cliflag.NamedFlagSets) []string {
 	var given []string
 	for _, name := range groups.Order {
 		groups.FlagSets[name].VisitAll(func(known *pflag.Flag) {
 			flag := fs.Lookup(known.Name)
-			if flag == nil || !flag.Changed || slices.Contains(processFlags, flag.Name) {
+			if flag == nil || !flag.Changed || slices.Contains(globalFlags, flag.Name) {
 				return
 			}
 			values := []string{flag.Value.String()}

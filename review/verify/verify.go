@@ -67,7 +67,7 @@ type run struct {
 	ctx   context.Context
 	tasks []*task
 	all   int
-	mu    sync.Mutex // guards done, and Progress
+	mu    sync.Mutex // guards done, Progress, and the reading of flags
 	done  int
 }
 
@@ -187,7 +187,9 @@ func (w *worker) begin(t *task) (*review.Mark, error) {
 	if err := w.close(); err != nil {
 		return nil, err
 	}
+	w.mu.Lock() // what is the process's is touched
 	options, err := reviewOptions(w.Plugins, w.Options.Flags, t.Flags)
+	w.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("spec.flags: %w", err)
 	}
