@@ -132,13 +132,21 @@ func TestTwoVersionsAreJudged(t *testing.T) {
 // Params that can't be listed, since nobody converts them, fail the requests of the policy that
 // asks for them, and of no other. Once they can be listed it is in force.
 func TestParamsThatCannotBeListed(t *testing.T) {
+	t.Parallel() // the server tries again after seconds
 	ns, other := namespace(t), namespace(t)
 	create := func(ns string) func() error {
 		return func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "c") }
 	}
-	defineVersions(t, "bridges", "Bridge", `{strategy: Webhook, webhook: {conversionReviewVersions: [v1],
-		clientConfig: {url: "https://127.0.0.1:1/convert"}}}`)
+	defineVersions(t, "bridges", "Bridge", "{strategy: None}")
 	createParam(t, "bridges", "Bridge")
+	// A server that has listed them once can show them from its cache for a while.
+	patchDefinition(t, "bridges", `[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "Webhook",
+		"webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}}}]`)
+	becomes(t, "conversion webhook", func() error {
+		_, err := at("policies.example.com", "v2", "bridges", "").List(t.Context(),
+			metav1.ListOptions{ResourceVersion: "0"})
+		return err
+	})
 	closing(t, ns, "v2", "Bridge")
 	closing(t, other, "v1", "Bridge")
 	becomes(t, "failed to configure binding: paramKind kind "+

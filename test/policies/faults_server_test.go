@@ -17,6 +17,7 @@ import (
 // from starting, nor itself from being removed. What the server couldn't write meanwhile it writes
 // afterwards.
 func TestPolicyThatRefusesTheServersWrites(t *testing.T) {
+	t.Parallel() // much of it is to wait for what the server does every ten seconds
 	dir := t.TempDir()
 	c := servertest.Connect(gatehousetest.StartIn(t, dir))
 	policies, bindings := c.Dynamic.Resource(validatingPolicies), c.Dynamic.Resource(validatingBindings)

@@ -40,6 +40,7 @@ spec: {policyName: files.static.k8s.io%[3]s}
 //
 // Source: test/integration/apiserver/cel/static_policy_test.go of k8s.io/kubernetes.
 func TestPoliciesOfFilesOnAServer(t *testing.T) {
+	t.Parallel()
 	validating, mutating := t.TempDir(), t.TempDir()
 	refuse := func(name string) {
 		t.Helper()

@@ -51,6 +51,7 @@ func TestTransientResources(t *testing.T) {
 //
 // Source: TestCRDsOnStartup of test/integration/apiserver/cel of k8s.io/kubernetes.
 func TestCustomParamsAfterARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := servertest.Connect(gatehousetest.StartIn(t, dir))
 	_, err := c.Dynamic.Resource(definitions).Create(t.Context(), servertest.Parsed(t, `{
