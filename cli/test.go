@@ -111,8 +111,11 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	if c.Context().Err() != nil {
 		return verdictError(review.ExitFailed) // interrupted, and not judged
 	}
-	if err != nil {
+	switch {
+	case report == nil:
 		return usageError{err}
+	case err != nil:
+		errs = append(errs, fmt.Errorf("--update: %w", err))
 	}
 	if len(report.Suites) == 0 && len(errs) == 0 {
 		errs = append(errs, fmt.Errorf("--run: no case matches %q", t.cases))

@@ -408,7 +408,7 @@ func TestUpdateSuite(t *testing.T) {
     - {name: one}
     - {name: whole, expect: {object: {}}}
 `))
-	if stdout, stderr, code := runCommand(t, "test", "--update"); code != 0 {
+	if stdout, stderr, code := runCommand(t, "test", "--update"); code != 0 || !strings.Contains(stdout, "2 updated") {
 		t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	data, err := os.ReadFile("a.yaml")

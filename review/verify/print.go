@@ -65,7 +65,11 @@ func (r *Report) text() string {
 	if r.Coverage != nil {
 		r.coverage(&b)
 	}
-	fmt.Fprintf(&b, "%d passed, %d failed, %d errors\n", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors)
+	fmt.Fprintf(&b, "%d passed, %d failed, %d errors", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors)
+	if r.Summary.Updated > 0 {
+		fmt.Fprintf(&b, ", %d updated", r.Summary.Updated)
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 

@@ -28,6 +28,8 @@ type Summary struct {
 	Failed int `json:"failed"`
 	// Errors are cases that could not be judged.
 	Errors int `json:"errors"`
+	// Updated is how many expected objects were rewritten.
+	Updated int `json:"updated,omitempty"`
 }
 
 // Suite is what became of a suite.

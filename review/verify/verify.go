@@ -32,7 +32,8 @@ type Options struct {
 }
 
 // Run judges suites, several at a time where there is much of them and more than one processor.
-// Cases that Options.Run leaves out are not in the report, and suites without any left neither.
+// Cases that Options.Run leaves out are not in the report, and suites without any left neither. An
+// error with a report is that of Options.Update.
 func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, error) {
 	r := &run{Options: options, ctx: ctx}
 	report := &Report{APIVersion: APIVersion, Kind: Kind, Suites: []Suite{}}
@@ -55,10 +56,9 @@ func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, e
 		report.Coverage = merge(r.tasks)
 	}
 	report.summarize()
-	if _, err := suite.Rewrite(updates); err != nil {
-		return nil, err
-	}
-	return report, nil
+	var err error
+	report.Summary.Updated, err = suite.Rewrite(updates)
+	return report, err
 }
 
 // run is one call of Run.
