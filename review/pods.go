@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"reflect"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -145,11 +147,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstr
 			_ = unstructured.SetNestedField(pod.Object, map[string]any{"nodeSelectorTerms": []any{term}}, "spec",
 				"affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 		}
-		tolerations, _, _ := unstructured.NestedSlice(pod.Object, "spec", "tolerations")
-		for _, t := range daemonTolerations {
-			tolerations = append(tolerations, map[string]any{"key": t.key, "operator": "Exists", "effect": t.effect})
-		}
-		_ = unstructured.SetNestedSlice(pod.Object, tolerations, "spec", "tolerations")
+		tolerateAsDaemon(pod)
 		if ended, err := r.add(ctx, pods, controller("daemon-set-controller"), pod); ended || err != nil {
 			return pods, err
 		}
@@ -157,11 +155,30 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstr
 	return pods, nil
 }
 
-// daemonTolerations are those that the controller gives every pod of a DaemonSet.
+// daemonTolerations are those that the controller gives every pod of a DaemonSet, the last one those
+// on the nodes' network.
 var daemonTolerations = []struct{ key, effect string }{
 	{"node.kubernetes.io/not-ready", "NoExecute"}, {"node.kubernetes.io/unreachable", "NoExecute"},
 	{"node.kubernetes.io/disk-pressure", "NoSchedule"}, {"node.kubernetes.io/memory-pressure", "NoSchedule"},
 	{"node.kubernetes.io/pid-pressure", "NoSchedule"}, {"node.kubernetes.io/unschedulable", "NoSchedule"},
+	{"node.kubernetes.io/network-unavailable", "NoSchedule"},
+}
+
+// tolerateAsDaemon gives a pod these tolerations, unless it has them.
+// Source: upstream's AddOrUpdateDaemonPodTolerations.
+func tolerateAsDaemon(pod *unstructured.Unstructured) {
+	tolerations, _, _ := unstructured.NestedSlice(pod.Object, "spec", "tolerations")
+	hostNetwork, _, _ := unstructured.NestedBool(pod.Object, "spec", "hostNetwork")
+	for i, t := range daemonTolerations {
+		if i == len(daemonTolerations)-1 && !hostNetwork {
+			break
+		}
+		toleration := map[string]any{"key": t.key, "operator": "Exists", "effect": t.effect}
+		if !slices.ContainsFunc(tolerations, func(has any) bool { return reflect.DeepEqual(has, toleration) }) {
+			tolerations = append(tolerations, toleration)
+		}
+	}
+	_ = unstructured.SetNestedSlice(pod.Object, tolerations, "spec", "tolerations")
 }
 
 // followJob makes as many pods as the Job runs at a time.
