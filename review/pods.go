@@ -155,8 +155,8 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstr
 	return pods, nil
 }
 
-// daemonTolerations are those that the controller gives every pod of a DaemonSet, the last one those
-// on the nodes' network.
+// daemonTolerations are those that the controller gives every pod of a DaemonSet, the last one
+// those on the nodes' network.
 var daemonTolerations = []struct{ key, effect string }{
 	{"node.kubernetes.io/not-ready", "NoExecute"}, {"node.kubernetes.io/unreachable", "NoExecute"},
 	{"node.kubernetes.io/disk-pressure", "NoSchedule"}, {"node.kubernetes.io/memory-pressure", "NoSchedule"},

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"gatehouse.dev/apiserver"
@@ -99,32 +100,87 @@ func surge(owner *unstructured.Unstructured, all int64) int64 {
 	return int64(n)
 }
 
-// free gives back to quotas what pods use that go. They aren't there, so they are made for it, as
-// plugins would change them, and charged to nobody.
+// free gives back to quotas what pods use that go. They aren't there, so one is made, as plugins
+// would change it, to see what it is charged. It stays: it is one of those that the workload has.
 func (r *Reviewer) free(ctx context.Context, owner *unstructured.Unstructured, pods int64) error {
-	made := podOf(owner, nil)
-	for range pods {
-		pod := made()
-		mapping, err := r.cluster.find(pod)
-		if err != nil {
+	if pods == 0 {
+		return nil
+	}
+	before, err := r.quotas(ctx, owner.GetNamespace())
+	if err != nil || len(before) == 0 {
+		return err
+	}
+	pod := podOf(owner, nil)()
+	mapping, err := r.cluster.find(pod)
+	if err != nil {
+		return err
+	}
+	a, err := r.cluster.do(apiserver.WithoutValidation(ctx), call{verb: http.MethodPost, resource: *mapping,
+		namespace: owner.GetNamespace(), body: pod, as: controller("replicaset-controller")})
+	if err != nil {
+		return err
+	}
+	if !a.ok() {
+		return errors.New(a.message())
+	}
+	charged, err := r.quotas(ctx, owner.GetNamespace())
+	if err != nil {
+		return err
+	}
+	for name, quota := range charged {
+		used := corev1.ResourceList{}
+		for resource, now := range quota.Status.Used {
+			is := before[name].Status.Used[resource]
+			now.Sub(is) // what one pod costs
+			for range pods {
+				is.Sub(now)
+			}
+			if is.Sign() < 0 {
+				is.Sub(is)
+			}
+			used[resource] = is
+		}
+		quota.Status.Used = used
+		if err := r.state(ctx, quota); err != nil {
 			return err
-		}
-		a, err := r.cluster.do(apiserver.WithoutValidation(ctx), call{verb: http.MethodPost, resource: *mapping,
-			namespace: owner.GetNamespace(), body: pod, as: controller("replicaset-controller")})
-		if err != nil {
-			return err
-		}
-		if !a.ok() {
-			return nil // it can't have been there
-		}
-		a, err = r.cluster.do(ctx, call{verb: http.MethodDelete, resource: *mapping, namespace: owner.GetNamespace(),
-			name: a.object.GetName(), query: url.Values{"gracePeriodSeconds": {"0"}}, as: admin, state: true})
-		if err != nil {
-			return err
-		}
-		if !a.ok() {
-			return errors.New(a.message())
 		}
 	}
 	return nil
+}
+
+// quotas are those of a namespace, by their names.
+func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*corev1.ResourceQuota, error) {
+	items, err := r.list(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
+		"kind": "ResourceQuota"}})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*corev1.ResourceQuota{}
+	for _, item := range items {
+		quota := &corev1.ResourceQuota{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, quota); err != nil {
+			return nil, err
+		}
+		if quota.Namespace == namespace {
+			all[quota.Name] = quota
+		}
+	}
+	return all, nil
+}
+
+// state has a quota show the usage that its status says.
+func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(quota)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	object.SetAPIVersion("v1")
+	object.SetKind("ResourceQuota")
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return err
+	}
+	_, err = r.loadStatus(ctx, mapping, quota.Namespace, object, fields["status"])
+	return err
 }
