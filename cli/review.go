@@ -73,7 +73,7 @@ judged.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.apply(c.ErrOrStderr())
 			collectLater()
-			return told.run(c)
+			return finished(c, told.run(c))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -227,3 +227,12 @@ func (r *reviewing) user() (user.Info, error) {
 type verdictError int
 
 func (verdictError) Error() string { return "" }
+
+// finished is how a command ends that is about a result: one that was interrupted has none, and
+// says so by its code. A server that is told to stop has done what it was there for.
+func finished(c *cobra.Command, err error) error {
+	if err != nil && c.Context().Err() != nil {
+		return verdictError(review.ExitFailed)
+	}
+	return err
+}

@@ -76,7 +76,7 @@ is in it, too, and said by each review.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.apply(c.ErrOrStderr())
 			if err := told.snapshot(c); err != nil {
-				return usageError{err}
+				return finished(c, usageError{err})
 			}
 			return nil
 		},

@@ -109,7 +109,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	report, err := verify.Run(c.Context(), suites, options)
 	progress.done()
 	if c.Context().Err() != nil {
-		return verdictError(review.ExitFailed) // interrupted, and not judged
+		return finished(c, c.Context().Err())
 	}
 	switch {
 	case report == nil:

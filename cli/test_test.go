@@ -380,15 +380,17 @@ func TestSuiteWithWebhooks(t *testing.T) {
 }
 
 // What was interrupted has not passed.
-func TestInterruptedSuites(t *testing.T) {
+func TestInterrupted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "cluster.yaml", cluster)
 	write(t, "a.yaml", suiteOf(pod+"    - {name: one}\n"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var out bytes.Buffer
-	if code := Run(ctx, plugins.List, []string{"test"}, &out, &out); code != ExitUsage || out.Len() > 0 {
-		t.Errorf("exit code %d, %s", code, &out)
+	for _, args := range [][]string{{"test"}, {"review", "--filename=cluster.yaml"}} {
+		var out bytes.Buffer
+		if code := Run(ctx, plugins.List, args, &out, &out); code != ExitUsage || out.Len() > 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, &out)
+		}
 	}
 }
 
