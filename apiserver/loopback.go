@@ -100,7 +100,9 @@ func (a *loopbackAnswer) Flush() {
 	// Nobody may read any more, and a write would wait for ever.
 	a.kept = context.AfterFunc(a.ctx, func() { reader.CloseWithError(context.Canceled) })
 	a.answer(loopbackBody{reader, a.cancel}, -1)
-	_, _ = a.stream.Write(a.whole.Bytes()) // whoever doesn't read it has gone
+	if a.whole.Len() > 0 { // a write of nothing, too, would wait for who reads
+		_, _ = a.stream.Write(a.whole.Bytes()) // whoever doesn't read it has gone
+	}
 }
 
 // CloseNotify implements http.CloseNotifier, by which the server's filters know a connection that
