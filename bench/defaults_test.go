@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,8 @@ func timeDefaults(b *testing.B, env *chain.Env, recorded bool) {
 	kind, resource := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
 	sent := newPod("web")
 	sent.Namespace = namespace
+	sent.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "bench", Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat(" ", 700))}}}
 	legacyscheme.Scheme.Default(sent)
 	model := &core.Pod{}
 	if err := legacyscheme.Scheme.Convert(sent, model, nil); err != nil {

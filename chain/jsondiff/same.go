@@ -1,6 +1,7 @@
 package jsondiff
 
 import (
+	"bytes"
 	"reflect"
 	"sync"
 	"unsafe"
@@ -128,6 +129,9 @@ func allSame(members []member, a, b unsafe.Pointer) bool {
 }
 
 func sameSlices(t reflect.Type) same {
+	if t.Elem().Kind() == reflect.Uint8 {
+		return sameBytes // which there are many of in managed fields
+	}
 	element, size := sameOf(t.Elem()), t.Elem().Size()
 	return func(a, b unsafe.Pointer) bool {
 		// Of any slice, what a slice of bytes has: an address and a length in elements.
@@ -146,6 +150,11 @@ func sameSlices(t reflect.Type) same {
 		}
 		return true
 	}
+}
+
+func sameBytes(a, b unsafe.Pointer) bool {
+	v, w := *(*[]byte)(a), *(*[]byte)(b)
+	return (v == nil) == (w == nil) && bytes.Equal(v, w)
 }
 
 func sameMaps[K, V comparable](a, b unsafe.Pointer) bool {

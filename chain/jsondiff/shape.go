@@ -17,8 +17,9 @@ type shape struct {
 
 // field is one of a struct that is in its JSON.
 type field struct {
-	name  string
-	index int
+	name   string
+	index  int
+	offset uintptr
 	// inline says that the fields of the field are the struct's own.
 	inline bool
 	// omitEmpty and omitZero say when it isn't there.
@@ -83,7 +84,7 @@ func newShape(t reflect.Type) *shape {
 		has := func(option string) bool {
 			return strings.Contains(","+options+",", ","+option+",")
 		}
-		s.fields = append(s.fields, field{name: name, index: i, inline: inline,
+		s.fields = append(s.fields, field{name: name, index: i, offset: f.Offset, inline: inline,
 			omitEmpty: has("omitempty"), omitZero: has("omitzero"), mergeKey: f.Tag.Get("patchMergeKey"),
 			same: sameOf(f.Type)})
 	}
