@@ -34,14 +34,18 @@ func partOf(t reflect.Type) part {
 	if p, ok := parts.Load(t); ok {
 		return p.(part)
 	}
-	// Types may contain themselves, behind a pointer: what is stored first asks for what is stored
-	// last.
-	parts.Store(t, part(func(at unsafe.Pointer) {
-		if p := partOf(t); p != nil {
+	// As in sameOf.
+	var p part
+	made := make(chan struct{})
+	if other, ok := parts.LoadOrStore(t, part(func(at unsafe.Pointer) {
+		if <-made; p != nil {
 			p(at)
 		}
-	}))
-	p := newPart(t)
+	})); ok {
+		return other.(part)
+	}
+	p = newPart(t)
+	close(made)
 	parts.Store(t, p)
 	return p
 }

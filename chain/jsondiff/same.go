@@ -21,9 +21,15 @@ func sameOf(t reflect.Type) same {
 	if s, ok := sames.Load(t); ok {
 		return s.(same)
 	}
-	// Types may contain themselves: what is stored first asks for what is stored last.
-	sames.Store(t, same(func(a, b unsafe.Pointer) bool { return sameOf(t)(a, b) }))
-	s := newSame(t)
+	// Types may contain themselves, and others may ask meanwhile: what is stored first waits for
+	// what is stored last.
+	var s same
+	made := make(chan struct{})
+	if other, ok := sames.LoadOrStore(t, same(func(a, b unsafe.Pointer) bool { <-made; return s(a, b) })); ok {
+		return other.(same)
+	}
+	s = newSame(t)
+	close(made)
 	sames.Store(t, s)
 	return s
 }

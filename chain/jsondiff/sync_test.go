@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand"
 	"reflect"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,4 +170,29 @@ func leavesOf(object any) (all []leaf) {
 	}
 	visit("", reflect.ValueOf(object).Elem())
 	return all
+}
+
+// nested is a type that contains itself, which nothing was told of before.
+type nested struct {
+	Name  string
+	Inner *nested
+	List  []nested
+}
+
+// Requests that are the first to compare objects of a type come at the same time.
+func TestFirstComparisonsAtOnce(t *testing.T) {
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			before, after := &nested{Name: "a"}, &nested{Name: "a", Inner: &nested{Name: "b"}, List: []nested{{Name: "c"}}}
+			if operations, err := jsondiff.Sync(before, after); err != nil || len(operations) != 2 {
+				t.Errorf("got %v, %v", operations, err)
+			}
+			after.Inner.Name = "d"
+			if operations, err := jsondiff.Sync(before, after); err != nil || len(operations) != 1 {
+				t.Errorf("got %v, %v", operations, err)
+			}
+		})
+	}
+	all.Wait()
 }
