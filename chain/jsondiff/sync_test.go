@@ -184,7 +184,8 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
-			before, after := &nested{Name: "a"}, &nested{Name: "a", Inner: &nested{Name: "b"}, List: []nested{{Name: "c"}}}
+			before := &nested{Name: "a"}
+			after := &nested{Name: "a", Inner: &nested{Name: "b"}, List: []nested{{Name: "c"}}}
 			if operations, err := jsondiff.Sync(before, after); err != nil || len(operations) != 2 {
 				t.Errorf("got %v, %v", operations, err)
 			}
