@@ -2,13 +2,13 @@ package review
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/review/junit"
 )
 
 // problem is what is wrong with an object, in all words; empty for nothing.
@@ -50,79 +50,30 @@ func decisions(pods []Pods) []*v1alpha1.Decision {
 	return all
 }
 
-type junitSuites struct {
-	XMLName  xml.Name `xml:"testsuites"`
-	Tests    int      `xml:"tests,attr"`
-	Failures int      `xml:"failures,attr"`
-	Errors   int      `xml:"errors,attr"`
-	Suites   []*junitSuite
-}
-
-type junitSuite struct {
-	XMLName  xml.Name `xml:"testsuite"`
-	Name     string   `xml:"name,attr"`
-	Tests    int      `xml:"tests,attr"`
-	Failures int      `xml:"failures,attr"`
-	Errors   int      `xml:"errors,attr"`
-	Cases    []junitCase
-}
-
-type junitCase struct {
-	XMLName   xml.Name      `xml:"testcase"`
-	Name      string        `xml:"name,attr"`
-	ClassName string        `xml:"classname,attr"`
-	File      string        `xml:"file,attr"`
-	Line      int           `xml:"line,attr"`
-	Failure   *junitProblem `xml:"failure,omitempty"`
-	Error     *junitProblem `xml:"error,omitempty"`
-	Output    string        `xml:"system-out,omitempty"`
-}
-
-type junitProblem struct {
-	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr"`
-	Text    string `xml:",chardata"`
-}
-
 // junit prints a test suite for each file, a case for each object.
 func (p Print) junit(w io.Writer, review *Review) error {
-	suites := junitSuites{Tests: len(review.Results), Failures: review.Summary.Refused, Errors: review.Summary.Failed}
-	byFile := map[string]*junitSuite{}
+	var suites []junit.Suite
+	byFile := map[string]int{}
 	for i := range review.Results {
 		r := &review.Results[i]
-		suite := byFile[r.Source.File]
-		if suite == nil {
-			suite = &junitSuite{Name: r.Source.File}
-			byFile[r.Source.File] = suite
-			suites.Suites = append(suites.Suites, suite)
+		at, ok := byFile[r.Source.File]
+		if !ok {
+			at, byFile[r.Source.File] = len(suites), len(suites)
+			suites = append(suites, junit.Suite{Name: r.Source.File})
 		}
-		suite.Tests++
-		c := junitCase{Name: r.Object.String(), ClassName: r.Source.File, File: r.Source.File, Line: r.line()}
-		if len(r.Warnings) > 0 {
-			c.Output = strings.Join(r.Warnings, "\n")
-		}
+		c := junit.Case{Name: r.Object.String(), ClassName: r.Source.File, File: r.Source.File, Line: r.line(),
+			Output: strings.Join(r.Warnings, "\n")}
 		if words := r.problem(); words != "" {
-			problem := &junitProblem{Message: words, Type: r.rule(), Text: fmt.Sprintf("%s: %s", r.Source, words)}
+			problem := &junit.Problem{Message: words, Type: r.rule(), Text: fmt.Sprintf("%s: %s", r.Source, words)}
 			if r.Verdict == v1alpha1.Failed {
 				c.Error = problem
-				suite.Errors++
 			} else {
 				c.Failure = problem
-				suite.Failures++
 			}
 		}
-		suite.Cases = append(suite.Cases, c)
+		suites[at].Cases = append(suites[at].Cases, c)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(suites); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return junit.Write(w, suites)
 }
 
 // sarif prints the refusals as SARIF 2.1.0, which code hosts show beside the lines.

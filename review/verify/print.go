@@ -1,14 +1,15 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/review/junit"
 	"gatehouse.dev/review/suite"
 )
 
@@ -165,78 +166,28 @@ func (c *Coverage) String() string {
 	return text + ": " + why
 }
 
-type junitReport struct {
-	XMLName  xml.Name     `xml:"testsuites"`
-	Tests    int          `xml:"tests,attr"`
-	Failures int          `xml:"failures,attr"`
-	Errors   int          `xml:"errors,attr"`
-	Suites   []junitSuite `xml:"testsuite"`
-}
-
-type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Time     string      `xml:"time,attr"`
-	File     string      `xml:"file,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name      string        `xml:"name,attr"`
-	ClassName string        `xml:"classname,attr"`
-	File      string        `xml:"file,attr"`
-	Line      int           `xml:"line,attr"`
-	Time      string        `xml:"time,attr"`
-	Failure   *junitProblem `xml:"failure,omitempty"`
-	Error     *junitProblem `xml:"error,omitempty"`
-}
-
-type junitProblem struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
-// JUnit prints the report as JUnit's XML, which CI servers show.
+// JUnit prints the report as JUnit's XML.
 func (r *Report) JUnit(w io.Writer) error {
-	s := r.Summary
-	out := junitReport{Tests: s.Passed + s.Failed + s.Errors, Failures: s.Failed, Errors: s.Errors}
+	var suites []junit.Suite
 	for i := range r.Suites {
 		from := &r.Suites[i]
-		to := junitSuite{Name: from.Name, Tests: len(from.Cases), Time: seconds(from.Seconds), File: from.Source.File}
+		to := junit.Suite{Name: from.Name, File: from.Source.File, Seconds: from.Seconds}
 		for _, c := range from.Cases {
-			j := junitCase{Name: c.Name, ClassName: from.Name, File: c.Source.File, Line: c.Source.Line,
-				Time: seconds(c.Seconds)}
+			j := junit.Case{Name: c.Name, ClassName: from.Name, File: c.Source.File, Line: c.Source.Line,
+				Seconds: junit.Seconds(c.Seconds)}
 			switch c.Outcome {
 			case Failed:
-				to.Failures++
-				j.Failure = &junitProblem{Message: summary(c.Differences), Text: c.Details()}
+				j.Failure = &junit.Problem{Message: summary(c.Differences), Text: c.Details()}
 			case Error:
-				to.Errors++
-				text := c.Error
-				if text == "" {
-					text = from.Error
-				}
-				j.Error = &junitProblem{Message: text, Text: text}
+				text := cmp.Or(c.Error, from.Error)
+				j.Error = &junit.Problem{Message: text, Text: text}
 			}
 			to.Cases = append(to.Cases, j)
 		}
-		out.Suites = append(out.Suites, to)
+		suites = append(suites, to)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(out); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return junit.Write(w, suites)
 }
-
-func seconds(s float64) string { return fmt.Sprintf("%.3f", s) }
 
 func summary(differences []suite.Difference) string {
 	var fields []string
