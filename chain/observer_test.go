@@ -163,6 +163,29 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// After DELETE /metrics all is counted from 0.
+func TestMetricsAreReset(t *testing.T) {
+	if pluginDurations().HistogramVec == nil {
+		t.Fatal("the metric of plugins isn't found: has Kubernetes changed its help or labels?")
+	}
+	c := newChain(t, []Descriptor{described("MetricsTestReset", fake{admit: idle})}, Metrics())
+	key := "apiserver_admission_controller_admission_duration_seconds name=MetricsTestReset operation=CREATE " +
+		"rejected=false type=admit"
+	for _, want := range []uint64{2, 4, 2} {
+		if want == 2 {
+			legacyregistry.Reset()
+		}
+		for range 2 {
+			if err := c.Admit(t.Context(), create(newPod()), newInterfaces()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := samples(t)[key]; got != want {
+			t.Errorf("%d steps are counted, want %d", got, want)
+		}
+	}
+}
+
 // What storage refuses for a plugin is its refusal, as it is where the plugin refuses itself.
 func TestMetricsOfWhatIsRefusedLate(t *testing.T) {
 	var decide func(error, ...Call)
