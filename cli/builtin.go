@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"gatehouse.dev/internal/commandline"
+)
 
 // shells are those that can complete gatehouse's words and flags, with what is said of each.
 var shells = map[string]struct{ needs, example string }{
@@ -44,13 +48,13 @@ func addBuiltIn(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			c.Args, c.RunE = knownWord, help
+			c.Args, c.RunE = commandline.KnownWord, commandline.Help
 			c.Short = "Print a script that completes words and flags in a shell"
 			c.Long = c.Short + "."
 			c.Example = "  gatehouse completion bash > /etc/bash_completion.d/gatehouse"
 			for _, shell := range c.Commands() {
 				name := shell.Name()
-				shell.Args = noArgs
+				shell.Args = commandline.NoArgs
 				shell.Short = "Print the script for " + name
 				shell.Long = "Print a script that makes " + name + " complete the words and flags of gatehouse.\n" +
 					shells[name].needs
@@ -58,7 +62,7 @@ func addBuiltIn(root *cobra.Command) {
 				shell.Flags().Lookup("no-descriptions").Usage = "complete without saying what words and flags do"
 			}
 		case "help":
-			c.Args = func(_ *cobra.Command, args []string) error { return knownPath(root, args) }
+			c.Args = func(_ *cobra.Command, args []string) error { return commandline.KnownPath(root, args) }
 			c.Short = "Show what a command does and its flags"
 			c.Long = c.Short + "."
 			c.Example = "  gatehouse help serve"

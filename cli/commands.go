@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -13,6 +12,7 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
+	"gatehouse.dev/internal/commandline"
 )
 
 func newPlugins(plugins []chain.Descriptor) *cobra.Command {
@@ -30,17 +30,17 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 
   # What would run with these flags of serve, for a script
   gatehouse plugins --enable-admission-plugins=` + offByDefault(plugins) + ` -o json`,
-		Args: noArgs,
+		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			rows, err := chain.Rows(plugins, &options)
 			if err != nil {
-				return usageError{err}
+				return commandline.Usage(err)
 			}
 			if _, _, err := options.Load(plugins); err != nil {
-				return usageError{err}
+				return commandline.Usage(err)
 			}
 			if err := chain.PrintRows(c.OutOrStdout(), rows, output); err != nil {
-				return usageError{err}
+				return commandline.Usage(err)
 			}
 			return nil
 		},
@@ -49,14 +49,14 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 	options.AddFlags(groups.FlagSet("admission"), plugins)
 	groups.FlagSet("output").StringVarP(&output, "output", "o", "",
 		"Output format: json, yaml, or wide for a table of what each plugin is asked about; a short table if empty.")
-	groupFlags(c, groups)
+	commandline.GroupFlags(c, groups)
 	return c
 }
 
 func newControllers() *cobra.Command {
 	var kubeconfig string
 	options := controllers.Options{LeaderElect: true}
-	log := &logging{}
+	log := &commandline.Logging{}
 	c := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the controllers against a server, apart from it",
@@ -65,24 +65,25 @@ Lease kube-system/gatehouse-controllers works, the others wait. Feature gates ar
 server.`,
 		Example: `  gatehouse serve --controllers=''
   gatehouse controllers --kubeconfig=gatehouse-data/admin.kubeconfig`,
-		Args: noArgs,
+		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := applyGates(c); err != nil {
 				return err
 			}
 			if err := options.Validate(); err != nil {
-				return usageError{err}
+				return commandline.Usage(err)
 			}
 			if kubeconfig == "" {
-				return usageError{errors.New("--kubeconfig is required: the file that says how to reach the server")}
+				return commandline.Usage(errors.New("--kubeconfig is required: the file that says how to reach the " +
+					"server"))
 			}
 			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {
-				return usageError{fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)}
+				return commandline.Usage(fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err))
 			}
-			log.apply(c.ErrOrStderr())
-			log.show(true)
-			ctx, stop := log.untilStopped(c.Context())
+			log.Apply(c.ErrOrStderr())
+			log.Show(true)
+			ctx, stop := log.UntilStopped(c.Context())
 			defer stop()
 			return controllers.Run(ctx, config, options)
 		},
@@ -96,10 +97,10 @@ server.`,
 	fs.BoolVar(&options.Impersonate, "use-service-account-credentials", false,
 		"Run each controller as its service account, by impersonation.")
 	options.AddFlags(fs)
-	log.addFlags(fs)
+	log.AddFlags(fs)
 	// What objects cost quotas depends on feature gates, which should be the server's.
 	compatibility.DefaultComponentGlobalsRegistry.AddFlags(groups.FlagSet("features"))
-	groupFlags(c, groups)
+	commandline.GroupFlags(c, groups)
 	return c
 }
 
@@ -108,7 +109,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the versions of gatehouse and of the Kubernetes inside",
 		Example: "  gatehouse version",
-		Args:    noArgs,
+		Args:    commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(c.OutOrStdout(), versions())
 			return err
@@ -118,13 +119,5 @@ func newVersion() *cobra.Command {
 
 // versions are those of gatehouse and of the Kubernetes inside, a line each.
 func versions() string {
-	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", ownVersion(), apiserver.KubernetesVersion())
-}
-
-// ownVersion is that of the module that the program was built from.
-func ownVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
+	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", commandline.Version(), apiserver.KubernetesVersion())
 }

@@ -10,10 +10,11 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/dashboard"
+	"gatehouse.dev/internal/commandline"
 )
 
 func newDashboard() *cobra.Command {
-	reach := newKubeconfig()
+	reach := commandline.NewKubeconfig()
 	var port int
 	var noBrowser bool
 	c := &cobra.Command{
@@ -29,12 +30,12 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 
   # One namespace, on a machine without a browser (then: ssh -L 8001:127.0.0.1:8001 machine)
   gatehouse dashboard -n shop --no-browser --port=8001`,
-		Args: noArgs,
+		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if port < 0 || port > 65535 {
-				return usageError{fmt.Errorf("--port: %d must be between 0 and 65535", port)}
+				return commandline.Usage(fmt.Errorf("--port: %d must be between 0 and 65535", port))
 			}
-			config, namespace, byFlag, err := reach.load()
+			config, namespace, byFlag, err := reach.Load()
 			if err != nil {
 				return err
 			}
@@ -57,8 +58,8 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 	fs := groups.FlagSet("dashboard")
 	fs.IntVar(&port, "port", 0, "The port of 127.0.0.1 on which to serve the page, 0 for any that is free.")
 	fs.BoolVar(&noBrowser, "no-browser", false, "Don't open a browser.")
-	reach.addFlags(groups.FlagSet("server"))
-	groupFlags(c, groups)
+	reach.AddFlags(groups.FlagSet("server"))
+	commandline.GroupFlags(c, groups)
 	return c
 }
 

@@ -16,6 +16,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
@@ -37,8 +38,8 @@ type reviewing struct {
 }
 
 func newReview(plugins []chain.Descriptor) *cobra.Command {
-	log := &logging{}
-	told := reviewing{print: review.Print{Version: ownVersion(), Remedies: remediesOf(plugins)},
+	log := &commandline.Logging{}
+	told := reviewing{print: review.Print{Version: commandline.Version(), Remedies: remediesOf(plugins)},
 		flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	c := &cobra.Command{
 		Use:   "review -f FILE",
@@ -69,9 +70,9 @@ judged.`,
   # What is changed on the way, and every step of it, with a webhook that runs here
   gatehouse review -f deployment.yaml --show-changes --explain --state=webhook.yaml \
     --webhook=inject.example.com=http://localhost:8080`,
-		Args: noArgs,
+		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			log.apply(c.ErrOrStderr())
+			log.Apply(c.ErrOrStderr())
 			collectLater()
 			return finished(c, told.run(c))
 		},
@@ -79,8 +80,8 @@ judged.`,
 	var groups cliflag.NamedFlagSets
 	told.addFlags(groups.FlagSet("review"))
 	told.flags.Add(&groups)
-	log.addFlags(groups.FlagSet("review"))
-	groupFlags(c, groups)
+	log.AddFlags(groups.FlagSet("review"))
+	commandline.GroupFlags(c, groups)
 	complete(c, "operation", operations()...)
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", review.Formats...)
@@ -135,39 +136,41 @@ func operations() []string {
 // run judges, and prints. What could not be read is told after what could be judged.
 func (r *reviewing) run(c *cobra.Command) error {
 	if len(r.files) == 0 {
-		return usageError{errors.New("nothing to judge: name files with --filename (-f)")}
+		return commandline.Usage(errors.New("nothing to judge: name files with --filename (-f)"))
 	}
 	if r.output != "" && !slices.Contains(review.Formats, r.output) {
-		return usageError{fmt.Errorf("--output: %q is none of %s", r.output, strings.Join(review.Formats, ", "))}
+		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", r.output, strings.Join(review.Formats, ", ")))
 	}
 	if r.operation != "" && !slices.Contains(operations(), r.operation) {
-		return usageError{fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(), ", "))}
+		return commandline.Usage(fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(),
+			", ")))
 	}
 	if err := r.applyChain(c.Flags()); err != nil {
-		return usageError{err}
+		return commandline.Usage(err)
 	}
 	as, err := r.user()
 	if err != nil {
-		return usageError{err}
+		return commandline.Usage(err)
 	}
 	options, err := r.flags.Options()
 	if err != nil {
-		return usageError{err}
+		return commandline.Usage(err)
 	}
 	documents, errs := input.Read(r.files, c.InOrStdin())
 	if len(documents) == 0 && len(errs) == 0 {
-		return usageError{fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(r.files, ", "))}
+		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(r.files,
+			", ")))
 	}
 	documents, twice := input.Distinct(documents)
 	errs = append(errs, twice...)
 	state, stateErrs := input.Read(r.state, c.InOrStdin())
 	if len(stateErrs) > 0 {
-		return usageError{fmt.Errorf("--state: %w", errors.Join(stateErrs...))}
+		return commandline.Usage(fmt.Errorf("--state: %w", errors.Join(stateErrs...)))
 	}
 	progress := newProgress(c.ErrOrStderr())
 	cluster, namespace, err := r.live(c.Context(), progress)
 	if err != nil {
-		return usageError{err}
+		return commandline.Usage(err)
 	}
 	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
 	if len(documents) > 0 {
@@ -175,12 +178,12 @@ func (r *reviewing) run(c *cobra.Command) error {
 		options.IgnoreUnknown, options.Live, options.Namespace = r.ignoreUnknown, cluster, namespace
 		reviewer, err := review.Start(c.Context(), options)
 		if err != nil {
-			return usageError{err}
+			return commandline.Usage(err)
 		}
 		judged, err = reviewer.Review(c.Context(), documents, progress.of("judging"))
 		progress.done()
 		if err := errors.Join(err, reviewer.Close()); err != nil {
-			return usageError{err}
+			return commandline.Usage(err)
 		}
 	}
 	judged.Fail(errs...)
@@ -188,7 +191,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 		return err
 	}
 	if code := judged.ExitCode(); code != review.ExitAdmitted {
-		return verdictError(code)
+		return commandline.ExitCode(code)
 	}
 	return nil
 }
@@ -223,16 +226,11 @@ func (r *reviewing) user() (user.Info, error) {
 	return nil, nil
 }
 
-// verdictError ends the command with a code, and without a word more than was printed.
-type verdictError int
-
-func (verdictError) Error() string { return "" }
-
 // finished is how a command ends that is about a result: one that was interrupted has none, and
 // says so by its code. A server that is told to stop has done what it was there for.
 func finished(c *cobra.Command, err error) error {
 	if err != nil && c.Context().Err() != nil {
-		return verdictError(review.ExitFailed)
+		return commandline.ExitCode(review.ExitFailed)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/server"
 )
 
@@ -27,7 +28,7 @@ const (
 
 func newServe(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
-	log := &logging{}
+	log := &commandline.Logging{}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a Kubernetes API server whose every write passes the admission plugins",
@@ -45,7 +46,7 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
   # Over an existing etcd cluster
   gatehouse serve --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
     --etcd-certfile=client.crt --etcd-keyfile=client.key`,
-		Args: noArgs,
+		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return serve(c, config, log)
 		},
@@ -56,19 +57,19 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 	config.API.AddFlags(&groups)
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
-	log.addFlags(groups.FlagSet("gatehouse"))
-	groupFlags(c, groups)
+	log.AddFlags(groups.FlagSet("gatehouse"))
+	commandline.GroupFlags(c, groups)
 	return c
 }
 
-func serve(c *cobra.Command, config *server.Config, log *logging) error {
-	log.apply(c.ErrOrStderr())
+func serve(c *cobra.Command, config *server.Config, log *commandline.Logging) error {
+	log.Apply(c.ErrOrStderr())
 	if err := applyGates(c); err != nil {
 		return err
 	}
 	selected, err := config.SelectPlugins()
 	if err != nil {
-		return usageError{err}
+		return commandline.Usage(err)
 	}
 	for _, plugin := range selected {
 		if plugin.Deprecated != "" {
@@ -76,7 +77,7 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 				plugin.Deprecated)
 		}
 	}
-	ctx, stop := log.untilStopped(c.Context())
+	ctx, stop := log.UntilStopped(c.Context())
 	defer stop()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- run(ctx, c, config, log, ready) }()
@@ -98,15 +99,16 @@ func serve(c *cobra.Command, config *server.Config, log *logging) error {
 }
 
 // run starts a server, closes ready and says how to use it, and serves until ctx ends.
-func run(ctx context.Context, c *cobra.Command, config *server.Config, log *logging, ready chan<- struct{}) error {
+func run(ctx context.Context, c *cobra.Command, config *server.Config, log *commandline.Logging,
+	ready chan<- struct{}) error {
 	srv, err := server.New(ctx, config)
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
-		return usageError{nameFlags(c.Flags(), err)}
+		return commandline.Usage(nameFlags(c.Flags(), err))
 	}
 	if err != nil {
 		return err
 	}
-	slow := time.AfterFunc(slowStart, func() { log.show(true) })
+	slow := time.AfterFunc(slowStart, func() { log.Show(true) })
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
@@ -120,7 +122,7 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *logg
 		if ctx.Err() != nil {
 			return
 		}
-		log.show(true)
+		log.Show(true)
 		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
 			srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
 		returnMemory()

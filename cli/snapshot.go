@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
@@ -18,27 +19,27 @@ import (
 
 // liveFlags name a running cluster whose state is read. They aren't all of kubectl's, as those of
 // other clients: as whom it is read is not as whom a review is made.
-type liveFlags struct{ kubeconfig *kubeconfig }
+type liveFlags struct{ kubeconfig *commandline.Kubeconfig }
 
-func newLiveFlags() *liveFlags { return &liveFlags{newKubeconfig()} }
+func newLiveFlags() *liveFlags { return &liveFlags{commandline.NewKubeconfig()} }
 
 func (l *liveFlags) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&l.kubeconfig.rules.ExplicitPath, "kubeconfig", "",
+	fs.StringVar(&l.kubeconfig.Rules.ExplicitPath, "kubeconfig", "",
 		"The kubeconfig file of a running cluster whose state is read, with gets and lists alone.")
 	flags := clientcmd.RecommendedConfigOverrideFlags("")
 	flags.CurrentContext.Description = "The context of the kubeconfig. Without --kubeconfig it is one of $KUBECONFIG " +
 		"or ~/.kube/config."
-	flags.CurrentContext.BindStringFlag(fs, &l.kubeconfig.overrides.CurrentContext)
+	flags.CurrentContext.BindStringFlag(fs, &l.kubeconfig.Overrides.CurrentContext)
 }
 
 // given tells whether a cluster is named.
 func (l *liveFlags) given() bool {
-	return l.kubeconfig.rules.ExplicitPath != "" || l.kubeconfig.overrides.CurrentContext != ""
+	return l.kubeconfig.Rules.ExplicitPath != "" || l.kubeconfig.Overrides.CurrentContext != ""
 }
 
 // connect finds the cluster, and the namespace that its context names.
 func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
-	config, namespace, _, err := l.kubeconfig.load()
+	config, namespace, _, err := l.kubeconfig.Load()
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,7 +52,7 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 }
 
 func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
-	log := &logging{}
+	log := &commandline.Logging{}
 	told := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	c := &cobra.Command{
 		Use:   "snapshot",
@@ -72,11 +73,11 @@ is in it, too, and said by each review.`,
 
   # For the plugins that its kube-apiserver runs
   gatehouse snapshot --context=production --like=kube-apiserver.yaml > state.yaml`,
-		Args: noArgs,
+		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			log.apply(c.ErrOrStderr())
+			log.Apply(c.ErrOrStderr())
 			if err := told.snapshot(c); err != nil {
-				return finished(c, usageError{err})
+				return finished(c, commandline.Usage(err))
 			}
 			return nil
 		},
@@ -89,8 +90,8 @@ is in it, too, and said by each review.`,
 	fs.StringVarP(&told.namespace, "namespace", "n", "",
 		"The namespace of the manifests' objects that name none; without it that of the context.")
 	told.flags.AddChain(&groups)
-	log.addFlags(fs)
-	groupFlags(c, groups)
+	log.AddFlags(fs)
+	commandline.GroupFlags(c, groups)
 	return c
 }
 

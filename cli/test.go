@@ -11,6 +11,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/suite"
 	"gatehouse.dev/review/verify"
@@ -23,7 +24,7 @@ type tests struct {
 }
 
 func newTest(plugins []chain.Descriptor) *cobra.Command {
-	log := &logging{}
+	log := &commandline.Logging{}
 	flags := review.NewFlags(plugins)
 	var told tests
 	var groups cliflag.NamedFlagSets
@@ -53,10 +54,10 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
   # With the plugins that a kube-apiserver runs, and a report for a CI server
   gatehouse test policies/ --like=kube-apiserver.yaml --junit=report.xml`,
 		RunE: func(c *cobra.Command, args []string) error {
-			log.apply(c.ErrOrStderr())
+			log.Apply(c.ErrOrStderr())
 			collectLater()
 			if err := flags.ApplyLike(c.Flags()); err != nil {
-				return usageError{err}
+				return commandline.Usage(err)
 			}
 			if err := applyGates(c); err != nil {
 				return err
@@ -77,11 +78,11 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 	fs.StringVar(&told.junit, "junit", "", "A file to which a JUnit report is written, too.")
 	fs.StringVarP(&told.output, "output", "o", "",
 		"Output format: "+strings.Join(verify.Formats, ", ")+"; text if empty.")
-	log.addFlags(fs)
+	log.AddFlags(fs)
 	for _, name := range groups.Order {
 		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
 	}
-	groupFlags(c, own)
+	commandline.GroupFlags(c, own)
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", verify.Formats...)
 	return c
@@ -90,13 +91,13 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 // test judges, and prints. What could not be read is told after what could be judged.
 func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor, flags []string) error {
 	if t.output != "" && !slices.Contains(verify.Formats, t.output) {
-		return usageError{fmt.Errorf("--output: %q is none of %s", t.output, strings.Join(verify.Formats, ", "))}
+		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", t.output, strings.Join(verify.Formats, ", ")))
 	}
 	options := verify.Options{Plugins: plugins, Flags: flags, Coverage: t.coverage, Update: t.update}
 	if t.cases != "" {
 		pattern, err := verify.NewPattern(t.cases)
 		if err != nil {
-			return usageError{fmt.Errorf("--run: %w", err)}
+			return commandline.Usage(fmt.Errorf("--run: %w", err))
 		}
 		options.Run = pattern
 	}
@@ -113,7 +114,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	}
 	switch {
 	case report == nil:
-		return usageError{err}
+		return commandline.Usage(err)
 	case err != nil:
 		errs = append(errs, fmt.Errorf("--update: %w", err))
 	}
@@ -142,7 +143,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 		code = review.ExitFailed
 	}
 	if code != review.ExitAdmitted {
-		return verdictError(code)
+		return commandline.ExitCode(code)
 	}
 	return nil
 }

@@ -20,12 +20,13 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision/why"
+	"gatehouse.dev/internal/commandline"
 )
 
 // whyCommand is what `gatehouse why` was asked.
 type whyCommand struct {
 	command     *cobra.Command
-	kubeconfig  *kubeconfig
+	kubeconfig  *commandline.Kubeconfig
 	remedies    map[string]string
 	lastRefused bool
 	everywhere  bool
@@ -38,7 +39,7 @@ type whyCommand struct {
 }
 
 func newWhy(plugins []chain.Descriptor) *cobra.Command {
-	w := &whyCommand{kubeconfig: newKubeconfig(), remedies: remediesOf(plugins), limit: 3}
+	w := &whyCommand{kubeconfig: commandline.NewKubeconfig(), remedies: remediesOf(plugins), limit: 3}
 	w.command = &cobra.Command{
 		Use:   "why TYPE/NAME | AUDIT-ID | --last-refused",
 		Short: "Say what admission did to an object, or why it refused it",
@@ -75,8 +76,8 @@ It ends with 0 where something was recorded, 1 where nothing was, and 2 where it
 		"How many decisions to tell of, the newest; the newest refusal and the creation besides. 0 for all.")
 	fs.StringVarP(&w.output, "output", "o", "",
 		"Output format: json or yaml, the decisions themselves; words if empty.")
-	w.kubeconfig.addFlags(groups.FlagSet("server"))
-	groupFlags(w.command, groups)
+	w.kubeconfig.AddFlags(groups.FlagSet("server"))
+	commandline.GroupFlags(w.command, groups)
 	return w.command
 }
 
@@ -91,16 +92,16 @@ func remediesOf(plugins []chain.Descriptor) map[string]string {
 
 func (w *whyCommand) run(args []string) error {
 	if err := w.check(args); err != nil {
-		return usageError{fmt.Errorf("%w (see '%s --help')", err, w.command.CommandPath())}
+		return commandline.Usage(fmt.Errorf("%w (see '%s --help')", err, w.command.CommandPath()))
 	}
-	config, namespace, byFlag, err := w.kubeconfig.load()
+	config, namespace, byFlag, err := w.kubeconfig.Load()
 	if err != nil {
 		return err
 	}
-	(&logging{}).apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
+	(&commandline.Logging{}).Apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
 	w.namespace, w.byFlag = namespace, byFlag
 	if w.client, err = why.NewClient(config); err != nil {
-		return usageError{fmt.Errorf("kubeconfig: %w", err)}
+		return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
 	}
 	ctx := w.command.Context()
 	switch {
@@ -125,7 +126,7 @@ func (w *whyCommand) check(args []string) error {
 		return fmt.Errorf("--limit %d: it is a number of decisions, or 0 for all", w.limit)
 	case w.lastRefused && len(args) > 0:
 		return fmt.Errorf("--last-refused takes no arguments, got %q", args)
-	case w.lastRefused && w.everywhere && w.kubeconfig.overrides.Context.Namespace != "":
+	case w.lastRefused && w.everywhere && w.kubeconfig.Overrides.Context.Namespace != "":
 		return errors.New("--all-namespaces and --namespace can't both be said")
 	case w.everywhere && !w.lastRefused:
 		return errors.New("--all-namespaces is for --last-refused: an object is in one namespace")
@@ -149,8 +150,10 @@ func (w *whyCommand) check(args []string) error {
 func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error {
 	mapping, err := w.client.Resource(kind)
 	if meta.IsNoMatchError(err) {
-		return usageError{fmt.Errorf("the server doesn't have a resource type %q (kubectl api-resources lists them)",
-			kind)}
+		return commandline.Usage(fmt.Errorf("the server doesn't have a resource type %q (kubectl api-resources "+
+			"lists them)",
+			kind))
+
 	}
 	if err != nil {
 		return err
@@ -220,7 +223,8 @@ func (w *whyCommand) explainRequest(ctx context.Context, auditID string) error {
 		return w.explain(d)
 	}
 	if mapping, err := w.client.Resource(auditID); err == nil {
-		return usageError{fmt.Errorf("%q is a type: say which object, as %s/NAME", auditID, mapping.Resource.Resource)}
+		return commandline.Usage(fmt.Errorf("%q is a type: say which object, as %s/NAME", auditID,
+			mapping.Resource.Resource))
 	}
 	return fmt.Errorf("no request with the audit ID %q is recorded %s%s", auditID, where, aWhile)
 }

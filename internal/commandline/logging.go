@@ -1,4 +1,4 @@
-package cli
+package commandline
 
 import (
 	"context"
@@ -14,22 +14,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// logging is what the server's parts log. Without -v only warnings and errors are shown, and only
+// Logging is what the server's parts log. Without -v only warnings and errors are shown, and only
 // while the server is up: what fails for a moment during a start is tried again, and what fails for
 // good is the command's own error.
-type logging struct {
+type Logging struct {
 	verbosity int
 	shown     atomic.Bool
 	out       io.Writer
 }
 
-func (l *logging) addFlags(fs *pflag.FlagSet) {
+// AddFlags adds the flag -v.
+func (l *Logging) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVarP(&l.verbosity, "v", "v", 0,
 		"Log level: 0 shows warnings and errors, 1 what the server does, and more with each step, as klog's -v.")
 }
 
-// apply makes klog write to out.
-func (l *logging) apply(out io.Writer) {
+// Apply makes klog write to out.
+func (l *Logging) Apply(out io.Writer) {
 	l.out = out
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
@@ -52,22 +53,22 @@ func (l *logging) apply(out io.Writer) {
 	klog.SetOutputBySeverity("FATAL", fatal{out})
 }
 
-// show begins or ends showing warnings and errors.
-func (l *logging) show(shown bool) { l.shown.Store(shown) }
+// Show begins or ends showing warnings and errors.
+func (l *Logging) Show(shown bool) { l.shown.Store(shown) }
 
-// untilStopped is a context that ends when asked does, a moment later: what a stop makes the
+// UntilStopped is a context that ends when asked does, a moment later: what a stop makes the
 // server's parts say isn't shown.
-func (l *logging) untilStopped(asked context.Context) (context.Context, context.CancelFunc) {
+func (l *Logging) UntilStopped(asked context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
 	context.AfterFunc(asked, func() {
-		l.show(false)
+		l.Show(false)
 		stop()
 	})
 	return ctx, stop
 }
 
 // Write implements io.Writer for klog.
-func (l *logging) Write(line []byte) (int, error) {
+func (l *Logging) Write(line []byte) (int, error) {
 	if !l.shown.Load() {
 		return len(line), nil
 	}

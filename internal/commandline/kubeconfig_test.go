@@ -1,4 +1,4 @@
-package cli
+package commandline
 
 import (
 	"os"
@@ -45,15 +45,15 @@ contexts:
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.env)
-			k := newKubeconfig()
+			k := NewKubeconfig()
 			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-			k.addFlags(fs)
+			k.AddFlags(fs)
 			if err := fs.Parse(test.flags); err != nil {
 				t.Fatal(err)
 			}
-			config, namespace, byFlag, err := k.load()
+			config, namespace, byFlag, err := k.Load()
 			if test.wrong {
-				if _, usage := err.(usageError); !usage {
+				if !IsUsage(err) {
 					t.Fatalf("got %v, want a usage error", err)
 				}
 				return

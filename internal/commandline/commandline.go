@@ -1,0 +1,136 @@
+package commandline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/term"
+
+	"gatehouse.dev/internal/nearest"
+)
+
+// ExitUsage is the exit code that says that the command line or a file it names is wrong. Besides
+// it there are 0, and 1 for anything that failed while running.
+const ExitUsage = 2
+
+// usageError is an error in what the user wrote.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage is an error in what the user wrote: it ends the program with ExitUsage.
+func Usage(err error) error { return usageError{err} }
+
+// IsUsage tells whether an error is one of what the user wrote.
+func IsUsage(err error) bool {
+	var usage usageError
+	return errors.As(err, &usage)
+}
+
+// ExitCode is an error that ends the program with a code, and without a word more than was printed.
+type ExitCode int
+
+// Error implements error.
+func (ExitCode) Error() string { return "" }
+
+// Prepare makes a root command take flags and words as all of Kubernetes' commands do, and leaves
+// its errors to Run.
+func Prepare(root *cobra.Command) {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return Usage(fmt.Errorf("%w (see '%s --help')", err, c.CommandPath()))
+	})
+}
+
+// Run runs a root command with args until it is done or ctx ends, says on stderr what failed, and
+// returns the program's exit code.
+func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	for _, c := range root.Commands() {
+		c.Flags().SetOutput(stderr) // cobra would tell of deprecated flags on the standard output
+	}
+	err := root.ExecuteContext(ctx)
+	// done, or stopped before it was
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return 0
+	}
+	if code := ExitCode(0); errors.As(err, &code) {
+		return int(code)
+	}
+	// one line, of several errors, too
+	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), strings.ReplaceAll(err.Error(), "\n", "; "))
+	if IsUsage(err) {
+		return ExitUsage
+	}
+	return 1
+}
+
+// Help shows a command's help, for commands that have nothing to do but their parts.
+func Help(c *cobra.Command, _ []string) error { return c.Help() }
+
+// KnownWord refuses words that are none of a command's parts.
+func KnownWord(c *cobra.Command, args []string) error { return KnownPath(c, args) }
+
+// KnownPath refuses words that don't lead from c to one of its parts, and names what was meant.
+func KnownPath(c *cobra.Command, words []string) error {
+	for _, word := range words {
+		var names []string
+		var next *cobra.Command
+		for _, part := range c.Commands() {
+			if names = append(names, part.Name()); part.Name() == word {
+				next = part
+			}
+		}
+		if next == nil {
+			return Usage(fmt.Errorf("unknown command %q for %q%s (see '%s --help')", word, c.CommandPath(),
+				nearest.Meant(word, names), c.CommandPath()))
+		}
+		c = next
+	}
+	return nil
+}
+
+// NoArgs refuses positional arguments by name: a flag's value that was separated from it, most
+// often.
+func NoArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usage(fmt.Errorf("%s takes no arguments, got %q (see '%s --help')", c.CommandPath(), args,
+			c.CommandPath()))
+	}
+	return nil
+}
+
+// GroupFlags adds the flags to the command and makes its help show them by group.
+func GroupFlags(c *cobra.Command, groups cliflag.NamedFlagSets) {
+	for _, name := range groups.Order {
+		c.Flags().AddFlagSet(groups.FlagSets[name])
+	}
+	columns, _, err := term.TerminalSize(os.Stdout)
+	if err != nil {
+		columns = 100
+	}
+	cliflag.SetUsageAndHelpFunc(c, groups, columns)
+	flags := c.HelpFunc()
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		flags(c, args)
+		fmt.Fprintf(c.OutOrStdout(), "\nExamples:\n\n%s\n", c.Example)
+	})
+}
+
+// Version is that of the module that the program was built from.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
