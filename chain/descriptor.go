@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -51,6 +52,11 @@ type Descriptor struct {
 	// Outside, where not empty, says why the plugin can't run outside an API server, as a webhook
 	// of one.
 	Outside string
+
+	// Access is what the plugin does through Env's Client, Dynamic, Informers and Authorizer: what
+	// whoever runs it outside an API server must let it do, and no more. What finds the resources
+	// of kinds is everybody's right and isn't in it.
+	Access []rbacv1.PolicyRule
 
 	// Gate, where not empty, is the feature gate of the server without which the plugin does
 	// nothing: where it is off the plugin isn't built, and costs nothing.

@@ -23,6 +23,8 @@ type Row struct {
 	// "pods/resize" or "events.events.k8s.io", and "*" is all of them.
 	Operations []string `json:"operations"`
 	Resources  []string `json:"resources"`
+	// Access is what the plugin needs of the API, as in "get,list,watch namespaces,pods".
+	Access []string `json:"access,omitempty"`
 	// Outside says why the plugin can't run outside the API server; empty where it can.
 	Outside string `json:"outside,omitempty"`
 }
@@ -44,6 +46,7 @@ func Rows(list []Descriptor, options *Options) ([]Row, error) {
 			Summary:    d.Summary,
 			Operations: d.operations(),
 			Resources:  d.resources(),
+			Access:     d.access(),
 			Outside:    d.Outside,
 		})
 	}
@@ -70,6 +73,21 @@ func (d *Descriptor) resources() []string {
 	var all []string
 	for _, r := range d.Resources {
 		all = append(all, r.String())
+	}
+	return all
+}
+
+// access is what the plugin needs of the API, a rule each.
+func (d *Descriptor) access() []string {
+	var all []string
+	for _, rule := range d.Access {
+		var resources []string
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				resources = append(resources, accessed(group, resource).String())
+			}
+		}
+		all = append(all, strings.Join(rule.Verbs, ",")+" "+strings.Join(resources, ","))
 	}
 	return all
 }
@@ -111,17 +129,25 @@ func printTable(w io.Writer, rows []Row) error {
 	return table.Flush()
 }
 
-// printWide says what plugins are asked about, and whether they can run outside the API server.
+// printWide says what plugins are asked about, whether they can run outside the API server, and
+// what they then need of the API.
 func printWide(w io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tOPERATIONS\tRESOURCES\tOUTSIDE")
+	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tOPERATIONS\tRESOURCES\tOUTSIDE\tACCESS")
 	for _, r := range rows {
 		outside := "yes"
 		if r.Outside != "" {
 			outside = "no: " + r.Outside
 		}
-		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\t%s\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled,
-			strings.Join(r.Operations, ","), strings.Join(r.Resources, ","), outside)
+		access := "none"
+		switch {
+		case r.Outside != "":
+			access = "-"
+		case len(r.Access) > 0:
+			access = strings.Join(r.Access, "; ")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\t%s\t%s\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default,
+			r.Enabled, strings.Join(r.Operations, ","), strings.Join(r.Resources, ","), outside, access)
 	}
 	return table.Flush()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 )
@@ -15,6 +16,8 @@ func TestRows(t *testing.T) {
 	list[0].Resources = slices.Concat(On(schema.GroupResource{Resource: "pods"}, "", "resize"),
 		On(schema.GroupResource{Group: "batch", Resource: "jobs"}))
 	list[0].Outside = "it can't."
+	list[1].Access = []rbacv1.PolicyRule{To("list watch", "", "pods", "nodes"),
+		To("update", "quota.example.com", "quotas/status")}
 	rows, err := Rows(list, &Options{Enable: []string{"B"}, Disable: []string{"A"}})
 	if err != nil {
 		t.Fatal(err)
@@ -25,10 +28,10 @@ A      mutating              true      false     Does a.
 B      mutating,validating   false     true      Does b.
 C      validating            true      true      (deprecated) Does c.
 `,
-		"wide": `NAME   PHASES                DEFAULT   ENABLED   OPERATIONS      RESOURCES                     OUTSIDE
-A      mutating              true      false     create,delete   pods,pods/resize,jobs.batch   no: it can't.
-B      mutating,validating   false     true      *               *                             yes
-C      validating            true      true      *               *                             yes
+		"wide": `NAME   PHASES                DEFAULT   ENABLED   OPERATIONS      RESOURCES                     OUTSIDE         ACCESS
+A      mutating              true      false     create,delete   pods,pods/resize,jobs.batch   no: it can't.   -
+B      mutating,validating   false     true      *               *                             yes             list,watch pods,nodes; update quotas.quota.example.com/status
+C      validating            true      true      *               *                             yes             none
 `,
 		"json": `[
   {
@@ -66,6 +69,10 @@ C      validating            true      true      *               *              
     ],
     "resources": [
       "*"
+    ],
+    "access": [
+      "list,watch pods,nodes",
+      "update quotas.quota.example.com/status"
     ]
   },
   {
@@ -101,7 +108,10 @@ C      validating            true      true      *               *              
   - pods/resize
   - jobs.batch
   summary: Does a.
-- default: false
+- access:
+  - list,watch pods,nodes
+  - update quotas.quota.example.com/status
+  default: false
   deprecated: false
   enabled: true
   name: B

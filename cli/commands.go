@@ -25,7 +25,7 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 		Example: `  # What runs by default
   gatehouse plugins
 
-  # What each is asked about, and whether it can run outside the API server
+  # What each is asked about, whether it can run outside the API server, and what it needs there
   gatehouse plugins -o wide
 
   # What would run with these flags of serve, for a script

@@ -25,34 +25,7 @@ import (
 // A plugin that must read the API, and gets no answer in time, doesn't say that the request is
 // forbidden: it says what the API said, or 504.
 func TestNoAnswerInTime(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
-		Spec: corev1.PodSpec{ServiceAccountName: "a", PriorityClassName: "c", RuntimeClassName: new("r"),
-			Tolerations: []corev1.Toleration{{Key: "a", Operator: "Exists"}}}}
-	claim := func(size string) *corev1.PersistentVolumeClaim {
-		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
-			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("s"),
-				Resources: corev1.VolumeResourceRequirements{
-					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}},
-			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
-				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
-	}
-	create := chaintest.Create(pod)
-	exec := chaintest.Connect(pod, "exec", &corev1.PodExecOptions{})
-	exec.Name, exec.Namespace = "p", "ns"
-	eviction := chaintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
-	group := chaintest.Create(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
-		Spec: schedulingv1alpha2.PodGroupSpec{PodGroupTemplateRef: &schedulingv1alpha2.PodGroupTemplateReference{
-			Workload: &schedulingv1alpha2.WorkloadPodGroupTemplateReference{WorkloadName: "w"}}}})
-	for name, request := range map[string]chaintest.Request{
-		"LimitRanger": create, "ServiceAccount": create, "Priority": create, "PodNodeSelector": create,
-		"PodTolerationRestriction": create, "NamespaceLifecycle": create, "NamespaceExists": create,
-		"NamespaceAutoProvision": create, "ResourceQuota": create, "DenyEscalatingExec": exec,
-		"DenyExecOnPrivileged": exec, "NodeRestriction": eviction,
-		"PodSecurity": create, "RuntimeClass": create, "PodGroupWorkloadExists": group,
-		"MutatingAdmissionWebhook": create, "ValidatingAdmissionWebhook": create,
-		"MutatingAdmissionPolicy": create, "ValidatingAdmissionPolicy": create,
-		"PersistentVolumeClaimResize": chaintest.Update(claim("2Gi"), claim("1Gi")),
-	} {
+	for name, request := range reading() {
 		for _, fault := range []struct {
 			err  error
 			code int
@@ -92,6 +65,38 @@ func TestNoAnswerInTime(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// reading are requests for which plugins read the API live, by the plugin's name.
+func reading() map[string]chaintest.Request {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec: corev1.PodSpec{ServiceAccountName: "a", PriorityClassName: "c", RuntimeClassName: new("r"),
+			Tolerations: []corev1.Toleration{{Key: "a", Operator: "Exists"}}}}
+	claim := func(size string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
+			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("s"),
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
+				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
+	}
+	create := chaintest.Create(pod)
+	exec := chaintest.Connect(pod, "exec", &corev1.PodExecOptions{})
+	exec.Name, exec.Namespace = "p", "ns"
+	eviction := chaintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
+	group := chaintest.Create(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha2.PodGroupSpec{PodGroupTemplateRef: &schedulingv1alpha2.PodGroupTemplateReference{
+			Workload: &schedulingv1alpha2.WorkloadPodGroupTemplateReference{WorkloadName: "w"}}}})
+	return map[string]chaintest.Request{
+		"LimitRanger": create, "ServiceAccount": create, "Priority": create, "PodNodeSelector": create,
+		"PodTolerationRestriction": create, "NamespaceLifecycle": create, "NamespaceExists": create,
+		"NamespaceAutoProvision": create, "ResourceQuota": create, "DenyEscalatingExec": exec,
+		"DenyExecOnPrivileged": exec, "NodeRestriction": eviction,
+		"PodSecurity": create, "RuntimeClass": create, "PodGroupWorkloadExists": group,
+		"MutatingAdmissionWebhook": create, "ValidatingAdmissionWebhook": create,
+		"MutatingAdmissionPolicy": create, "ValidatingAdmissionPolicy": create,
+		"PersistentVolumeClaimResize": chaintest.Update(claim("2Gi"), claim("1Gi")),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -275,6 +276,7 @@ func readerDescriptor(built *reader) chain.Descriptor {
 	return chain.Descriptor{
 		Name:   "Reader",
 		Phases: chain.Mutating | chain.Validating,
+		Access: []rbacv1.PolicyRule{chain.To("get list watch", "", "pods"), chain.To("create", "", "nodes")},
 		New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 			if config != nil {
 				content, err := io.ReadAll(config)
@@ -336,6 +338,32 @@ func TestNewBuildsWithAClusterInSync(t *testing.T) {
 	if got := failuresOf(t,
 		func(t TB) { New(t, readerDescriptor(&built), "bad") }); got != "building Reader: bad configuration" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What a plugin does is compared with what its descriptor says; what its test does isn't.
+func TestAccess(t *testing.T) {
+	var built reader
+	descriptor := readerDescriptor(&built)
+	plugin := New(t, descriptor, "", pod())
+	if _, err := plugin.Client.CoreV1().Pods("ns").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	check := func() string { return failuresOf(t, func(t TB) { plugin.holdToAccess(t, &descriptor) }) }
+	plugin.Validate(t, Create(pod())).Admitted(t)
+	if got, want := plugin.Rights(), descriptor.Rights(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := check(); got != "" {
+		t.Error(got)
+	}
+	descriptor.Access = descriptor.Access[:1]
+	if got, want := check(), "Reader: the Access of the descriptor doesn't say: create nodes"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	descriptor.Outside = "it is for tests"
+	if got := check(); got != "" {
+		t.Error(got)
 	}
 }
 

@@ -30,6 +30,7 @@ type Cluster struct {
 	// Kubernetes, and Done. Tests add what their plugin needs more.
 	Env *chain.Env
 
+	access   *access
 	ctx      context.Context
 	watching chan struct{} // gets one element for each watch that began
 	watches  int           // how many of them have been waited for
@@ -39,7 +40,10 @@ type Cluster struct {
 func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 	t.Helper()
 	client := fake.NewClientset(objects...)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	plugins := pluginsClient{fake.NewClientset(), client}
+	noted := &access{rights: map[string]bool{}}
+	noted.forward(&plugins.Fake, &client.Fake)
+	factory := informers.NewSharedInformerFactory(plugins, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		cancel()
@@ -48,8 +52,9 @@ func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 
 	c := &Cluster{
 		Client: client,
-		Env: &chain.Env{Client: client, Informers: factory, Version: compatibility.DefaultBuildEffectiveVersion(),
+		Env: &chain.Env{Client: plugins, Informers: factory, Version: compatibility.DefaultBuildEffectiveVersion(),
 			Done: ctx.Done()},
+		access:   noted,
 		ctx:      ctx,
 		watching: make(chan struct{}, 1000),
 	}
@@ -68,14 +73,20 @@ func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 }
 
 // Build builds a plugin in the cluster, starts the informers it asked for and waits until they have
-// synced. The client's record of calls begins after that.
+// synced. The client's record of calls begins after that. What the plugin does in the cluster until
+// the test ends must be in its descriptor's Access.
 func (c *Cluster) Build(t TB, descriptor chain.Descriptor, config string) *Plugin {
 	t.Helper()
 	var reader io.Reader
 	if config != "" {
 		reader = strings.NewReader(config)
 	}
-	plugin, err := descriptor.New(reader, c.Env)
+	env := *c.Env
+	if env.Authorizer != nil {
+		env.Authorizer = asking{env.Authorizer, c.access}
+	}
+	t.Cleanup(func() { c.holdToAccess(t, &descriptor) })
+	plugin, err := descriptor.New(reader, &env)
 	if err != nil {
 		t.Fatalf("building %s: %v", descriptor.Name, err)
 	}

@@ -25,6 +25,8 @@ func (c *Cluster) Serve(scheme *runtime.Scheme, listKinds map[schema.GroupVersio
 		c.watching <- struct{}{}
 		return true, w, err
 	})
-	c.Env.Dynamic = client
+	plugins := fake.NewSimpleDynamicClientWithCustomListKinds(scheme, listKinds)
+	c.access.forward(&plugins.Fake, &client.Fake)
+	c.Env.Dynamic = plugins
 	return client
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -33,6 +34,7 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Update},
 	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

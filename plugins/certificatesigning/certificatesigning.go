@@ -15,6 +15,7 @@ import (
 	"reflect"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -35,6 +36,7 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Update},
 	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(certificatesv1.Resource("clustertrustbundles")),
 	Gate:       "ClusterTrustBundle",
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

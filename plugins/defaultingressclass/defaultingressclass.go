@@ -19,6 +19,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(ingresses),
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{networkingv1.SchemeGroupVersion.WithResource("ingressclasses")},
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "networking.k8s.io", "ingressclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -25,5 +25,6 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Validating,
 	Operations: denyexec.Operations,
 	Resources:  denyexec.Resources,
+	Access:     denyexec.Access,
 	New:        denyexec.New(name, true),
 }

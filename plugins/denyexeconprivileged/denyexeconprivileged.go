@@ -21,6 +21,7 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Validating,
 	Operations: denyexec.Operations,
 	Resources:  denyexec.Resources,
+	Access:     denyexec.Access,
 	Deprecated: "DenyEscalatingExec refuses the same and more",
 	New:        denyexec.New(name, false),
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 
 	batchv1 "k8s.io/api/batch/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,6 +44,7 @@ var Descriptor = chain.Descriptor{
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "scheduling.k8s.io", "podgroups")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

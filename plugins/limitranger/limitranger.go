@@ -39,6 +39,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -75,6 +76,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
 	Default:    true,
 	Enforces:   []chain.Enforced{{Resource: limitRanges}},
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "limitranges")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 	"context"
 	"io"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -32,6 +33,7 @@ var Descriptor = chain.Descriptor{
 	Remedy:     "Create the namespace, or name one that exists.",
 	Phases:     chain.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	versionutil "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -45,6 +46,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(corev1.Resource("pods"), "", "resize"),
 	Gate:       "NodeDeclaredFeatures",
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -46,6 +46,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -101,7 +102,13 @@ var Descriptor = chain.Descriptor{
 		"the rest.",
 	Phases:     chain.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
-	New:        build,
+	Access: []rbacv1.PolicyRule{
+		chain.To("get list watch", "", "pods", "nodes", "serviceaccounts"),
+		chain.To("list watch", "", "persistentvolumeclaims", "persistentvolumes"),
+		chain.To("list watch", "storage.k8s.io", "csidrivers"),
+		chain.AskAuthorizer,
+	},
+	New: build,
 }
 
 func build(config io.Reader, env *chain.Env) (admission.Interface, error) {

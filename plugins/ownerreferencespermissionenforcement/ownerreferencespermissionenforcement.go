@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,6 +57,7 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	// It looks at the metadata of everything that is written, which needs no conversion.
 	Internal: true,
+	Access:   []rbacv1.PolicyRule{chain.AskAuthorizer},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

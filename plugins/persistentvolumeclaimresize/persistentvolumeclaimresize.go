@@ -21,6 +21,7 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -58,6 +59,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(claims),
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "storage.k8s.io", "storageclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	"io"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,7 @@ var Descriptor = chain.Descriptor{
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "scheduling.k8s.io", "workloads")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

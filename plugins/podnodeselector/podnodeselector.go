@@ -28,6 +28,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -54,6 +55,7 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Mutating | chain.Validating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  chain.On(pods),
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		selectors, err := load(config)
 		if err != nil {

@@ -33,6 +33,7 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,6 +73,10 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Create},
 	Resources:  chain.On(pods),
 	Needs:      []schema.GroupVersionResource{settingsv1alpha1.PodPresets},
+	Access: []rbacv1.PolicyRule{
+		chain.To("list watch", "settings.k8s.io", "podpresets"),
+		chain.To("create patch", "", "events"),
+	},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

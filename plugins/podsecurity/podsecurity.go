@@ -50,6 +50,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	apiaudit "k8s.io/apiserver/pkg/audit"
@@ -91,6 +92,7 @@ var Descriptor = chain.Descriptor{
 	),
 	// Without the plugin the labels do nothing.
 	Enforces: []chain.Enforced{{Resource: namespaceResource, Labels: api.AuditAnnotationPrefix}},
+	Access:   []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces"), chain.To("list", "", "pods")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		configured, err := load(config)
 		if err != nil {

@@ -29,6 +29,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -66,6 +67,7 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Mutating | chain.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  chain.On(pods),
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		cluster, err := load(config)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -46,6 +47,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(corev1.Resource("pods"), "", binding),
 	Gate:       "PodTopologyLabelsAdmission",
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -30,6 +30,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "scheduling.k8s.io", "priorityclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

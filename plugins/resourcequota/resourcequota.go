@@ -21,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,7 +52,12 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Default:    true,
 	Enforces:   []chain.Enforced{{Resource: corev1.Resource("resourcequotas")}},
-	New:        newPlugin,
+	Access: []rbacv1.PolicyRule{
+		chain.To("list", "", "resourcequotas", "pods"),
+		chain.To("update", "", "resourcequotas/status"),
+		chain.To("list", "resource.k8s.io", "deviceclasses", "resourceclaims"),
+	},
+	New: newPlugin,
 }
 
 type plugin struct {

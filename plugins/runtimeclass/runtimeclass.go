@@ -28,6 +28,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(corev1.Resource("pods")),
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "node.k8s.io", "runtimeclasses")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

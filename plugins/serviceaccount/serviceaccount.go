@@ -40,6 +40,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,6 +79,7 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  chain.On(pods, "", "ephemeralcontainers"),
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "serviceaccounts")},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

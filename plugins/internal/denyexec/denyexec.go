@@ -9,6 +9,7 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -26,6 +27,7 @@ var pods = corev1.Resource("pods")
 var (
 	Operations = []admission.Operation{admission.Connect}
 	Resources  = chain.On(pods, "exec", "attach")
+	Access     = []rbacv1.PolicyRule{chain.To("get", "", "pods")}
 )
 
 // New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with

@@ -17,7 +17,8 @@ import (
 )
 
 func descriptor(hostNamespaces bool) chain.Descriptor {
-	return chain.Descriptor{Name: "Example", Phases: chain.Validating, New: New("Example", hostNamespaces)}
+	return chain.Descriptor{Name: "Example", Phases: chain.Validating, Access: Access,
+		New: New("Example", hostNamespaces)}
 }
 
 func pod(change func(*corev1.PodSpec)) *corev1.Pod {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -37,6 +38,7 @@ type user struct {
 func start(t *testing.T, objects ...runtime.Object) (*Namespaces, *chaintest.Plugin) {
 	t.Helper()
 	plugin := chaintest.New(t, chain.Descriptor{Name: "User", Phases: chain.Validating,
+		Access: []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
 		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
 			namespaces, err := New("User", env)
 			return user{Namespaces: namespaces}, err

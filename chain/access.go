@@ -1,0 +1,42 @@
+package chain
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// To is a right for a Descriptor's Access: verbs, separated by spaces, on resources of an API group
+// or on their subresources, written as in "pods/status".
+func To(verbs, group string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: []string{group}, Resources: resources}
+}
+
+// AskAuthorizer is the right of a plugin that asks Env's Authorizer: outside an API server that is
+// one which asks the API server.
+var AskAuthorizer = To("create", "authorization.k8s.io", "subjectaccessreviews")
+
+// Rights are the Access of the plugin, one by one and in order: "get pods", "update
+// resourcequotas/status", "create subjectaccessreviews.authorization.k8s.io".
+func (d *Descriptor) Rights() []string {
+	var rights []string
+	for _, rule := range d.Access {
+		for _, group := range rule.APIGroups {
+			for _, written := range rule.Resources {
+				resource := accessed(group, written)
+				for _, verb := range rule.Verbs {
+					rights = append(rights, verb+" "+resource.String())
+				}
+			}
+		}
+	}
+	slices.Sort(rights)
+	return slices.Compact(rights)
+}
+
+// accessed is a resource of a rule.
+func accessed(group, written string) Resource {
+	resource, subresource, _ := strings.Cut(written, "/")
+	return Resource{group, resource, subresource}
+}

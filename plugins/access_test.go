@@ -1,0 +1,171 @@
+package plugins
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/featuregate"
+
+	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/test/imagebackend"
+)
+
+// rightsTimeout bounds what a plugin does in the background, as writing events.
+const rightsTimeout = 30 * time.Second
+
+// A plugin's Access has nothing that the plugin never uses; that it has all that it uses is held by
+// chaintest, in every test of every plugin.
+func TestAccessIsNoMoreThanNeeded(t *testing.T) {
+	requests := requestsForRights()
+	for i := range List {
+		d := &List[i]
+		if d.Outside != "" {
+			if d.Access != nil {
+				t.Errorf("%s never runs outside, and has Access", d.Name)
+			}
+			continue
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			cluster := clusterOfEverything(t)
+			built := cluster.Build(t, *d, configurationOf(t, d.Name))
+			for _, r := range requests[d.Name] {
+				// whether it is refused is the plugin's own tests' concern
+				if d.Phases.Has(chain.Mutating) {
+					built.Admit(t, r)
+				} else {
+					built.Validate(t, r)
+				}
+			}
+			for end := time.Now().Add(rightsTimeout); ; time.Sleep(time.Millisecond) {
+				got, want := cluster.Rights(), d.Rights()
+				if slices.Equal(got, want) || len(got) == 0 && len(want) == 0 {
+					return
+				}
+				if time.Now().After(end) {
+					t.Fatalf("used are %q, Access says %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+// configurationOf is one for a plugin that wants one.
+func configurationOf(t *testing.T, plugin string) string {
+	t.Helper()
+	switch plugin {
+	case "EventRateLimit":
+		return "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n" +
+			"limits: [{type: Server, qps: 1, burst: 1}]"
+	case "InitialResources":
+		return "apiVersion: gatehouse.dev/v1alpha1\nkind: InitialResourcesConfiguration\naddress: http://127.0.0.1:1"
+	case "ImagePolicyWebhook":
+		return "imagePolicy: {kubeConfigFile: " + imagebackend.Start(t, http.NotFoundHandler()).Kubeconfig + "}"
+	}
+	return ""
+}
+
+// clusterOfEverything lets every user do what they want, has every feature, and a node, a quota and
+// a preset.
+func clusterOfEverything(t *testing.T) *chaintest.Cluster {
+	t.Helper()
+	cluster := chaintest.NewCluster(t,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"},
+			Spec: corev1.PodSpec{NodeName: "n", ServiceAccountName: "a"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}},
+		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q", UID: "u"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("9")}},
+			Status: corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{"pods": resource.MustParse("9")},
+				Used: corev1.ResourceList{"pods": resource.MustParse("1")}}})
+	scheme := runtime.NewScheme()
+	if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"},
+		&settingsv1alpha1.PodPreset{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+			Spec: settingsv1alpha1.PodPresetSpec{Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}})
+	cluster.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
+	cluster.Env.Authorizer = authorizer.AuthorizerFunc(
+		func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+			return authorizer.DecisionAllow, "", nil
+		})
+	gates := featuregate.NewFeatureGate()
+	for _, gate := range []featuregate.Feature{"AllowInsecureKubeletCertificateSigningRequests",
+		"ServiceAccountNodeAudienceRestriction", "PodCertificateRequest", "RecoverVolumeExpansionFailure"} {
+		if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{gate: {Default: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster.Env.Features = gates
+	return cluster
+}
+
+// requestsForRights are requests that together need all that a plugin may do.
+func requestsForRights() map[string][]chaintest.Request {
+	requests := map[string][]chaintest.Request{}
+	for name, r := range reading() {
+		requests[name] = []chaintest.Request{r}
+	}
+	named := metav1.ObjectMeta{Namespace: "ns", Name: "x"}
+	conflicting := chaintest.Create(&corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "2"}}}}}})
+	requests["PodPreset"] = []chaintest.Request{conflicting, conflicting}
+
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u", Controller: new(true)}
+	requests["ResourceQuota"] = append(requests["ResourceQuota"],
+		chaintest.Create(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",
+			Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
+			OwnerReferences: []metav1.OwnerReference{owner}},
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+				{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "c", Count: 1,
+					AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}}}}))
+
+	byNode := func(r chaintest.Request) chaintest.Request { return r.By("system:node:n", "system:nodes") }
+	token := chaintest.Create(&authenticationv1.TokenRequest{ObjectMeta: named,
+		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}, BoundObjectRef: &authenticationv1.
+			BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}}}).On("serviceaccounts", "token")
+	token.Resource = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
+	certificate := chaintest.Create(&certificatesv1beta1.PodCertificateRequest{ObjectMeta: named,
+		Spec: certificatesv1beta1.PodCertificateRequestSpec{NodeName: "n", NodeUID: "u", PodName: "p", PodUID: "u",
+			ServiceAccountName: "a"}})
+	ofAnother := chaintest.Create(&certificatesv1beta1.PodCertificateRequest{ObjectMeta: named,
+		Spec: certificatesv1beta1.PodCertificateRequestSpec{NodeName: "n", NodeUID: "v"}})
+	requests["NodeRestriction"] = []chaintest.Request{byNode(token), byNode(certificate), byNode(ofAnother),
+		reading()["NodeRestriction"].By("system:node:m", "system:nodes")}
+
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+	stricter := space.DeepCopy()
+	stricter.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+	requests["PodSecurity"] = append(requests["PodSecurity"], chaintest.Update(stricter, space))
+
+	signed := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "x"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: "example.com/a"}}
+	issued := signed.DeepCopy()
+	issued.Status.Certificate = []byte("c")
+	requests["CertificateApproval"] = []chaintest.Request{
+		chaintest.Update(signed, signed).On("certificatesigningrequests", "approval")}
+	requests["CertificateSigning"] = []chaintest.Request{
+		chaintest.Update(issued, signed).On("certificatesigningrequests", "status")}
+	requests["ClusterTrustBundleAttest"] = []chaintest.Request{
+		chaintest.Create(&certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "x"},
+			Spec: certificatesv1beta1.ClusterTrustBundleSpec{SignerName: "example.com/a"}})}
+	requests["OwnerReferencesPermissionEnforcement"] = []chaintest.Request{
+		chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",
+			OwnerReferences: []metav1.OwnerReference{owner}}}, &corev1.Pod{ObjectMeta: named})}
+	return requests
+}
