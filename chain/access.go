@@ -17,11 +17,20 @@ func To(verbs, group string, resources ...string) rbacv1.PolicyRule {
 // one which asks the API server.
 var AskAuthorizer = To("create", "authorization.k8s.io", "subjectaccessreviews")
 
+// AskGates is the right of a plugin that asks Env's Features, or has a Gate: an API server shows its
+// feature gates among its metrics.
+var AskGates = rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}
+
 // Rights are the Access of the plugin, one by one and in order: "get pods", "update
-// resourcequotas/status", "create subjectaccessreviews.authorization.k8s.io".
+// resourcequotas/status", "create subjectaccessreviews.authorization.k8s.io", "get /metrics".
 func (d *Descriptor) Rights() []string {
 	var rights []string
 	for _, rule := range d.Access {
+		for _, url := range rule.NonResourceURLs {
+			for _, verb := range rule.Verbs {
+				rights = append(rights, verb+" "+url)
+			}
+		}
 		for _, group := range rule.APIGroups {
 			for _, written := range rule.Resources {
 				resource := accessed(group, written)

@@ -81,7 +81,7 @@ func (d *Descriptor) resources() []string {
 func (d *Descriptor) access() []string {
 	var all []string
 	for _, rule := range d.Access {
-		var resources []string
+		resources := rule.NonResourceURLs
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				resources = append(resources, accessed(group, resource).String())

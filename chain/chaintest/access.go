@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
 )
@@ -21,10 +22,10 @@ type access struct {
 	rights map[string]bool
 }
 
-func (a *access) note(verb string, resource chain.Resource) {
+func (a *access) note(verb, on string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.rights[verb+" "+resource.String()] = true
+	a.rights[verb+" "+on] = true
 }
 
 // forward makes what is asked of one fake client be asked of another, and notes it.
@@ -32,7 +33,7 @@ func (a *access) forward(from, to *clienttesting.Fake) {
 	note := func(action clienttesting.Action) {
 		resource := action.GetResource()
 		a.note(action.GetVerb(), chain.Resource{Group: resource.Group, Resource: resource.Resource,
-			Subresource: action.GetSubresource()})
+			Subresource: action.GetSubresource()}.String())
 	}
 	from.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		note(action)
@@ -63,8 +64,25 @@ type asking struct {
 }
 
 func (a asking) Authorize(ctx context.Context, r authorizer.Attributes) (authorizer.Decision, string, error) {
-	a.access.note("create", chain.Resource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"})
+	a.access.note("create", "subjectaccessreviews.authorization.k8s.io")
 	return a.Authorizer.Authorize(ctx, r)
+}
+
+// gates are feature gates of which it is noted that they are asked for. All that plugins call of
+// them are these two.
+type gates struct {
+	featuregate.FeatureGate
+	access *access
+}
+
+func (g gates) Enabled(gate featuregate.Feature) bool {
+	g.access.note("get", "/metrics")
+	return g.FeatureGate.Enabled(gate)
+}
+
+func (g gates) DeepCopy() featuregate.MutableVersionedFeatureGate {
+	g.access.note("get", "/metrics")
+	return g.FeatureGate.DeepCopy()
 }
 
 // Rights are what the plugins that were built in the cluster have done there until now, written as

@@ -85,6 +85,9 @@ func (c *Cluster) Build(t TB, descriptor chain.Descriptor, config string) *Plugi
 	if env.Authorizer != nil {
 		env.Authorizer = asking{env.Authorizer, c.access}
 	}
+	if env.Features != nil {
+		env.Features = gates{env.Features, c.access}
+	}
 	t.Cleanup(func() { c.holdToAccess(t, &descriptor) })
 	plugin, err := descriptor.New(reader, &env)
 	if err != nil {

@@ -43,7 +43,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(certificatesv1.Resource("clustertrustbundles")),
 	Gate:       "ClusterTrustBundle",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer},
+	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer, chain.AskGates},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err

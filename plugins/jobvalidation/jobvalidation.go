@@ -44,7 +44,7 @@ var Descriptor = chain.Descriptor{
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "scheduling.k8s.io", "podgroups")},
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "scheduling.k8s.io", "podgroups"), chain.AskGates},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

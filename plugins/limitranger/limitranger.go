@@ -76,7 +76,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
 	Default:    true,
 	Enforces:   []chain.Enforced{{Resource: limitRanges}},
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "limitranges")},
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "limitranges"), chain.AskGates},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

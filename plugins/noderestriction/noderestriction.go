@@ -107,6 +107,7 @@ var Descriptor = chain.Descriptor{
 		chain.To("list watch", "", "persistentvolumeclaims", "persistentvolumes"),
 		chain.To("list watch", "storage.k8s.io", "csidrivers"),
 		chain.AskAuthorizer,
+		chain.AskGates,
 	},
 	New: build,
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -36,6 +37,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(schedulingv1alpha2.Resource("podgroups")),
 	Gate:       "GenericWorkload",
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.AskGates},
 	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

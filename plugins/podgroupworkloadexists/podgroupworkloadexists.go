@@ -47,7 +47,7 @@ var Descriptor = chain.Descriptor{
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "scheduling.k8s.io", "workloads")},
+	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "scheduling.k8s.io", "workloads"), chain.AskGates},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -50,7 +50,7 @@ var Descriptor = chain.Descriptor{
 	Resources:  chain.On(corev1.Resource("pods"), "resize"),
 	Gate:       "InPlacePodVerticalScaling",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes")},
+	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes"), chain.AskGates},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

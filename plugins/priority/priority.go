@@ -72,7 +72,10 @@ var Descriptor = chain.Descriptor{
 	Resources:  slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
 	Default:    true,
 	Needs:      []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "scheduling.k8s.io", "priorityclasses")},
+	Access: []rbacv1.PolicyRule{
+		chain.To("get list watch", "scheduling.k8s.io", "priorityclasses"),
+		chain.AskGates,
+	},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

@@ -56,6 +56,7 @@ var Descriptor = chain.Descriptor{
 		chain.To("list", "", "resourcequotas", "pods"),
 		chain.To("update", "", "resourcequotas/status"),
 		chain.To("list", "resource.k8s.io", "deviceclasses", "resourceclaims"),
+		chain.AskGates,
 	},
 	New: newPlugin,
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,6 +52,7 @@ var Descriptor = chain.Descriptor{
 	Operations: []admission.Operation{admission.Create},
 	Resources:  slices.Concat(chain.On(claims), chain.On(volumes), chain.On(classes)),
 	Default:    true,
+	Access:     []rbacv1.PolicyRule{chain.AskGates},
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
