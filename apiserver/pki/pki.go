@@ -10,22 +10,15 @@ package pki
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
-	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"gatehouse.dev/internal/authority"
 )
 
 const (
@@ -36,10 +29,7 @@ const (
 )
 
 // Authority signs certificates.
-type Authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-}
+type Authority struct{ *authority.Authority }
 
 // LoadAuthority reads the authority from ca.crt and ca.key in dir, or makes what isn't there. A key
 // without certificate, as a server leaves that was killed before it ever served, gets one. A
@@ -47,18 +37,19 @@ type Authority struct {
 func LoadAuthority(dir string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
 	if exists(certFile) {
-		certs, err := cert.CertsFromFile(certFile)
+		certPEM, err := os.ReadFile(certFile)
 		if err != nil {
 			return nil, fmt.Errorf("certificate authority: %w", err)
 		}
-		key, err := loadKey(keyFile)
+		keyPEM, err := os.ReadFile(keyFile)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("certificate authority: %w", err)
 		}
-		if !key.PublicKey.Equal(certs[0].PublicKey) {
-			return nil, fmt.Errorf("certificate authority: %s is not the key of %s", keyFile, certFile)
+		a, err := authority.Parse(certPEM, keyPEM)
+		if err != nil {
+			return nil, fmt.Errorf("certificate authority: %s with %s: %w", certFile, keyFile, err)
 		}
-		return &Authority{cert: certs[0], key: key}, nil
+		return &Authority{a}, nil
 	}
 	// The key first: a certificate without its key would be trusted and useless.
 	if !exists(keyFile) {
@@ -66,45 +57,26 @@ func LoadAuthority(dir string) (*Authority, error) {
 			return nil, err
 		}
 	}
-	key, err := loadKey(keyFile)
+	key, err := keyutil.PrivateKeyFromFile(keyFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: fmt.Sprintf("gatehouse-ca@%d", time.Now().Unix())},
-		NotAfter:              time.Now().Add(authorityLifetime),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("certificate authority: %s can't sign", keyFile)
 	}
-	a := &Authority{cert: template, key: key}
-	der, err := a.sign(template, key.Public())
+	a, err := authority.New(fmt.Sprintf("gatehouse-ca@%d", time.Now().Unix()), signer, lasting(authorityLifetime))
 	if err != nil {
-		return nil, err
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		return nil, err
 	}
 	if err := WriteFile(certFile, a.CertPEM()); err != nil {
 		return nil, err
 	}
-	return a, nil
-}
-
-func loadKey(file string) (*ecdsa.PrivateKey, error) {
-	key, err := keyutil.PrivateKeyFromFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("certificate authority: %w", err)
-	}
-	private, ok := key.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("certificate authority: %s is not an ECDSA key", file)
-	}
-	return private, nil
+	return &Authority{a}, nil
 }
 
 func makeKey(file string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := authority.NewKey()
 	if err != nil {
 		return err
 	}
@@ -115,57 +87,21 @@ func makeKey(file string) error {
 	return WriteFile(file, keyPEM)
 }
 
-// CertPEM is the authority's certificate.
-func (a *Authority) CertPEM() []byte { return encode(a.cert.Raw) }
-
 // Serving makes a certificate with which a server proves that it is any of hosts (names or IP
 // addresses).
 func (a *Authority) Serving(name string, hosts []string) (certPEM, keyPEM []byte, err error) {
-	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
-	return a.issue(template)
+	return a.Authority.Serving(name, hosts, lasting(certificateLifetime))
 }
 
 // Client makes a certificate with which a client proves that it is user, in groups.
 func (a *Authority) Client(user string, groups ...string) (certPEM, keyPEM []byte, err error) {
-	return a.issue(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: user, Organization: groups},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	return a.Authority.Client(user, groups, lasting(certificateLifetime))
 }
 
-func (a *Authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.NotAfter = time.Now().Add(certificateLifetime)
-	der, err := a.sign(template, key.Public())
-	if err != nil {
-		return nil, nil, err
-	}
-	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
-	return encode(der), keyPEM, err
-}
-
-func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
-	template.SerialNumber = serial.Add(serial, big.NewInt(1))
-	template.NotBefore = time.Now().Add(-clockSkew)
-	return x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key)
+// lasting is from a little before now.
+func lasting(lifetime time.Duration) authority.Validity {
+	now := time.Now()
+	return authority.Validity{NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime)}
 }
 
 // TokenKey returns the file of the key that signs service account tokens, sa.key in dir, and makes
@@ -212,8 +148,4 @@ func syncDir(dir string) error {
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
-}
-
-func encode(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
 }

@@ -27,6 +27,12 @@ var rules = []rule{
 		direct: nil,
 	},
 	{
+		why:  "what runs beside an API server doesn't have one linked in",
+		from: []string{"remote"},
+		never: []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module +
+			"controllers", module + "server", module + "cli"},
+	},
+	{
 		why:  "the chain knows nobody",
 		from: []string{"chain"},
 		direct: []string{module + "plugins", module + "webhook", module + "policy", module + "matching",

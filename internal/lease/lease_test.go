@@ -1,4 +1,4 @@
-package controllers
+package lease
 
 import (
 	"context"
@@ -13,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
+
+const leaseName = "test"
 
 // How leading ends, and what has become of the lease then. Work takes its time to end, during which
 // the lease isn't another's. Time is the bubble's.
@@ -36,13 +39,13 @@ func TestLead(t *testing.T) {
 			_ context.CancelFunc) {
 			c.take(t)
 			c.stall(time.Hour)
-		}, err: ErrLeaseLost, holder: "other"},
+		}, err: ErrLost, holder: "other"},
 		"the lease can't be renewed any more": {happens: func(c *cluster, _ context.CancelFunc) { c.stall(time.Hour) },
-			err: ErrLeaseLost, holder: "self"},
+			err: ErrLost, holder: "self"},
 		"the lease can't be renewed for 13 s": {happens: func(c *cluster,
 			_ context.CancelFunc) {
 			c.stall(13 * time.Second)
-		}, err: ErrLeaseLost},
+		}, err: ErrLost},
 		"the lease can't be renewed for 5 s": {happens: func(c *cluster, stop context.CancelFunc) {
 			c.stall(5 * time.Second)
 			time.AfterFunc(time.Minute, stop)
@@ -54,12 +57,17 @@ func TestLead(t *testing.T) {
 				if test.held {
 					client.take(t)
 				}
+				lock := &resourcelock.LeaseLock{
+					LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
+					Client:     client.CoordinationV1(),
+					LockConfig: resourcelock.ResourceLockConfig{Identity: "self"},
+				}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				works := false
 				ended := make(chan error, 1)
 				go func() {
-					ended <- lead(ctx, client.Clientset, func(leading context.Context) error {
+					ended <- Lead(ctx, lock, func(leading context.Context) error {
 						works = true
 						defer func() { works = false }()
 						if test.work != nil {
@@ -111,7 +119,7 @@ func (c *cluster) take(t *testing.T) {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(leaseDuration / time.Second)),
+			HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(Duration / time.Second)),
 			RenewTime: new(metav1.NowMicro()),
 		},
 	}
@@ -139,9 +147,7 @@ func (c *cluster) holder(t *testing.T) string {
 	switch identity := object.(*coordinationv1.Lease).Spec.HolderIdentity; {
 	case identity == nil || *identity == "":
 		return ""
-	case *identity == "other":
-		return *identity
 	default:
-		return "self"
+		return *identity
 	}
 }

@@ -1,0 +1,105 @@
+// Package lease is leader election over a Lease, for work that must have ended before another
+// process begins it.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// kube-controller-manager's figures.
+const (
+	// Duration is how long a lease is held that isn't renewed.
+	Duration = 15 * time.Second
+	// RenewDeadline is how long a leader tries to renew it before it ends its work.
+	RenewDeadline = 10 * time.Second
+	// RetryPeriod is how often a leader renews it, and others look whether it is free.
+	RetryPeriod = 2 * time.Second
+)
+
+// ErrLost is Lead's error when the lease could not be renewed in time, or somebody else took it.
+var ErrLost = errors.New("lost the lease")
+
+// Identity is one that no other process has.
+func Identity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	return host + "_" + uuid.NewString(), nil
+}
+
+// Lead waits for the lease and works while it holds it. It returns when the work has ended: where
+// ctx ends or the lease is lost, so does the work's context. The lease is given away after that, so
+// that the next one doesn't work at the same time. Work that ends by itself is what it returns;
+// where the lease was lost, ErrLost. After that it may be called again.
+func Lead(ctx context.Context, lock resourcelock.Interface, work func(context.Context) error) error {
+	electing, stop := context.WithCancel(ctx)
+	defer stop()
+	var begun atomic.Bool
+	result := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Name:          lock.Describe(),
+		Lock:          lock,
+		LeaseDuration: Duration,
+		RenewDeadline: RenewDeadline,
+		RetryPeriod:   RetryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) {
+				if !begun.CompareAndSwap(false, true) {
+					return
+				}
+				err := work(leading)
+				if err == nil && ctx.Err() == nil {
+					err = fmt.Errorf("%w %s", ErrLost, lock.Describe())
+				}
+				result <- err
+				stop()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(electing)
+	if begun.CompareAndSwap(false, true) {
+		result <- nil // nor will the work begin now
+	}
+	ended := <-result
+	if !elector.IsLeader() {
+		return ended
+	}
+	if err := release(lock); err != nil {
+		klog.ErrorS(err, "The lease is left to expire", "lease", lock.Describe())
+	}
+	return ended
+}
+
+// release gives the lease away if it is held. The elector could do that, but does it while the work
+// goes on.
+func release(lock resourcelock.Interface) error {
+	ctx, cancel := context.WithTimeout(context.Background(), RenewDeadline)
+	defer cancel()
+	record, _, err := lock.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("reading it: %w", err)
+	}
+	if record.HolderIdentity != lock.Identity() {
+		return nil
+	}
+	now := metav1.Now()
+	return lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	})
+}

@@ -1,0 +1,129 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// reread is how often the files are read. Where a Secret is mounted, a kubelet takes far longer to
+// bring them up to date.
+const reread = 10 * time.Second
+
+// Files are certificates that somebody else keeps in files, as cert-manager does.
+type Files struct {
+	serving
+	certFile, keyFile, caFile string
+	hosts                     []string
+	contents                  [3][]byte // what was offered last
+	failed                    string    // why the files can't be used as they are; empty if they can
+}
+
+// NewFiles are those of the files, in PEM form: the serving certificate with its chain, its key,
+// and the authorities to verify it with. Without caFile that is the certificate itself, where it is
+// its own authority, and else what API servers trust anyway. The certificate has to be valid for
+// all hosts. c may be nil for the real clock.
+func NewFiles(certFile, keyFile, caFile string, hosts []string, c clock.Clock) (*Files, error) {
+	f := &Files{serving: newServing(c), certFile: certFile, keyFile: keyFile, caFile: caFile, hosts: hosts}
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	f.choose()
+	return f, nil
+}
+
+// Abandon is nothing to given files: they are left as they are anyway.
+func (*Files) Abandon() {}
+
+// Run follows the files until ctx is done. While they can't be used, as when only one has been
+// replaced yet, those before them are served, and the log says so.
+func (f *Files) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		failed := ""
+		if err := f.read(); err != nil {
+			failed = err.Error()
+		}
+		if failed != f.failed && failed != "" { // once, not each time
+			klog.ErrorS(nil, "Serving goes on with the certificate that there was", "err", failed)
+		}
+		f.failed = failed
+		next := reread
+		if due := f.choose(); !due.IsZero() {
+			next = min(next, due.Sub(f.clock.Now()))
+		}
+		timer := f.clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+		case <-f.woken:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// read offers what is in the files, unless that is what it was.
+func (f *Files) read() error {
+	var contents [3][]byte
+	for i, name := range []string{f.certFile, f.keyFile, f.caFile} {
+		if name == "" && i == 2 {
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		contents[i] = data
+	}
+	if bytes.Equal(contents[0], f.contents[0]) && bytes.Equal(contents[1], f.contents[1]) &&
+		bytes.Equal(contents[2], f.contents[2]) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil {
+		return fmt.Errorf("%s with %s: %w", f.certFile, f.keyFile, err)
+	}
+	for _, host := range f.hosts {
+		if err := pair.Leaf.VerifyHostname(host); err != nil {
+			return fmt.Errorf("%s: %w", f.certFile, err)
+		}
+	}
+	var bundle []*x509.Certificate
+	if f.caFile != "" {
+		if bundle, err = cert.ParseCertsPEM(contents[2]); err != nil {
+			return fmt.Errorf("%s: %w", f.caFile, err)
+		}
+		if err := verifiedAtItsTime(&pair, bundle, f.clock.Now()); err != nil {
+			return fmt.Errorf("%s with %s: %w", f.certFile, f.caFile, err)
+		}
+	} else if pair.Leaf.CheckSignature(pair.Leaf.SignatureAlgorithm, pair.Leaf.RawTBSCertificate,
+		pair.Leaf.Signature) == nil {
+		bundle = []*x509.Certificate{pair.Leaf}
+	}
+	f.contents = contents
+	f.offer(&pair, bundle)
+	return nil
+}
+
+// verifiedAtItsTime is why a certificate can't be verified with the authorities, other than that it
+// has expired or isn't valid yet: of that the API servers' clocks decide.
+func verifiedAtItsTime(pair *tls.Certificate, bundle []*x509.Certificate, now time.Time) error {
+	if now.Before(pair.Leaf.NotBefore) {
+		now = pair.Leaf.NotBefore
+	} else if now.After(pair.Leaf.NotAfter) {
+		now = pair.Leaf.NotAfter
+	}
+	roots := x509.NewCertPool()
+	for _, c := range bundle {
+		roots.AddCert(c)
+	}
+	return verify(pair, roots, now)
+}

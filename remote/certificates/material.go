@@ -1,0 +1,168 @@
+package certificates
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
+
+	"gatehouse.dev/internal/authority"
+)
+
+const (
+	authorityLifetime   = 2 * 365 * 24 * time.Hour
+	certificateLifetime = 90 * 24 * time.Hour
+	// clockSkew is how far back a certificate's validity starts.
+	clockSkew = time.Hour
+)
+
+// The Secret's keys besides those of its type.
+const (
+	authorityCert = "ca.crt"
+	authorityKey  = "ca.key"
+)
+
+// renewal is when a certificate is replaced: when a third of its life is left.
+func renewal(c *x509.Certificate) time.Time {
+	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
+}
+
+// due says why a certificate is to be replaced; it is empty where it isn't.
+func due(c *x509.Certificate, now time.Time) string {
+	switch {
+	case now.Before(c.NotBefore):
+		return fmt.Sprintf("it isn't valid before %s", c.NotBefore.Format(time.RFC3339))
+	case now.After(c.NotAfter):
+		return fmt.Sprintf("it expired at %s", c.NotAfter.Format(time.RFC3339))
+	case !now.Before(renewal(c)):
+		return fmt.Sprintf("it ends at %s", c.NotAfter.Format(time.RFC3339))
+	default:
+		return ""
+	}
+}
+
+// material is what the Secret holds.
+type material struct {
+	bundle []*x509.Certificate // the authorities, the one that signed pair first
+	pair   *tls.Certificate
+	data   map[string][]byte // as it is stored
+	why    []string          // for what reasons it isn't what was stored; empty if it is
+}
+
+// materialOf is what the Secret's data should be now: as they are, or with what had to be made
+// anew.
+func materialOf(stored map[string][]byte, name string, hosts []string, now time.Time) (*material, error) {
+	m := &material{}
+	signer, err := m.authority(stored, name, now)
+	if err != nil {
+		return nil, err
+	}
+	names, why := m.serving(stored, signer, hosts, now)
+	m.data = map[string][]byte{authorityCert: authority.Encode(m.bundle...),
+		corev1.TLSCertKey: stored[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: stored[corev1.TLSPrivateKeyKey]}
+	if m.data[authorityKey], err = signer.KeyPEM(); err != nil {
+		return nil, err
+	}
+	if why == "" {
+		return m, nil
+	}
+	m.why = append(m.why, corev1.TLSCertKey+": "+why)
+	until := now.Add(certificateLifetime)
+	if end := signer.Certificate.NotAfter; end.Before(until) {
+		until = end
+	}
+	certPEM, keyPEM, err := signer.Serving(name, names, authority.Validity{NotBefore: now.Add(-clockSkew),
+		NotAfter: until})
+	if err != nil {
+		return nil, err
+	}
+	m.data[corev1.TLSCertKey], m.data[corev1.TLSPrivateKeyKey] = certPEM, keyPEM
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	m.pair = &pair
+	return m, err
+}
+
+// authority is the one that signs: the stored one, or a new one. Of the others, those stay in the
+// bundle that haven't ended.
+func (m *material) authority(stored map[string][]byte, name string, now time.Time) (*authority.Authority, error) {
+	signer, others, why := parsedAuthority(stored, now)
+	if why != "" {
+		key, err := authority.NewKey()
+		if err != nil {
+			return nil, err
+		}
+		if signer, err = authority.New(fmt.Sprintf("%s-ca@%d", name, now.Unix()), key,
+			authority.Validity{NotBefore: now.Add(-clockSkew), NotAfter: now.Add(authorityLifetime)}); err != nil {
+			return nil, err
+		}
+		m.why = append(m.why, authorityCert+": "+why)
+	}
+	m.bundle = append(m.bundle, signer.Certificate)
+	for _, other := range others {
+		if now.After(other.NotAfter) {
+			m.why = append(m.why, fmt.Sprintf("%s: %q has ended", authorityCert, other.Subject.CommonName))
+		} else if other.IsCA {
+			m.bundle = append(m.bundle, other)
+		}
+	}
+	return signer, nil
+}
+
+// parsedAuthority is the authority that is stored, and the other ones of the bundle: all of them,
+// where it can't be used any more, for which why is the reason.
+func parsedAuthority(stored map[string][]byte, now time.Time) (signer *authority.Authority,
+	others []*x509.Certificate, why string) {
+	if len(stored) == 0 {
+		return nil, nil, "there is none"
+	}
+	others, err := cert.ParseCertsPEM(stored[authorityCert])
+	if err != nil {
+		return nil, nil, err.Error()
+	}
+	for i, c := range others {
+		if signer, err = authority.Parse(authority.Encode(c), stored[authorityKey]); err != nil {
+			continue
+		}
+		if why := due(c, now); why != "" {
+			return nil, others, why
+		}
+		return signer, slices.Delete(slices.Clone(others), i, i+1), ""
+	}
+	return nil, others, fmt.Sprintf("with %s: %v", authorityKey, err)
+}
+
+// serving takes the stored serving certificate where it can be used, and otherwise says why not and
+// what names a new one needs: also those that the old one has, which another replica may serve.
+func (m *material) serving(stored map[string][]byte, signer *authority.Authority, hosts []string,
+	now time.Time) (names []string, why string) {
+	pair, err := tls.X509KeyPair(stored[corev1.TLSCertKey], stored[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return hosts, err.Error()
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(signer.Certificate)
+	if why := due(pair.Leaf, now); why != "" {
+		return hosts, why
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now}); err != nil {
+		return hosts, err.Error()
+	}
+	names = slices.Clone(pair.Leaf.DNSNames)
+	for _, ip := range pair.Leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	for _, host := range hosts {
+		if err := pair.Leaf.VerifyHostname(host); err != nil {
+			why = err.Error()
+			names = append(names, host)
+		}
+	}
+	if why == "" {
+		m.pair = &pair
+	}
+	return names, why
+}

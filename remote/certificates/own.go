@@ -1,0 +1,164 @@
+package certificates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"gatehouse.dev/remote/installation"
+)
+
+const (
+	// look is how often the Secret is looked at where nothing says that it has changed.
+	look = time.Hour
+	// What fails is tried again after these times.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// Options are whose certificates they are.
+type Options struct {
+	Installation installation.Installation
+	// Hosts are the names and IP addresses at which API servers call.
+	Hosts  []string
+	Client kubernetes.Interface
+	// Clock is nil for the real one.
+	Clock clock.Clock
+}
+
+// Own are certificates that the replicas of an installation make and keep for themselves, in a
+// Secret.
+type Own struct {
+	serving
+	options   Options
+	abandoned atomic.Bool
+}
+
+// NewOwn are those of an installation. They are there when Run has read or made them.
+func NewOwn(o Options) *Own {
+	return &Own{serving: newServing(o.Clock), options: o}
+}
+
+// Abandon has Run leave the Secret as it is from now on, and not make it where it is missing: the
+// installation is being removed. What is served goes on being served.
+func (o *Own) Abandon() { o.abandoned.Store(true) }
+
+// Run keeps the Secret true, and follows what others write there, until ctx is done. What fails it
+// logs and tries again; until it succeeds, Ready and GetCertificate say why.
+func (o *Own) Run(ctx context.Context) error {
+	name := o.options.Installation.SecretName()
+	factory := informers.NewSharedInformerFactoryWithOptions(o.options.Client, 0,
+		informers.WithNamespace(o.options.Installation.Namespace),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}))
+	wake := func(any) { notify(o.woken) }
+	if _, err := factory.Core().V1().Secrets().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: wake, UpdateFunc: func(_, _ any) { notify(o.woken) }, DeleteFunc: wake}); err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	retry := firstRetry
+	for ctx.Err() == nil {
+		next := look
+		if err := o.read(ctx); err != nil {
+			o.fail(err)
+			if ctx.Err() == nil {
+				klog.ErrorS(err, "The certificates aren't what they should be", "retry", retry)
+			}
+			next, retry = retry, min(2*retry, lastRetry)
+		} else {
+			retry = firstRetry
+		}
+		if due := o.choose(); !due.IsZero() {
+			next = min(next, due.Sub(o.clock.Now()))
+		}
+		timer := o.clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+		case <-o.woken:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// read reads the Secret, writes it anew where it must, and offers what it holds.
+func (o *Own) read(ctx context.Context) error {
+	secrets := o.options.Client.CoreV1().Secrets(o.options.Installation.Namespace)
+	for {
+		secret, err := secrets.Get(ctx, o.options.Installation.SecretName(), metav1.GetOptions{})
+		missing := apierrors.IsNotFound(err)
+		if err != nil && !missing {
+			return err
+		}
+		if o.abandoned.Load() {
+			return nil
+		}
+		if missing {
+			secret = &corev1.Secret{Type: corev1.SecretTypeTLS}
+		} else if !o.options.Installation.Owns(secret) {
+			return o.options.Installation.Foreign(corev1.Resource("secrets"), secret)
+		}
+		m, err := materialOf(secret.Data, o.options.Installation.Name, o.options.Hosts, o.clock.Now())
+		if err != nil {
+			return fmt.Errorf("making certificates: %w", err)
+		}
+		if len(m.why) > 0 {
+			if err := o.write(ctx, secret, m, missing); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+				continue // another replica was faster
+			} else if err != nil {
+				return err
+			}
+		}
+		o.offer(m.pair, m.bundle)
+		return nil
+	}
+}
+
+func (o *Own) write(ctx context.Context, secret *corev1.Secret, m *material, missing bool) error {
+	i, secrets := o.options.Installation, o.options.Client.CoreV1().Secrets(o.options.Installation.Namespace)
+	i.Adopt(secret)
+	secret.Data = m.data
+	if missing {
+		secret.Name = i.SecretName()
+		_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+		if apierrors.IsNotFound(err) {
+			if err = i.MakeNamespace(ctx, o.options.Client); err == nil {
+				_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+			}
+		}
+		if err == nil {
+			klog.InfoS("Made certificates", "secret", klog.KObj(secret))
+		}
+		return err
+	}
+	_, err := secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	if apierrors.IsInvalid(err) {
+		// Somebody made it immutable, say. It is made anew then.
+		err = secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}})
+		if err == nil || apierrors.IsNotFound(err) {
+			return apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("it is made anew"))
+		}
+	}
+	if err == nil {
+		klog.InfoS("Made certificates anew", "secret", klog.KObj(secret), "why", strings.Join(m.why, "; "))
+	}
+	return err
+}

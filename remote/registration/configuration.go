@@ -1,0 +1,131 @@
+package registration
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/remote"
+)
+
+// leftAlone asks the controllers of some providers not to rewrite webhook configurations (AKS adds
+// namespaces that aren't to be asked about): they and a Keeper would do so forever.
+const leftAlone = "admissions.enforcer/disabled"
+
+// Mutating is the configuration of the mutating phase; nil where no plugin has one. caBundle is
+// what API servers verify the serving certificate with, empty for what they trust anyway.
+func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metadata(o)}
+	for _, call := range Calls(o) {
+		if call.Phase != chain.Mutating {
+			continue
+		}
+		w := webhookOf(o, &call, caBundle)
+		c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{Name: w.Name,
+			ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
+			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions,
+			MatchConditions:    w.MatchConditions,
+			ReinvocationPolicy: new(admissionregistrationv1.IfNeededReinvocationPolicy)})
+	}
+	if c.Webhooks == nil {
+		return nil
+	}
+	return c
+}
+
+// Validating is the configuration of the validating phase; nil where no plugin has one.
+func Validating(o *Options, caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metadata(o)}
+	for _, call := range Calls(o) {
+		if call.Phase == chain.Validating {
+			c.Webhooks = append(c.Webhooks, webhookOf(o, &call, caBundle))
+		}
+	}
+	if c.Webhooks == nil {
+		return nil
+	}
+	return c
+}
+
+func metadata(o *Options) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: o.Name, Labels: o.Installation().Labels(),
+		Annotations: map[string]string{leftAlone: "true"}}
+}
+
+// webhookOf is what API servers are to know of a call. What they would set by default is set here,
+// so that it can be compared with what they store.
+func webhookOf(o *Options, call *Call, caBundle []byte) admissionregistrationv1.ValidatingWebhook {
+	w := admissionregistrationv1.ValidatingWebhook{
+		Name:                    call.Name,
+		ClientConfig:            admissionregistrationv1.WebhookClientConfig{CABundle: caBundle},
+		Rules:                   remote.Rules(call.Plugins, call.Phase),
+		FailurePolicy:           new(call.FailurePolicy),
+		MatchPolicy:             new(admissionregistrationv1.Equivalent),
+		NamespaceSelector:       &metav1.LabelSelector{},
+		ObjectSelector:          &metav1.LabelSelector{},
+		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
+		TimeoutSeconds:          new(int32((o.timeout() + time.Second - 1) / time.Second)),
+		AdmissionReviewVersions: []string{"v1", "v1beta1"},
+	}
+	w.MatchConditions = conditions(o, call)
+	if exempt := o.exempt(); len(exempt) > 0 {
+		w.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: exempt}}
+	}
+	if o.Service != nil {
+		w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: o.Service.Namespace,
+			Name: o.Service.Name, Port: new(o.port()), Path: new(call.Path)}
+	} else {
+		w.ClientConfig.URL = new(strings.TrimSuffix(o.URL, "/") + call.Path)
+	}
+	return w
+}
+
+// conditions keep away what the plugins of a call have nothing to say about, where its rules don't.
+func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition {
+	var all []admissionregistrationv1.MatchCondition
+	except := func(name, expression string) {
+		all = append(all, admissionregistrationv1.MatchCondition{Name: name, Expression: "!(" + expression + ")"})
+	}
+	if asksAbout(call, "coordination.k8s.io", "leases") {
+		// They can be counted when they are made. But a node has to come up without anybody.
+		except("leases", `request.resource.group == "coordination.k8s.io" && request.resource.resource == "leases" `+
+			`&& (request.operation == "UPDATE" || request.namespace == "kube-node-lease")`)
+	}
+	if asksAbout(call, "", "events") && !names(call, "", "events") {
+		except("events", `request.resource.group in ["", "events.k8s.io"] && request.resource.resource == "events"`)
+	}
+	if asksAbout(call, "authorization.k8s.io", "subjectaccessreviews") {
+		except("reviews", `request.resource.group in ["authentication.k8s.io", "authorization.k8s.io"]`)
+	}
+	if o.User != "" && (asksAbout(call, "", "secrets") || asksAbout(call, "", "events") ||
+		asksAbout(call, "", "resourcequotas")) {
+		except("own-writes", fmt.Sprintf("request.userInfo.username == %s && (request.namespace == %q || "+
+			`request.resource.group in ["", "events.k8s.io"] && request.resource.resource in `+
+			`["events", "resourcequotas"])`, strconv.QuoteToASCII(o.User), o.Namespace))
+	}
+	return all
+}
+
+// asksAbout tells whether any of the plugins is asked about a resource, and names whether any of
+// them says so itself, not just being asked about everything.
+func asksAbout(call *Call, group, resource string) bool {
+	return names(call, group, resource) ||
+		slices.ContainsFunc(call.Plugins, func(p chain.Descriptor) bool { return len(p.Resources) == 0 })
+}
+
+func names(call *Call, group, resource string) bool {
+	return slices.ContainsFunc(call.Plugins, func(p chain.Descriptor) bool {
+		return slices.ContainsFunc(p.Resources, func(r chain.Resource) bool {
+			return r.Group == group && r.Resource == resource
+		})
+	})
+}

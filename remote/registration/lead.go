@@ -1,0 +1,204 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/internal/lease"
+	"gatehouse.dev/remote/installation"
+)
+
+// watch tells the certificates whom API servers trust, and wakes the leader when a configuration or
+// the namespace changes, until stop.
+func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	named := func(name string) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(k.Client, 0,
+			informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+				options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+			}))
+	}
+	configurations, namespaces := named(k.Options.Name), named(k.Options.Namespace)
+	mutating := configurations.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
+	validating := configurations.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
+	changed := func() {
+		if !mutating.HasSynced() || !validating.HasSynced() {
+			return
+		}
+		var bundles [][]byte
+		for _, object := range append(mutating.GetStore().List(), validating.GetStore().List()...) {
+			bundles = append(bundles, k.bundlesOf(object)...)
+		}
+		k.Certificates.Trusted(bundles...)
+		notify(k.woken)
+	}
+	for _, informer := range []cache.SharedIndexInformer{mutating, validating} {
+		if _, err := informer.AddEventHandler(handler(changed)); err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	if _, err := namespaces.Core().V1().Namespaces().Informer().AddEventHandler(
+		handler(func() { notify(k.woken) })); err != nil {
+		cancel()
+		return nil, err
+	}
+	for _, factory := range []informers.SharedInformerFactory{configurations, namespaces} {
+		factory.Start(ctx.Done())
+	}
+	// Where there are none, no event says so.
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		if cache.WaitForCacheSync(ctx.Done(), mutating.HasSynced, validating.HasSynced) {
+			changed()
+		}
+	}()
+	return func() {
+		cancel()
+		<-told
+		configurations.Shutdown()
+		namespaces.Shutdown()
+	}, nil
+}
+
+// bundlesOf are the caBundles of the webhooks of a configuration, if it is the installation's.
+func (k *Keeper) bundlesOf(object any) (bundles [][]byte) {
+	i := k.Options.Installation()
+	switch c := object.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for n := range c.Webhooks {
+			if i.Owns(c) {
+				bundles = append(bundles, c.Webhooks[n].ClientConfig.CABundle)
+			}
+		}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for n := range c.Webhooks {
+			if i.Owns(c) {
+				bundles = append(bundles, c.Webhooks[n].ClientConfig.CABundle)
+			}
+		}
+	}
+	return bundles
+}
+
+func handler(changed func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(_, _ any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	}
+}
+
+// lead keeps the configurations true until ctx is done.
+func (k *Keeper) lead(ctx context.Context) error {
+	klog.InfoS("Leading: this replica keeps the webhook configurations", "installation", k.Options.Installation())
+	retry := firstRetry
+	for ctx.Err() == nil {
+		next := look
+		done, err := k.keep(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			klog.ErrorS(err, "The webhook configurations aren't what they should be", "retry", retry)
+			fallthrough
+		case done: // Who has others that change them back is not to be raced with.
+			next, retry = retry, min(2*retry, lastRetry)
+		default:
+			retry = firstRetry
+		}
+		woken := k.woken
+		if next < look {
+			woken = nil
+		}
+		timer := k.Clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		case <-woken:
+		case <-k.Certificates.Changed():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// keep makes the configurations what they should be, and says whether anything was to be done.
+func (k *Keeper) keep(ctx context.Context) (done bool, err error) {
+	bundle, known := k.Certificates.CABundle()
+	if !known {
+		return false, nil
+	}
+	i := k.Options.Installation()
+	namespace, err := k.Client.CoreV1().Namespaces().Get(ctx, i.Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if err := i.MakeNamespace(ctx, k.Client); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if namespace.DeletionTimestamp != nil { // and with it all that serves
+		return removeConfigurations(ctx, k.Client, i)
+	}
+	owners := []metav1.OwnerReference{{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Namespace",
+		Name: namespace.Name, UID: namespace.UID}}
+	m, v := Mutating(&k.Options, bundle), Validating(&k.Options, bundle)
+	if m != nil {
+		m.OwnerReferences = owners
+	}
+	if v != nil {
+		v.OwnerReferences = owners
+	}
+	what, err := mutating(k.Client).keep(ctx, i, m, m != nil, k.leading)
+	done = logged("mutatingwebhookconfigurations", i, what)
+	whatElse, otherErr := validating(k.Client).keep(ctx, i, v, v != nil, k.leading)
+	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
+}
+
+// removeConfigurations leaves none.
+func removeConfigurations(ctx context.Context, client kubernetes.Interface, i installation.Installation) (bool, error) {
+	what, err := mutating(client).remove(ctx, i)
+	done := logged("mutatingwebhookconfigurations", i, what)
+	whatElse, otherErr := validating(client).remove(ctx, i)
+	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
+}
+
+// logged logs what was done, if anything was.
+func logged(resource string, i installation.Installation, done string) bool {
+	if done != "" {
+		klog.InfoS("Webhook configuration "+done, "resource", resource, "name", i.Name)
+	}
+	return done != ""
+}
+
+// leading is an error unless the Lease says that this replica leads.
+func (k *Keeper) leading(ctx context.Context) error {
+	l, err := k.Client.CoordinationV1().Leases(k.Options.Namespace).Get(ctx, k.Options.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != k.identity {
+		return fmt.Errorf("%w %s: nothing is created", lease.ErrLost, klog.KObj(l))
+	}
+	return nil
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
