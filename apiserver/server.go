@@ -33,6 +33,7 @@ import (
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/kinds"
 	"gatehouse.dev/quota"
 )
 
@@ -183,8 +184,11 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	if err != nil {
 		return err
 	}
-	mapper := newMapper(c.client.Discovery())
-	if err := c.addMapperHook(mapper); err != nil {
+	mapper := kinds.NewMapper(c.client.Discovery())
+	if err := c.generic.AddPostStartHook("gatehouse/forget-kinds", func(hook server.PostStartHookContext) error {
+		go kinds.Forget(mapper, hook.Done())
+		return nil
+	}); err != nil {
 		return err
 	}
 	s.informers = c.informers

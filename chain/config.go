@@ -243,7 +243,10 @@ func (c *Config) origin(name string) string {
 
 // Check refuses configuration that no plugin would read: of plugins that are not in list, and of
 // those that are not enabled. It is more likely a mistake than meant.
-func (c *Config) Check(list, enabled []Descriptor) error {
+func (c *Config) Check(list, enabled []Descriptor) error { return c.check(list, enabled, enableFlag) }
+
+// check names the flag by which plugins are enabled.
+func (c *Config) check(list, enabled []Descriptor, flag string) error {
 	if c == nil {
 		return nil
 	}
@@ -262,7 +265,7 @@ func (c *Config) Check(list, enabled []Descriptor) error {
 			errs = append(errs,
 				fmt.Errorf("admission control configuration %s: plugin %q: %s: the plugin is not enabled: enable it "+
 					"with --%s or remove the entry",
-					c.file, p.name, p.field, enableFlag))
+					c.file, p.name, p.field, flag))
 		}
 	}
 	return utilerrors.NewAggregate(errs)

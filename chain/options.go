@@ -22,6 +22,9 @@ type Options struct {
 	// Exact, where not nil, are the plugins that run, in this order (--admission-control,
 	// deprecated). It excludes Enable and Disable.
 	Exact []string
+	// Only, where not nil, are the plugins that run, and no others, in the order of the list
+	// (--plugins of a host that runs none by default). It excludes Enable, Disable and Exact.
+	Only []string
 	// ConfigFile is the admission control configuration file (--admission-control-config-file); see
 	// LoadConfig.
 	ConfigFile string
@@ -36,6 +39,9 @@ const (
 	disableFlag = "disable-admission-plugins"
 	exactFlag   = "admission-control"
 	configFlag  = "admission-control-config-file"
+
+	// onlyFlag is of hosts other than a server.
+	onlyFlag = "plugins"
 )
 
 // AddFlags adds kube-apiserver's admission flags to fs, whose help names the plugins of list, and
@@ -55,13 +61,28 @@ func (o *Options) AddFlags(fs *pflag.FlagSet, list []Descriptor) {
 		"The admission plugins to run, these and no others, in the order given, "+
 			"mutating ones in the first phase and validating ones in the second. "+
 			"Comma-separated names of: "+all+".")
-	fs.StringVar(&o.ConfigFile, configFlag, o.ConfigFile,
-		"File with the configuration of admission plugins (an AdmissionConfiguration).")
+	o.addConfigFlag(fs)
 	if err := fs.MarkDeprecated(exactFlag, "use --"+enableFlag+" and --"+disableFlag+" instead."); err == nil {
 		// As with kube-apiserver, a deprecated flag is still a documented one.
 		fs.Lookup(exactFlag).Hidden = false
 	}
 	o.bring(fs, list)
+}
+
+// AddOnlyFlags adds the flag --plugins to fs, whose help names the plugins of list, that for their
+// configuration, and the flags that these plugins bring.
+func (o *Options) AddOnlyFlags(fs *pflag.FlagSet, list []Descriptor) {
+	o.Only = []string{}
+	fs.StringSliceVar(&o.Only, onlyFlag, o.Only,
+		"The admission plugins to run. Comma-separated names of: "+strings.Join(names(list), ", ")+
+			". Plugins run in this order, whatever the order of the flag's names.")
+	o.addConfigFlag(fs)
+	o.bring(fs, list)
+}
+
+func (o *Options) addConfigFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&o.ConfigFile, configFlag, o.ConfigFile,
+		"File with the configuration of admission plugins (an AdmissionConfiguration).")
 }
 
 // Load returns what Select does and the plugins' configuration: that of ConfigFile, and what the
@@ -75,7 +96,11 @@ func (o *Options) Load(list []Descriptor) ([]Descriptor, *Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := config.Check(list, selected); err != nil {
+	enabling := enableFlag
+	if o.Only != nil {
+		enabling = onlyFlag
+	}
+	if err := config.check(list, selected, enabling); err != nil {
 		return nil, nil, err
 	}
 	if err := o.configure(config, selected); err != nil {
@@ -101,6 +126,12 @@ func (o *Options) Select(list []Descriptor) ([]Descriptor, error) {
 		return selected, nil
 	}
 	for _, d := range list {
+		if o.Only != nil {
+			if slices.Contains(o.Only, d.Name) {
+				selected = append(selected, d)
+			}
+			continue
+		}
 		if slices.Contains(o.Enable, d.Name) || d.Default && !slices.Contains(o.Disable, d.Name) {
 			selected = append(selected, d)
 		}
@@ -117,7 +148,7 @@ func (o *Options) check(list []Descriptor) error {
 	for _, flag := range []struct {
 		name  string
 		value []string
-	}{{exactFlag, o.Exact}, {enableFlag, o.Enable}, {disableFlag, o.Disable}} {
+	}{{exactFlag, o.Exact}, {enableFlag, o.Enable}, {disableFlag, o.Disable}, {onlyFlag, o.Only}} {
 		for _, name := range flag.value {
 			if !hasName(list, name) {
 				errs = append(errs, fmt.Errorf("%s plugin %q is unknown%s", flag.name, name, suggestion(list, name)))

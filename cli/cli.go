@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/remote/command"
 )
 
 // ExitUsage is the exit code that means that the command line or a file it names is wrong.
@@ -48,7 +49,8 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse dashboard     a page with what became of each request, and why
   gatehouse review        what a cluster would do with manifests, before they are deployed
   gatehouse test          policies and quotas, against what they are to admit and refuse
-  gatehouse snapshot      what admission looks at in a cluster, for reviews without it`,
+  gatehouse snapshot      what admission looks at in a cluster, for reviews without it
+  gatehouse webhook       the plugins for a cluster whose API server is somebody else's`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -64,7 +66,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
-		newReview(plugins), newTest(plugins), newSnapshot(plugins), newVersion())
+		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newVersion())
 	return root
 }
 

@@ -34,6 +34,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.MaxCount, "decision-max-count", o.MaxCount, "How many decisions are kept in memory.")
 	flags.Int64Var(&o.MaxBytes, "decision-max-bytes", o.MaxBytes,
 		"How many bytes of memory the decisions may take that are kept.")
+	o.AddLogFlags(flags)
+}
+
+// AddLogFlags adds the flags of the log alone.
+func (o *Options) AddLogFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LogPath, "decision-log-path", o.LogPath,
 		"If set, every decision is written to this file as a line of JSON. '-' means standard out.")
 	flags.IntVar(&o.LogMaxAge, "decision-log-maxage", o.LogMaxAge,

@@ -81,25 +81,29 @@ func (r *Recorder) Filter(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		recording := &recording{start: time.Now(), info: info, userAgent: req.UserAgent()}
-		ctx := withRecording(req.Context(), recording)
-		answer := &answer{ResponseWriter: w}
-		defer func() {
-			cause := recover()
-			if cause != nil {
-				answer.code, answer.body = 0, nil
+		r.Record(req.Context(), info, req.UserAgent(), func(ctx context.Context) (int, *metav1.Status) {
+			answer := &answer{ResponseWriter: w}
+			next.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), req.WithContext(ctx))
+			// A handler that writes nothing has answered all the same, unless the request is over.
+			if answer.code == 0 && ctx.Err() == nil {
+				answer.code = http.StatusOK
 			}
-			r.finish(ctx, recording, answer.code, answer.status())
-			if cause != nil {
-				panic(cause)
-			}
-		}()
-		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), req.WithContext(ctx))
-		// A handler that writes nothing has answered all the same, unless the request is over.
-		if answer.code == 0 && ctx.Err() == nil {
-			answer.code = http.StatusOK
-		}
+			return answer.code, answer.status()
+		})
 	})
+}
+
+// Record records what becomes of a request that handle handles, whose answer has the code that it
+// returns, and the status where it is an error. Filter does that for requests of an API server; this
+// is for who gets them another way. The user is that of the context.
+func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAgent string,
+	handle func(context.Context) (code int, status *metav1.Status)) {
+	recording := &recording{start: time.Now(), info: info, userAgent: userAgent}
+	ctx = withRecording(ctx, recording)
+	var code int // stays 0 where handle panics
+	var status *metav1.Status
+	defer func() { r.finish(ctx, recording, code, status) }()
+	code, status = handle(ctx)
 }
 
 // connects are the subresources that may be connected to by any verb.

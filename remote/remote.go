@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -27,15 +28,15 @@ import (
 )
 
 // Mutate is a mutating webhook: what the chain's plugins change is the patch that it answers with.
-func Mutate(c *chain.Chain) server.Handler {
-	return func(ctx context.Context, request *admissionv1.AdmissionRequest) server.Response {
+func Mutate(c *chain.Chain) server.FallibleHandler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (server.Response, error) {
 		return answer(ctx, request, c.Admit)
 	}
 }
 
 // Validate is a validating webhook: what the chain's plugins refuse it refuses.
-func Validate(c *chain.Chain) server.Handler {
-	return func(ctx context.Context, request *admissionv1.AdmissionRequest) server.Response {
+func Validate(c *chain.Chain) server.FallibleHandler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (server.Response, error) {
 		return answer(ctx, request, c.Validate)
 	}
 }
@@ -43,12 +44,13 @@ func Validate(c *chain.Chain) server.Handler {
 // interfaces are those of the kinds that this build knows.
 var interfaces = admission.NewObjectInterfacesFromScheme(scheme.Scheme)
 
-// answer is what a phase of a chain comes to.
+// answer is what a phase of a chain comes to. The error is that a plugin couldn't decide: it
+// panicked, or didn't learn what it has to know.
 func answer(ctx context.Context, request *admissionv1.AdmissionRequest, phase func(context.Context,
-	admission.Attributes, admission.ObjectInterfaces) error) server.Response {
+	admission.Attributes, admission.ObjectInterfaces) error) (server.Response, error) {
 	a, err := attributesOf(request)
 	if err != nil {
-		return server.Errored(err)
+		return server.Errored(err), nil
 	}
 	var original runtime.Object
 	if object := a.GetObject(); object != nil {
@@ -56,14 +58,18 @@ func answer(ctx context.Context, request *admissionv1.AdmissionRequest, phase fu
 	}
 	told := &warnings{}
 	if err := phase(warning.WithWarningRecorder(ctx, told), a, interfaces); err != nil {
-		return a.annotated(server.Errored(err)).WithWarnings(told.texts...)
+		refused := server.Errored(err)
+		if refused.Result.Code >= http.StatusInternalServerError {
+			return server.Response{}, err
+		}
+		return a.annotated(refused).WithWarnings(told.texts...), nil
 	}
 	response := server.Allowed()
 	// There is nothing to patch of what is deleted, nor of the options of a CONNECT.
 	if original != nil && request.Operation != admissionv1.Connect {
 		response = server.PatchedFrom(request, original, a.GetObject())
 	}
-	return a.annotated(response).WithWarnings(told.texts...)
+	return a.annotated(response).WithWarnings(told.texts...), nil
 }
 
 // attributes are a request's, as the chain is called with them.
@@ -111,7 +117,7 @@ func attributesOf(request *admissionv1.AdmissionRequest) (*attributes, error) {
 	}
 	return &attributes{Attributes: admission.NewAttributesRecord(object, old, kind, request.Namespace, request.Name,
 		schema.GroupVersionResource(request.Resource), request.SubResource, admission.Operation(request.Operation),
-		options, request.DryRun != nil && *request.DryRun, userOf(&request.UserInfo))}, nil
+		options, request.DryRun != nil && *request.DryRun, UserOf(&request.UserInfo))}, nil
 }
 
 // decode is an object in the type of its kind, or as it is where this build has no type for it. It
@@ -159,7 +165,8 @@ func optionsOf(request *admissionv1.AdmissionRequest) (runtime.Object, error) {
 	return options, nil
 }
 
-func userOf(info *authenticationv1.UserInfo) user.Info {
+// UserOf is who made the request of a review.
+func UserOf(info *authenticationv1.UserInfo) user.Info {
 	who := &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups}
 	if len(info.Extra) > 0 {
 		who.Extra = make(map[string][]string, len(info.Extra))

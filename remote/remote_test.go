@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,7 +83,7 @@ func TestReviews(t *testing.T) {
 	const sent = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","future":{"a":1}},"spec":{"containers":` +
 		`[{"name":"web","image":"nginx","future":[1,2]}],"future":"x"}}`
 	for name, test := range map[string]struct {
-		handler server.Handler
+		handler server.FallibleHandler
 		request *admissionv1.AdmissionRequest
 		want    string
 	}{
@@ -106,12 +107,21 @@ func TestReviews(t *testing.T) {
 			"Pod.spec of type v1.PodSpec"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := inWords(test.handler(t.Context(), test.request)); !strings.HasPrefix(got, test.want) ||
+			if got := inWords(answered(t, test.handler, test.request)); !strings.HasPrefix(got, test.want) ||
 				test.want == "allowed" && got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
 	}
+}
+
+func answered(t *testing.T, h server.FallibleHandler, request *admissionv1.AdmissionRequest) server.Response {
+	t.Helper()
+	response, err := h(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
 }
 
 func inWords(r server.Response) string {
@@ -137,7 +147,7 @@ func TestAttributes(t *testing.T) {
 	r.DryRun = new(true)
 	r.UserInfo.Username, r.UserInfo.Groups = "alice", []string{"dev"}
 	r.UserInfo.Extra = map[string]authenticationv1.ExtraValue{"k": {"v"}}
-	if response := remote.Mutate(newChain(t, see.named("A")))(t.Context(), r); !response.Allowed {
+	if response := answered(t, remote.Mutate(newChain(t, see.named("A"))), r); !response.Allowed {
 		t.Fatal(response)
 	}
 	if want := "UPDATE pods/ephemeralcontainers v1 Pod shop/web *v1.Pod *v1.Pod *v1.UpdateOptions true alice [dev] " +
@@ -148,7 +158,7 @@ func TestAttributes(t *testing.T) {
 	grow := plugin{admit: func(_ context.Context, a admission.Attributes) error {
 		return unstructured.SetNestedField(a.GetObject().(*unstructured.Unstructured).Object, int64(4), "spec", "size")
 	}}
-	if got, want := inWords(remote.Mutate(newChain(t, grow.named("A")))(t.Context(), gadget)),
+	if got, want := inWords(answered(t, remote.Mutate(newChain(t, grow.named("A"))), gadget)),
 		`allowed [{"op":"replace","path":"/spec/size","value":4}]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -160,7 +170,6 @@ func TestBesidesTheVerdict(t *testing.T) {
 	for want, err := range map[string]error{
 		"allowed":                    nil,
 		`429 TooManyRequests: later`: apierrors.NewTooManyRequests("later", 1),
-		`500 InternalError: broken`:  fmt.Errorf("broken"),
 	} {
 		says := plugin{validate: func(ctx context.Context, a admission.Attributes) error {
 			warning.AddWarning(ctx, "", "mind this")
@@ -170,18 +179,32 @@ func TestBesidesTheVerdict(t *testing.T) {
 			}
 			return err
 		}}
-		got := remote.Validate(newChain(t, says.named("A")))(t.Context(), request("CREATE", "pods", "Pod", "{}"))
+		got := answered(t, remote.Validate(newChain(t, says.named("A"))), request("CREATE", "pods", "Pod", "{}"))
 		if inWords(got) != want || !slices.Equal(got.Warnings, []string{"mind this"}) ||
 			got.AuditAnnotations["example.com.why"] != "because" {
 			t.Errorf("got %s, warnings %q, annotations %v; want %s", inWords(got), got.Warnings, got.AuditAnnotations,
 				want)
 		}
 	}
-	panics := plugin{validate: func(context.Context, admission.Attributes) error { panic("no") }}
-	got := remote.Validate(newChain(t, panics.named("A")))(t.Context(), request("CREATE", "pods", "Pod", "{}"))
-	want := `500 InternalError: Internal error occurred: admission plugin "A" panicked in the validating phase`
-	if inWords(got) != want {
-		t.Errorf("got %s, want %s", inWords(got), want)
+}
+
+// A plugin that panics, or fails otherwise, has not answered: the call fails.
+func TestFailures(t *testing.T) {
+	for want, validate := range map[string]func(context.Context, admission.Attributes) error{
+		`Internal error occurred: admission plugin "A" panicked in the validating phase`: func(context.Context,
+			admission.Attributes) error {
+			panic("no")
+		},
+		"broken": func(context.Context, admission.Attributes) error { return errors.New("broken") },
+		"Internal error occurred: away": func(context.Context, admission.Attributes) error {
+			return apierrors.NewInternalError(errors.New("away"))
+		},
+	} {
+		handler := remote.Validate(newChain(t, plugin{validate: validate}.named("A")))
+		response, err := handler(t.Context(), request("CREATE", "pods", "Pod", "{}"))
+		if err == nil || err.Error() != want || response.Allowed {
+			t.Errorf("got %v, %v; want the error %s", response, err, want)
+		}
 	}
 }
 
@@ -224,7 +247,7 @@ func FuzzReview(f *testing.F) {
 	f.Add(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"1","operation":"DELETE",` +
 		`"oldObject":{"a":[]}}}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, handler := range []server.Handler{remote.Mutate(c), remote.Validate(c)} {
+		for _, handler := range []server.FallibleHandler{remote.Mutate(c), remote.Validate(c)} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")

@@ -28,6 +28,16 @@ func (k *Kubeconfig) AddFlags(fs *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&k.Overrides, fs, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 
+// AddFileFlags adds the flags that name a kubeconfig file and a context of it, and no others.
+func (k *Kubeconfig) AddFileFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&k.Rules.ExplicitPath, "kubeconfig", "",
+		"The kubeconfig file of the cluster. Without it $KUBECONFIG and ~/.kube/config are read, or in a pod what the "+
+			"cluster gives it.")
+	flags := clientcmd.RecommendedConfigOverrideFlags("")
+	flags.CurrentContext.Description = "The context of the kubeconfig."
+	flags.CurrentContext.BindStringFlag(fs, &k.Overrides.CurrentContext)
+}
+
 // Load is the configuration of a client, the namespace that the flags or the context name (default
 // where neither does), and whether it was a flag.
 func (k *Kubeconfig) Load() (config *rest.Config, namespace string, byFlag bool, err error) {

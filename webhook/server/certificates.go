@@ -15,7 +15,7 @@ import (
 // which costs little beside the handshake itself, and needs no watch and no delay: who has replaced
 // the files is served with them from then on.
 type certificates struct {
-	certFile, keyFile, clientCAFile string // clientCAFile may be empty
+	*Server // which names the files
 
 	mu       sync.Mutex
 	current  *tls.Config
@@ -24,8 +24,8 @@ type certificates struct {
 }
 
 // newCertificates fails where the files can't be used.
-func newCertificates(certFile, keyFile, clientCAFile string) (*certificates, error) {
-	c := &certificates{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile}
+func newCertificates(s *Server) (*certificates, error) {
+	c := &certificates{Server: s}
 	if err := c.load(); err != nil {
 		return nil, err
 	}
@@ -52,10 +52,10 @@ func (c *certificates) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 // load makes current of the files, unless it is made of the same.
 func (c *certificates) load() error {
 	var contents [3][]byte
-	for i, file := range []struct{ field, name string }{{"CertFile", c.certFile}, {"KeyFile", c.keyFile},
-		{"ClientCAFile", c.clientCAFile}} {
+	for i, file := range []struct{ field, name string }{{"CertFile", c.CertFile}, {"KeyFile", c.KeyFile},
+		{"ClientCAFile", c.ClientCAFile}} {
 		if file.name == "" {
-			if file.field == "ClientCAFile" {
+			if file.field == "ClientCAFile" || c.GetCertificate != nil {
 				continue
 			}
 			return fmt.Errorf("%s: Required value", file.field)
@@ -69,20 +69,23 @@ func (c *certificates) load() error {
 	if c.current != nil && equal(c.contents, contents) {
 		return nil
 	}
-	pair, err := tls.X509KeyPair(contents[0], contents[1])
-	if err != nil {
-		return fmt.Errorf("CertFile %s with KeyFile %s: %w", c.certFile, c.keyFile, err)
-	}
 	config := &tls.Config{
-		Certificates: []tls.Certificate{pair},
-		NextProtos:   []string{"h2", "http/1.1"},
+		GetCertificate: c.GetCertificate,
+		NextProtos:     []string{"h2", "http/1.1"},
 		// A resumed session would go by the certificates of its beginning.
 		SessionTicketsDisabled: true,
 	}
-	if c.clientCAFile != "" {
+	if c.GetCertificate == nil {
+		pair, err := tls.X509KeyPair(contents[0], contents[1])
+		if err != nil {
+			return fmt.Errorf("CertFile %s with KeyFile %s: %w", c.CertFile, c.KeyFile, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if c.ClientCAFile != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
-			return fmt.Errorf("ClientCAFile %s: no certificates in PEM form", c.clientCAFile)
+			return fmt.Errorf("ClientCAFile %s: no certificates in PEM form", c.ClientCAFile)
 		}
 	}
 	c.current, c.contents = config, contents

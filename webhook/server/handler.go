@@ -29,6 +29,25 @@ type Handler func(ctx context.Context, request *admissionv1.AdmissionRequest) Re
 
 // ServeHTTP implements http.Handler.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	decide := FallibleHandler(func(ctx context.Context, request *admissionv1.AdmissionRequest) (Response, error) {
+		return h(ctx, request), nil
+	})
+	FallibleHandler(func(ctx context.Context, request *admissionv1.AdmissionRequest) (Response, error) {
+		response, err := decide.call(ctx, request)
+		if err != nil { // it panicked
+			response = Errored(err)
+		}
+		return response, nil
+	}).ServeHTTP(w, r)
+}
+
+// A FallibleHandler is a Handler that may fail to decide. An error is no answer: it is a failure of
+// HTTP, with the error's text and its code where it is one of the API's, and the API server goes by
+// the failurePolicy of the webhook. To panic is the same.
+type FallibleHandler func(ctx context.Context, request *admissionv1.AdmissionRequest) (Response, error)
+
+// ServeHTTP implements http.Handler.
+func (h FallibleHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	review, refused := read(w, r)
 	if refused != nil {
 		http.Error(w, refused.text, refused.code)
@@ -40,7 +59,12 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	answer := admissionv1.AdmissionResponse(h.call(ctx, review.Request))
+	response, err := h.call(ctx, review.Request)
+	if err != nil {
+		http.Error(w, err.Error(), int(Errored(err).Result.Code))
+		return
+	}
+	answer := admissionv1.AdmissionResponse(response)
 	answer.UID = review.Request.UID
 	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &answer})
 	if err != nil {
@@ -51,15 +75,16 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // who hung up gets no answer
 }
 
-// call is the handler's response, a refusal if it panics.
-func (h Handler) call(ctx context.Context, request *admissionv1.AdmissionRequest) (response Response) {
+// call is the handler's response, and an error if it panics.
+func (h FallibleHandler) call(ctx context.Context, request *admissionv1.AdmissionRequest) (response Response,
+	err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			klog.ErrorS(nil, "Webhook panicked", "uid", request.UID, "operation", request.Operation, "resource",
 				request.Resource,
 				"namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(cause), "stack",
 				string(debug.Stack()))
-			response = Errored(fmt.Errorf("the webhook panicked: %v", cause))
+			err = fmt.Errorf("the webhook panicked: %v", cause)
 		}
 	}()
 	return h(ctx, request)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -32,6 +34,10 @@ type Server struct {
 	// CertFile and KeyFile name PEM files: the server's certificate with its chain, and its key. A
 	// webhook's caBundle is what this certificate is verified with.
 	CertFile, KeyFile string
+
+	// GetCertificate, where it is set, is asked for the server's certificate at each connection, in
+	// place of files.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 	// ClientCAFile, where it is set, names a PEM file with certificate authorities. Only clients
 	// with a certificate from one of them may call then. (API servers show one where the
@@ -69,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return errors.New("webhook server: ClientCAFile: Required value: ClientNames are names in certificates that " +
 			"it verifies")
 	}
-	certificates, err := newCertificates(s.CertFile, s.KeyFile, s.ClientCAFile)
+	certificates, err := newCertificates(s)
 	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
@@ -81,6 +87,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		// from the header's end: reading the rest, then handling
 		WriteTimeout: 2 * longestCall,
 		IdleTimeout:  idle,
+		// who breaks off a handshake, as probes of a port do, and the like
+		ErrorLog: klog.NewStandardLogger("INFO"),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()

@@ -1,4 +1,5 @@
-package apiserver
+// Package kinds tells plugins which resource a kind is of, custom resources among them.
+package kinds
 
 import (
 	"sync"
@@ -6,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/discovery"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
@@ -21,19 +21,17 @@ const (
 	mapperRetry = time.Second
 )
 
-// newMapper makes what tells plugins which resource a kind is of. It finds a new custom resource as
-// soon as discovery shows it; kube-apiserver's takes up to mapperReset.
-func newMapper(client discovery.DiscoveryInterface) *restmapper.DeferredDiscoveryRESTMapper {
+// NewMapper makes what tells which resource a kind is of. It finds a new custom resource as soon as
+// discovery shows it; kube-apiserver's takes up to mapperReset.
+func NewMapper(client discovery.DiscoveryInterface) *restmapper.DeferredDiscoveryRESTMapper {
 	return restmapper.NewDeferredDiscoveryRESTMapper(
 		&kinds{CachedDiscoveryInterface: cacheddiscovery.NewMemCacheClient(client)})
 }
 
-// addMapperHook forgets now and then what is served, since a kind that was found may have gone.
-func (c *config) addMapperHook(mapper *restmapper.DeferredDiscoveryRESTMapper) error {
-	return c.generic.AddPostStartHook("gatehouse/forget-kinds", func(hook server.PostStartHookContext) error {
-		go wait.Until(mapper.Reset, mapperReset, hook.Done())
-		return nil
-	})
+// Forget makes the mapper forget now and then what is served, until done is closed: a kind that was
+// found may have gone.
+func Forget(mapper *restmapper.DeferredDiscoveryRESTMapper, done <-chan struct{}) {
+	wait.Until(mapper.Reset, mapperReset, done)
 }
 
 // kinds is a cache that says itself that it isn't fresh any more. The mapper asks it that when it

@@ -1,4 +1,4 @@
-package apiserver
+package kinds
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestMapperFindsNewKinds(t *testing.T) {
 			})
 		}
 		serve("old.example.com", "thing")
-		mapper := newMapper(client.Discovery())
+		mapper := NewMapper(client.Discovery())
 		known := func(group, kind string) bool {
 			mappings, err := mapper.RESTMappings(schema.GroupKind{Group: group, Kind: kind}, "v1")
 			if err != nil && !meta.IsNoMatchError(err) {

@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/klog/v2"
+)
+
+// known are the feature gates of kube-apiserver that plugins ask for. A test holds them against
+// those of the Kubernetes among the modules.
+//
+// Source: defaultVersionedKubernetesFeatureGates in k8s.io/kubernetes/pkg/features.
+var known = map[featuregate.Feature]featuregate.VersionedSpecs{
+	"AllowInsecureKubeletCertificateSigningRequests": {
+		since(0, true), since(31, false)},
+	"ClusterTrustBundle":  {since(27, false), since(33, false)},
+	"DRAExtendedResource": {since(34, false), since(36, true)},
+	"DynamicResourceAllocation": {since(26, false), since(32, false),
+		since(34, true)},
+	"GenericWorkload": {since(35, false)},
+	"InPlacePodVerticalScaling": {since(27, false), since(33, true),
+		since(35, true)},
+	"NodeDeclaredFeatures":       {since(35, false), since(36, true)},
+	"PodCertificateRequest":      {since(34, false), since(35, false)},
+	"PodLevelResources":          {since(32, false), since(34, true)},
+	"PodTopologyLabelsAdmission": {since(33, false), since(35, true)},
+	"RecoverVolumeExpansionFailure": {since(23, false), since(32, true),
+		since(34, true)},
+	"ServiceAccountNodeAudienceRestriction": {since(32, false), since(33, true)},
+	"VolumeAttributesClass": {since(29, false), since(31, false),
+		since(34, true)},
+	"WorkloadAwarePreemption": {since(36, false)},
+}
+
+// since is what a gate is by default from a minor release of Kubernetes on. Its stage is nothing that
+// plugins ask for.
+func since(minor uint, on bool) featuregate.FeatureSpec {
+	return featuregate.FeatureSpec{Version: version.MajorMinor(1, minor), Default: on, PreRelease: featuregate.Beta}
+}
+
+const (
+	// maxMetrics bounds what is read of /metrics. That of a large cluster has some 30 MiB.
+	maxMetrics = 256 << 20
+	// metricsTimeout bounds how long that may take.
+	metricsTimeout = 30 * time.Second
+)
+
+// gates are the feature gates of the cluster. They are read when the first of them is asked for:
+// most plugins want none.
+type gates struct {
+	read func() featuregate.MutableVersionedFeatureGate
+}
+
+var _ featuregate.FeatureGate = gates{}
+
+// newGates are those of a cluster that shows the behaviour of a release. shown reads those that it
+// shows.
+func newGates(emulated *version.Version, shown func() (map[string]bool, error)) gates {
+	return gates{sync.OnceValue(func() featuregate.MutableVersionedFeatureGate {
+		specs := map[featuregate.Feature]featuregate.VersionedSpecs{}
+		for name, spec := range known {
+			specs[name] = spec
+		}
+		on, err := shown()
+		if err != nil {
+			klog.Warningf("Feature gates of the cluster are taken to be as by default in Kubernetes %s: %v", emulated,
+				err)
+		}
+		for name, enabled := range on {
+			specs[featuregate.Feature(name)] = featuregate.VersionedSpecs{since(0, enabled)}
+		}
+		g := featuregate.NewVersionedFeatureGate(emulated)
+		if err := g.AddVersioned(specs); err != nil {
+			panic(err) // of what is written above, nothing contradicts
+		}
+		return g
+	})}
+}
+
+// Enabled implements featuregate.FeatureGate.
+func (g gates) Enabled(key featuregate.Feature) bool { return g.read().Enabled(key) }
+
+// KnownFeatures implements featuregate.FeatureGate.
+func (g gates) KnownFeatures() []string { return g.read().KnownFeatures() }
+
+// Dependencies implements featuregate.FeatureGate.
+func (g gates) Dependencies() map[featuregate.Feature][]featuregate.Feature {
+	return g.read().Dependencies()
+}
+
+// DeepCopy implements featuregate.FeatureGate.
+func (g gates) DeepCopy() featuregate.MutableVersionedFeatureGate { return g.read().DeepCopy() }
+
+// Validate implements featuregate.FeatureGate.
+func (g gates) Validate() []error { return g.read().Validate() }
+
+// readGates reads the gates that the server shows at /metrics.
+func readGates(ctx context.Context, client rest.Interface) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	defer cancel()
+	body, err := client.Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading /metrics: %w", err)
+	}
+	defer body.Close()
+	return gatesIn(io.LimitReader(body, maxMetrics))
+}
+
+// shownGate is a line that Kubernetes' servers have of each feature gate.
+var shownGate = regexp.MustCompile(`^kubernetes_feature_enabled\{name="([A-Za-z0-9_]+)",.*\} ([01])$`)
+
+// gatesIn are the gates that metrics show.
+func gatesIn(metrics io.Reader) (map[string]bool, error) {
+	on := map[string]bool{}
+	lines := bufio.NewReader(metrics)
+	for {
+		line, cut, err := lines.ReadLine()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("reading /metrics: %w", err)
+			}
+			break
+		}
+		if gate := shownGate.FindSubmatch(line); gate != nil && !cut {
+			on[string(gate[1])] = string(gate[2]) == "1"
+		}
+	}
+	if len(on) == 0 {
+		return nil, errors.New("/metrics has no kubernetes_feature_enabled")
+	}
+	return on, nil
+}

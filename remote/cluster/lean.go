@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// lean is an object of a cache without what no plugin reads. It is a cache.TransformFunc, and may
+// change what it is given. Whoever makes a plugin read more of a pod or of a node adds it here: the
+// tests of plugins on a running cluster go by what is in these caches.
+func lean(object any) (any, error) {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		return leanPod(o), nil
+	case *corev1.Node:
+		return leanNode(o), nil
+	}
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(nil)
+		delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return object, nil
+}
+
+// identity is what a cache finds an object by, and tells its versions apart by.
+func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Generation: m.Generation, DeletionTimestamp: m.DeletionTimestamp}
+}
+
+// leanPod is what NodeRestriction reads of a pod: where it runs, as whom, whether it mirrors one of
+// the node's own, and which volumes need tokens.
+func leanPod(pod *corev1.Pod) *corev1.Pod {
+	kept := &corev1.Pod{ObjectMeta: identity(&pod.ObjectMeta)}
+	if mirrored, is := pod.Annotations[corev1.MirrorPodAnnotationKey]; is {
+		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: mirrored}
+	}
+	kept.Spec.NodeName, kept.Spec.ServiceAccountName = pod.Spec.NodeName, pod.Spec.ServiceAccountName
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		switch {
+		case v.ConfigMap != nil, v.Secret != nil, v.EmptyDir != nil, v.HostPath != nil, v.DownwardAPI != nil,
+			v.Image != nil:
+			continue // no driver makes these
+		case v.Projected != nil:
+			if v = tokensOnly(v); v == nil {
+				continue
+			}
+		}
+		kept.Spec.Volumes = append(kept.Spec.Volumes, *v)
+	}
+	return kept
+}
+
+// tokensOnly is a projected volume with its tokens alone; nil where it has none.
+func tokensOnly(v *corev1.Volume) *corev1.Volume {
+	var tokens []corev1.VolumeProjection
+	for i := range v.Projected.Sources {
+		if token := v.Projected.Sources[i].ServiceAccountToken; token != nil {
+			tokens = append(tokens, corev1.VolumeProjection{ServiceAccountToken: token})
+		}
+	}
+	if len(tokens) == 0 {
+		return nil
+	}
+	return &corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: tokens}}}
+}
+
+// leanNode is what NodeRestriction, PodTopologyLabels, PodResizeValidator and
+// NodeDeclaredFeatureValidator read of a node: its labels, what it can give, and what it can do. Its
+// images and conditions are most of it otherwise, and change all the time.
+func leanNode(node *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{ObjectMeta: identity(&node.ObjectMeta)}
+	kept.Labels = node.Labels
+	kept.Status.Allocatable, kept.Status.DeclaredFeatures = node.Status.Allocatable, node.Status.DeclaredFeatures
+	return kept
+}

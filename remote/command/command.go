@@ -1,0 +1,88 @@
+// Package command is the command `gatehouse webhook`, and the program gatehouse-webhook, which is
+// that command alone: the compiled-in plugins for a cluster whose API server is somebody else's.
+//
+//	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ not ready ─▶ drain ─▶ end
+//
+// A process serves /livez from its beginning, so that an API server that is away for a while is
+// waited for, and not a reason to be started again. Reviews are answered once the plugins are built;
+// before, the call fails, and the failurePolicy decides. /readyz is ok once all caches have synced,
+// and until the process is told to end. After that it goes on serving for a while, in which nobody
+// is sent there any more, then finishes what is under way and closes its connections in good order.
+//
+// The package links neither the API server nor k8s.io/kubernetes; test/house holds that.
+package command
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
+)
+
+// Main runs gatehouse-webhook with these plugins, in this run order, and ends the process.
+func Main(plugins []chain.Descriptor) {
+	root := New(plugins)
+	root.Use = "gatehouse-webhook"
+	root.Version = commandline.Version()
+	root.CompletionOptions.DisableDefaultCmd = true
+	commandline.Prepare(root)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := commandline.Run(ctx, root, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// New is the command webhook, for these plugins, in this run order.
+func New(plugins []chain.Descriptor) *cobra.Command {
+	o := newOptions(plugins)
+	c := &cobra.Command{
+		Use:   "webhook --plugins=A,B",
+		Short: "Run admission plugins as webhooks of a cluster whose API server is somebody else's",
+		Long: `Run admission plugins as webhooks of a cluster whose API server is somebody else's: one where
+nobody may set --enable-admission-plugins.
+
+The plugins are those of serve, and do the same. The cluster is that of --kubeconfig, of $KUBECONFIG
+or ~/.kube/config, or in a pod the one that the pod is in. Stop it with ctrl-c or SIGTERM: it
+finishes what it was asked, and isn't asked any more.
+
+/metrics, /healthz, /livez and /readyz are at the same address. "plugins -o wide" says which plugins
+can run outside the API server.`,
+		Example: examples(plugins),
+		Args: commandline.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
+	}
+	commandline.GroupFlags(c, o.flags())
+	return c
+}
+
+// examples are how the command is used, with plugins that change and refuse, and that few clusters
+// have.
+func examples(plugins []chain.Descriptor) string {
+	names := []string{"A", "B", "C"}
+	next := 0
+	for _, d := range outside(plugins) {
+		if next < len(names) && !d.Default && d.Deprecated == "" && d.Gate == "" && len(d.Needs) == 0 &&
+			len(d.Resources) > 0 && d.Phases.Has(chain.Mutating|chain.Validating) {
+			names[next] = d.Name
+			next++
+		}
+	}
+	return strings.NewReplacer("{A}", names[0], "{B}", names[1], "{C}", names[2]).Replace(
+		`  # On a cluster that can reach this machine
+  gatehouse webhook --plugins={A} --url=https://192.0.2.10:8443
+
+  # In a pod, behind the Service gatehouse-system/gatehouse, with plugins' configuration
+  gatehouse webhook --plugins={A},{B} \
+    --admission-control-config-file=/etc/gatehouse/admission.yaml \
+    --service=gatehouse-system/gatehouse:443
+
+  # Requests pass where the first plugin can't be asked; each plugin is asked by itself
+  gatehouse webhook --plugins={A},{C} --service=gatehouse-system/gatehouse \
+    --failure-policy={A}=Ignore --per-plugin`)
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/decision"
+	"gatehouse.dev/remote"
+	"gatehouse.dev/webhook/server"
+)
+
+// build builds the plugins, and is what answers the reviews, by path, with the plugins' own checks.
+func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.HealthChecker, error) {
+	observers := []chain.Observer{chain.Metrics()}
+	if w.tracer.enabled() {
+		observers = append(observers, chain.Traces())
+	}
+	var recorder *decision.Recorder
+	if w.log != nil {
+		recorder = decision.NewRecorder(decision.NewStore(hostName(), 0, 0), w.log.Tell)
+		observers = append(observers, recorder)
+	}
+	shared := make([]chain.Descriptor, len(w.selected))
+	for i := range w.selected {
+		shared[i] = once(w.selected[i])
+	}
+	all, err := chain.New(shared, w.config, env, observers...)
+	if err != nil {
+		return nil, nil, err
+	}
+	reviews := map[string]http.Handler{
+		"/mutate":   w.review(remote.Mutate(all), recorder),
+		"/validate": w.review(remote.Validate(all), recorder),
+	}
+	return reviews, all.ReadyChecks(), nil
+}
+
+// once is a plugin that is built once, however many chains it is in.
+func once(d chain.Descriptor) chain.Descriptor {
+	var mu sync.Mutex
+	var built admission.Interface
+	build := d.New
+	d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if built != nil {
+			return built, nil
+		}
+		var err error
+		built, err = build(config, env)
+		return built, err
+	}
+	return d
+}
+
+// review is what answers reviews, traced, and recorded where there is a recorder.
+func (w *worker) review(decide server.FallibleHandler, recorder *decision.Recorder) http.Handler {
+	if recorder != nil {
+		decide = recorded(decide, recorder)
+	}
+	return w.tracer.trace(decide)
+}
+
+// recorded is decide with what it decides recorded. A request that mutates and validates is two
+// decisions: each is a review of its own, and nothing tells that they are of one request.
+func recorded(decide server.FallibleHandler, recorder *decision.Recorder) server.FallibleHandler {
+	return func(ctx context.Context, r *admissionv1.AdmissionRequest) (response server.Response, err error) {
+		ctx = request.WithUser(ctx, remote.UserOf(&r.UserInfo))
+		recorder.Record(ctx, infoOf(r), "", func(ctx context.Context) (int, *metav1.Status) {
+			response, err = decide(ctx, r)
+			switch {
+			case err != nil:
+				return http.StatusInternalServerError, &metav1.Status{Message: err.Error()}
+			case response.Allowed:
+				return http.StatusOK, nil
+			}
+			return int(response.Result.Code), response.Result
+		})
+		return response, err
+	}
+}
+
+// infoOf is what an API server knows of such a request.
+func infoOf(r *admissionv1.AdmissionRequest) *request.RequestInfo {
+	return &request.RequestInfo{IsResourceRequest: true, Verb: strings.ToLower(string(r.Operation)),
+		APIGroup: r.Resource.Group, APIVersion: r.Resource.Version, Resource: r.Resource.Resource,
+		Subresource: r.SubResource, Namespace: r.Namespace, Name: r.Name}
+}
+
+// shutdownCheck fails once draining is closed.
+func shutdownCheck(draining <-chan struct{}) healthz.HealthChecker {
+	return healthz.NamedCheck("shutdown", func(*http.Request) error {
+		select {
+		case <-draining:
+			return fmt.Errorf("process is shutting down")
+		default:
+			return nil
+		}
+	})
+}
