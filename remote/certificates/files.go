@@ -101,7 +101,12 @@ func (f *Files) read() error {
 		if bundle, err = cert.ParseCertsPEM(contents[2]); err != nil {
 			return fmt.Errorf("%s: %w", f.caFile, err)
 		}
-		if err := verifiedAtItsTime(&pair, bundle, f.clock.Now()); err != nil {
+		roots := x509.NewCertPool()
+		for _, c := range bundle {
+			roots.AddCert(c)
+		}
+		// Whether it has expired is for the API servers to say.
+		if err := verify(&pair, roots, pair.Leaf.NotBefore); err != nil {
 			return fmt.Errorf("%s with %s: %w", f.certFile, f.caFile, err)
 		}
 	} else if pair.Leaf.CheckSignature(pair.Leaf.SignatureAlgorithm, pair.Leaf.RawTBSCertificate,
@@ -111,19 +116,4 @@ func (f *Files) read() error {
 	f.contents = contents
 	f.offer(&pair, bundle)
 	return nil
-}
-
-// verifiedAtItsTime is why a certificate can't be verified with the authorities, other than that it
-// has expired or isn't valid yet: of that the API servers' clocks decide.
-func verifiedAtItsTime(pair *tls.Certificate, bundle []*x509.Certificate, now time.Time) error {
-	if now.Before(pair.Leaf.NotBefore) {
-		now = pair.Leaf.NotBefore
-	} else if now.After(pair.Leaf.NotAfter) {
-		now = pair.Leaf.NotAfter
-	}
-	roots := x509.NewCertPool()
-	for _, c := range bundle {
-		roots.AddCert(c)
-	}
-	return verify(pair, roots, now)
 }

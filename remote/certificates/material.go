@@ -16,7 +16,8 @@ import (
 const (
 	authorityLifetime   = 2 * 365 * 24 * time.Hour
 	certificateLifetime = 90 * 24 * time.Hour
-	// clockSkew is how far back a certificate's validity starts.
+	// clockSkew is how far back a certificate's validity starts, and how far ahead that of one may
+	// which somebody else made.
 	clockSkew = time.Hour
 )
 
@@ -34,7 +35,7 @@ func renewal(c *x509.Certificate) time.Time {
 // due says why a certificate is to be replaced; it is empty where it isn't.
 func due(c *x509.Certificate, now time.Time) string {
 	switch {
-	case now.Before(c.NotBefore):
+	case now.Before(c.NotBefore.Add(-clockSkew)):
 		return fmt.Sprintf("it isn't valid before %s", c.NotBefore.Format(time.RFC3339))
 	case now.After(c.NotAfter):
 		return fmt.Sprintf("it expired at %s", c.NotAfter.Format(time.RFC3339))
@@ -71,12 +72,15 @@ func materialOf(stored map[string][]byte, name string, hosts []string, now time.
 		return m, nil
 	}
 	m.why = append(m.why, corev1.TLSCertKey+": "+why)
-	until := now.Add(certificateLifetime)
-	if end := signer.Certificate.NotAfter; end.Before(until) {
-		until = end
+	// within its authority's
+	validity := authority.Validity{NotBefore: now.Add(-clockSkew), NotAfter: now.Add(certificateLifetime)}
+	if begin := signer.Certificate.NotBefore; begin.After(validity.NotBefore) {
+		validity.NotBefore = begin
 	}
-	certPEM, keyPEM, err := signer.Serving(name, names, authority.Validity{NotBefore: now.Add(-clockSkew),
-		NotAfter: until})
+	if end := signer.Certificate.NotAfter; end.Before(validity.NotAfter) {
+		validity.NotAfter = end
+	}
+	certPEM, keyPEM, err := signer.Serving(name, names, validity)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +152,7 @@ func (m *material) serving(stored map[string][]byte, signer *authority.Authority
 	if why := due(pair.Leaf, now); why != "" {
 		return hosts, why
 	}
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now}); err != nil {
+	if err := verify(&pair, roots, now); err != nil {
 		return hosts, err.Error()
 	}
 	names = slices.Clone(pair.Leaf.DNSNames)

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,8 +23,10 @@ import (
 )
 
 const (
-	// look is how often the Secret is looked at where nothing says that it has changed.
-	look = time.Hour
+	// look is how often the time is looked at: also a machine that slept for months renews then.
+	look = 10 * time.Minute
+	// reading is how often the Secret is read where nothing says that it has changed.
+	reading = 12 * time.Hour
 	// What fails is tried again after these times.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
@@ -45,6 +48,7 @@ type Own struct {
 	serving
 	options   Options
 	abandoned atomic.Bool
+	due       time.Time // when the Secret is to be read again
 }
 
 // NewOwn are those of an installation. They are there when Run has read or made them.
@@ -72,25 +76,31 @@ func (o *Own) Run(ctx context.Context) error {
 	}
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
-	retry := firstRetry
+	retry, woken := firstRetry, true
 	for ctx.Err() == nil {
 		next := look
-		if err := o.read(ctx); err != nil {
-			o.fail(err)
-			if ctx.Err() == nil {
-				klog.ErrorS(err, "The certificates aren't what they should be", "retry", retry)
+		if now := o.clock.Now(); woken || !now.Before(o.due) {
+			if err := o.read(ctx); err != nil {
+				o.fail(err)
+				if ctx.Err() == nil {
+					klog.ErrorS(err, "The certificates aren't what they should be", "retry", retry)
+				}
+				o.due, retry = now.Add(retry), min(2*retry, lastRetry)
+			} else {
+				retry = firstRetry
 			}
-			next, retry = retry, min(2*retry, lastRetry)
-		} else {
-			retry = firstRetry
 		}
-		if due := o.choose(); !due.IsZero() {
-			next = min(next, due.Sub(o.clock.Now()))
+		for _, due := range []time.Time{o.choose(), o.due} {
+			if !due.IsZero() {
+				next = min(next, due.Sub(o.clock.Now()))
+			}
 		}
 		timer := o.clock.NewTimer(next)
+		woken = false
 		select {
 		case <-ctx.Done():
 		case <-o.woken:
+			woken = true
 		case <-timer.C():
 		}
 		timer.Stop()
@@ -108,6 +118,7 @@ func (o *Own) read(ctx context.Context) error {
 			return err
 		}
 		if o.abandoned.Load() {
+			o.due = o.clock.Now().Add(reading)
 			return nil
 		}
 		if missing {
@@ -127,6 +138,15 @@ func (o *Own) read(ctx context.Context) error {
 			}
 		}
 		o.offer(m.pair, m.bundle)
+		o.due = o.clock.Now().Add(reading)
+		for _, c := range append([]*x509.Certificate{m.pair.Leaf}, m.bundle...) {
+			if renewed := renewal(c); renewed.After(o.clock.Now()) {
+				o.due = earliest(o.due, renewed)
+			}
+			if c.NotAfter.After(o.clock.Now()) {
+				o.due = earliest(o.due, c.NotAfter.Add(time.Second))
+			}
+		}
 		return nil
 	}
 }
@@ -136,7 +156,7 @@ func (o *Own) write(ctx context.Context, secret *corev1.Secret, m *material, mis
 	i.Adopt(secret)
 	secret.Data = m.data
 	if missing {
-		secret.Name = i.SecretName()
+		secret.Name, secret.Namespace = i.SecretName(), i.Namespace
 		_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
 			if err = i.MakeNamespace(ctx, o.options.Client); err == nil {

@@ -217,7 +217,12 @@ func verifies(pair *tls.Certificate, trusted map[string]time.Time, now time.Time
 	return verify(pair, roots, now) == nil
 }
 
+// verify is why a certificate can't be verified, other than that by this replica's clock it isn't
+// valid yet.
 func verify(pair *tls.Certificate, roots *x509.CertPool, now time.Time) error {
+	if now.Before(pair.Leaf.NotBefore) {
+		now = pair.Leaf.NotBefore
+	}
 	intermediates := x509.NewCertPool()
 	for _, raw := range pair.Certificate[1:] {
 		if c, err := x509.ParseCertificate(raw); err == nil {

@@ -70,10 +70,10 @@ func (k kind[T]) get(ctx context.Context, i installation.Installation) (current 
 }
 
 // keep has the stored configuration say what the desired one does, or removes it where none is
-// wanted. It creates one only where, before it and after it, leading says that this replica leads.
-// It returns what was done, in one word; "" is nothing.
+// wanted. It creates one only where mayCreate is no error, before it and after it. It returns what
+// was done, in one word; "" is nothing.
 func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired T, wanted bool,
-	leading func(context.Context) error) (done string, err error) {
+	mayCreate func(context.Context) error) (done string, err error) {
 	current, found, err := k.get(ctx, i)
 	switch {
 	case err != nil:
@@ -81,14 +81,14 @@ func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired 
 	case !wanted:
 		return k.remove(ctx, i)
 	case !found:
-		if err := leading(ctx); err != nil {
+		if err := mayCreate(ctx); err != nil {
 			return "", err
 		}
 		created, err := k.client.Create(ctx, desired, metav1.CreateOptions{})
 		if err != nil {
 			return "", err
 		}
-		if err := leading(ctx); err != nil {
+		if err := mayCreate(ctx); err != nil {
 			// Whoever removed the installation in the meantime may have been here before.
 			return "", errors.Join(err, ignoreNotFound(k.client.Delete(context.WithoutCancel(ctx), i.Name,
 				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(created.GetUID()))})))

@@ -7,9 +7,11 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -104,11 +106,17 @@ func handler(changed func()) cache.ResourceEventHandler {
 // lead keeps the configurations true until ctx is done.
 func (k *Keeper) lead(ctx context.Context) error {
 	klog.InfoS("Leading: this replica keeps the webhook configurations", "installation", k.Options.Installation())
-	retry := firstRetry
+	retry, waited := firstRetry, false
 	for ctx.Err() == nil {
 		next := look
 		done, err := k.keep(ctx)
+		var waiting *waitingError
 		switch {
+		case errors.As(err, &waiting):
+			if !waited {
+				klog.InfoS("Not creating webhook configurations yet", "why", waiting.message)
+			}
+			next, waited = firstRetry, true
 		case err != nil && ctx.Err() == nil:
 			klog.ErrorS(err, "The webhook configurations aren't what they should be", "retry", retry)
 			fallthrough
@@ -162,9 +170,9 @@ func (k *Keeper) keep(ctx context.Context) (done bool, err error) {
 	if v != nil {
 		v.OwnerReferences = owners
 	}
-	what, err := mutating(k.Client).keep(ctx, i, m, m != nil, k.leading)
+	what, err := mutating(k.Client).keep(ctx, i, m, m != nil, k.mayCreate)
 	done = logged("mutatingwebhookconfigurations", i, what)
-	whatElse, otherErr := validating(k.Client).keep(ctx, i, v, v != nil, k.leading)
+	whatElse, otherErr := validating(k.Client).keep(ctx, i, v, v != nil, k.mayCreate)
 	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
 }
 
@@ -184,8 +192,9 @@ func logged(resource string, i installation.Installation, done string) bool {
 	return done != ""
 }
 
-// leading is an error unless the Lease says that this replica leads.
-func (k *Keeper) leading(ctx context.Context) error {
+// mayCreate is an error unless the Lease says that this replica leads, and the Service, if there is
+// one, has a replica that is ready: a configuration would point to nothing.
+func (k *Keeper) mayCreate(ctx context.Context) error {
 	l, err := k.Client.CoordinationV1().Leases(k.Options.Namespace).Get(ctx, k.Options.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -193,8 +202,31 @@ func (k *Keeper) leading(ctx context.Context) error {
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != k.identity {
 		return fmt.Errorf("%w %s: nothing is created", lease.ErrLost, klog.KObj(l))
 	}
-	return nil
+	service := k.Options.Service
+	if service == nil {
+		return nil
+	}
+	slices, err := k.Client.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{discoveryv1.LabelServiceName: service.Name}.String()})
+	if err != nil {
+		return err
+	}
+	for i := range slices.Items {
+		for _, endpoint := range slices.Items[i].Endpoints {
+			if ready := endpoint.Conditions.Ready; ready == nil || *ready {
+				return nil
+			}
+		}
+	}
+	return &waitingError{fmt.Sprintf("services %q in namespace %q has no endpoint that is ready: webhook "+
+		"configurations would point to nothing", service.Name, service.Namespace)}
 }
+
+// waitingError is about what others will do in a moment.
+type waitingError struct{ message string }
+
+// Error implements error.
+func (e *waitingError) Error() string { return e.message }
 
 func notify(c chan struct{}) {
 	select {

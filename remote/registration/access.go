@@ -1,0 +1,38 @@
+package registration
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"gatehouse.dev/chain"
+)
+
+// Access are the rights that the replicas need to keep configurations and certificates and to
+// remove them: in the whole cluster, and in the installation's namespace. To make that namespace
+// they need "create namespaces" too. ownCertificates says that they keep them in a Secret.
+func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.PolicyRule) {
+	i := o.Installation()
+	only := func(rule rbacv1.PolicyRule, name string) rbacv1.PolicyRule {
+		rule.ResourceNames = []string{name}
+		return rule
+	}
+	const group = "admissionregistration.k8s.io"
+	configurations := []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+	cluster = []rbacv1.PolicyRule{
+		// No right to create can be for one name.
+		chain.To("create", group, configurations...),
+		only(chain.To("get list watch update delete", group, configurations...), i.Name),
+		only(chain.To("get list watch", "", "namespaces"), i.Namespace),
+	}
+	namespaced = []rbacv1.PolicyRule{
+		chain.To("create", "coordination.k8s.io", "leases"),
+		only(chain.To("get update delete", "coordination.k8s.io", "leases"), i.Name),
+	}
+	if ownCertificates {
+		namespaced = append(namespaced, chain.To("create", "", "secrets"),
+			only(chain.To("get list watch update delete", "", "secrets"), i.SecretName()))
+	}
+	if o.Service != nil {
+		namespaced = append(namespaced, chain.To("list", "discovery.k8s.io", "endpointslices"))
+	}
+	return cluster, namespaced
+}
