@@ -17,8 +17,8 @@ func To(verbs, group string, resources ...string) rbacv1.PolicyRule {
 // one which asks the API server.
 var AskAuthorizer = To("create", "authorization.k8s.io", "subjectaccessreviews")
 
-// AskGates is the right of a plugin that asks Env's Features, or has a Gate: an API server shows its
-// feature gates among its metrics.
+// AskGates is the right of a plugin that asks Env's Features, or has a Gate: an API server shows
+// its feature gates among its metrics.
 var AskGates = rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}
 
 // Rights are the Access of the plugin, one by one and in order: "get pods", "update

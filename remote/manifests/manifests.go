@@ -1,0 +1,198 @@
+// Package manifests is what an installation of `gatehouse webhook` in a cluster consists of, as
+// objects for kubectl apply.
+//
+//	Namespace                in which pods keep to the Pod Security Standard restricted
+//	ServiceAccount, and      ClusterRole and Role with their bindings: what the plugins need, by
+//	                         their Descriptors' Access, and what registration needs, by name
+//	ConfigMap                the AdmissionConfiguration, where plugins have one
+//	Service, Deployment      two replicas, on different nodes where there are several
+//	PodDisruptionBudget      one of them stays
+//	NetworkPolicy            nothing but the one port is reached
+//	CustomResourceDefinition of PodPresets, where a plugin needs them: nobody else serves them
+//
+// The webhook configurations aren't among them: the replicas write them once they serve, and keep
+// them. The Helm chart in deploy/chart has the same objects; its test holds the two against each
+// other, and the rights of the chart are made from Access here by go generate.
+package manifests
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/chain"
+)
+
+// Options are what may differ between installations.
+type Options struct {
+	// Name is that of all objects, Namespace the one they are in.
+	Name, Namespace string
+	// Image is that of the program gatehouse-webhook.
+	Image string
+	// Replicas is how many run.
+	Replicas int32
+	// Plugins are those that run, in their order.
+	Plugins []chain.Descriptor
+	// Configuration is the plugins' AdmissionConfiguration; empty for none.
+	Configuration string
+	// Flags are further ones for the program.
+	Flags []string
+}
+
+// Validate is what is wrong with the options.
+func (o *Options) Validate() error {
+	var errs field.ErrorList
+	// It is the name of a Service, and of what has more in its name.
+	for _, problem := range validation.IsDNS1035Label(o.Name) {
+		errs = append(errs, field.Invalid(field.NewPath("name"), o.Name, problem))
+	}
+	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
+		errs = append(errs, field.Invalid(field.NewPath("namespace"), o.Namespace, problem))
+	}
+	if o.Image == "" {
+		errs = append(errs, field.Required(field.NewPath("image"), "the image with the program gatehouse-webhook"))
+	}
+	if o.Replicas < 1 {
+		errs = append(errs, field.Invalid(field.NewPath("replicas"), o.Replicas, "must be at least 1"))
+	}
+	if len(o.Plugins) == 0 {
+		errs = append(errs, field.Required(field.NewPath("plugins"), "there is nothing to be asked"))
+	}
+	for i := range o.Plugins {
+		if p := &o.Plugins[i]; p.Outside != "" {
+			errs = append(errs, field.Invalid(field.NewPath("plugins").Index(i), p.Name,
+				"can't run outside an API server: "+p.Outside))
+		}
+	}
+	return append(errs, validateConfiguration(o.Configuration)...).ToAggregate()
+}
+
+// validateConfiguration refuses a configuration in several files: one is all that the ConfigMap
+// has. Everything else about it is the program's to say.
+func validateConfiguration(text string) (errs field.ErrorList) {
+	var configuration struct {
+		Plugins []struct {
+			Path string `json:"path"`
+		} `json:"plugins"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &configuration); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("configuration"), field.OmitValueType{}, err.Error())}
+	}
+	for i, p := range configuration.Plugins {
+		if p.Path != "" {
+			errs = append(errs, field.Invalid(field.NewPath("configuration", "plugins").Index(i).Child("path"), p.Path,
+				"is a file that pods don't have: write its content as this plugin's configuration"))
+		}
+	}
+	return errs
+}
+
+//go:embed podpresets.yaml
+var podPresets []byte
+
+// Objects are what the installation consists of, in an order in which they can be created.
+func Objects(o *Options) ([]*unstructured.Unstructured, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	typed := []runtime.Object{o.namespace()}
+	typed = append(typed, o.access()...)
+	if o.Configuration != "" {
+		typed = append(typed, o.configMap())
+	}
+	typed = append(typed, o.service(), o.deployment(), o.disruptionBudget(), o.networkPolicy())
+	var objects []*unstructured.Unstructured
+	for _, object := range typed {
+		u, err := asWritten(object)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, u)
+	}
+	wants := func(p chain.Descriptor) bool { return slices.Contains(p.Needs, settingsv1alpha1.PodPresets) }
+	if slices.ContainsFunc(o.Plugins, wants) {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(podPresets, &u.Object); err != nil {
+			return nil, err
+		}
+		u.SetLabels(o.labels())
+		objects = slices.Insert(objects, 1, u)
+	}
+	return objects, nil
+}
+
+// asWritten is an object with its kind, and without what nobody writes.
+func asWritten(object runtime.Object) (*unstructured.Unstructured, error) {
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(kinds[0])
+	unstructured.RemoveNestedField(content, "status")
+	prune(content)
+	return u, nil
+}
+
+// prune takes out what is null or an empty object without meaning: what Go has and YAML needn't.
+func prune(content map[string]any) {
+	for key, value := range content {
+		switch value := value.(type) {
+		case nil:
+			delete(content, key)
+		case map[string]any:
+			prune(value)
+			if len(value) == 0 && (key == "resources" || key == "strategy") {
+				delete(content, key)
+			}
+		case []any:
+			for _, element := range value {
+				if object, ok := element.(map[string]any); ok {
+					prune(object)
+				}
+			}
+		}
+	}
+}
+
+// Write writes the objects as YAML documents.
+func Write(w io.Writer, o *Options) error {
+	objects, err := Objects(o)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for i, object := range objects {
+		data, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return fmt.Errorf("%s: %w", describe(object), err)
+		}
+		if i > 0 {
+			text.WriteString("---\n")
+		}
+		text.Write(data)
+	}
+	_, err = w.Write(text.Bytes())
+	return err
+}
+
+func describe(object runtime.Object) string {
+	name, _ := meta.NewAccessor().Name(object)
+	return strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind) + "/" + name
+}
