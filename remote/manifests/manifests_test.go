@@ -72,8 +72,9 @@ func TestObjects(t *testing.T) {
 		"[get list watch update delete][mutatingwebhookconfigurations validatingwebhookconfigurations][gatehouse][]",
 		"[get list watch][namespaces][system][]",
 		"[get][pods][][]", "[get][][][/metrics]", "[list][xs][][]",
-		"[create][secrets][][]", "[get list watch update delete][secrets][gatehouse-certificates][]",
 		"[create][leases][][]", "[get update delete][leases][gatehouse][]",
+		"[create][secrets][][]", "[get list watch update delete][secrets][gatehouse-certificates][]",
+		"[list][endpointslices][][]",
 	}
 	for i := range rules {
 		rules[i] = strings.ReplaceAll(rules[i], "] [", "][")
