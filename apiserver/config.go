@@ -138,7 +138,8 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
-		return server.DefaultBuildHandlerChain(c.writes(handler), generic)
+		handler = server.DefaultBuildHandlerChain(c.writes(handler), generic)
+		return o.SecureServing.Listener.(*listener).counted(handler)
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -156,6 +155,7 @@ func (s *Server) listen() error {
 		}
 		serving.Listener = listener
 	}
+	serving.Listener = newListener(serving.Listener)
 	serving.BindPort = serving.Listener.Addr().(*net.TCPAddr).Port
 	return nil
 }
@@ -252,9 +252,6 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := s.afterStart(ctx)
 	defer cancel()
 	go s.awaitReady(ctx)
-	ended := make(chan struct{})
-	defer close(ended)
-	go s.closeIdleConnections(ctx, ended)
 	if s.etcd == nil {
 		return s.run(ctx)
 	}
@@ -298,28 +295,6 @@ func (s *Server) awaitReady(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-time.After(readyPoll):
-		}
-	}
-}
-
-// closeIdleConnections closes the connections that this process has to itself while the server
-// stops. A client that keeps an idle connection open makes the server wait a second for it.
-func (s *Server) closeIdleConnections(ctx context.Context, ended <-chan struct{}) {
-	select {
-	case <-ctx.Done():
-	case <-ended:
-		return
-	}
-	for {
-		for _, config := range []*rest.Config{s.admin, s.loopback} {
-			if transport, err := rest.TransportFor(config); err == nil {
-				utilnet.CloseIdleConnectionsFor(transport)
-			}
-		}
-		select {
-		case <-ended:
 			return
 		case <-time.After(readyPoll):
 		}
