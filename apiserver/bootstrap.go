@@ -127,19 +127,23 @@ func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
 		if _, err := services.Get(ctx, "kubernetes", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return err
 		}
-		singleStack := corev1.IPFamilyPolicySingleStack
+		singleStack, serviceType := corev1.IPFamilyPolicySingleStack, corev1.ServiceTypeClusterIP
+		if c.options.KubernetesServiceNodePort > 0 {
+			serviceType = corev1.ServiceTypeNodePort
+		}
 		_, err := services.Create(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:   "kubernetes",
 				Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
 			},
 			Spec: corev1.ServiceSpec{
-				Type:            corev1.ServiceTypeClusterIP,
+				Type:            serviceType,
 				ClusterIP:       c.options.apiServiceIP.String(),
 				IPFamilyPolicy:  &singleStack,
 				SessionAffinity: corev1.ServiceAffinityNone,
 				Ports: []corev1.ServicePort{{
 					Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt(c.securePort()),
+					NodePort: int32(c.options.KubernetesServiceNodePort),
 				}},
 			},
 		}, metav1.CreateOptions{})

@@ -81,7 +81,8 @@ type config struct {
 // it. ctx bounds what it starts, tracer is what records the spans of traces.
 func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, backend *storage.Backend,
 	ready <-chan struct{}) (*config, error) {
-	capabilities.Setup(o.AllowPrivileged, 0)
+	capabilities.Setup(o.AllowPrivileged, o.MaxConnectionBytesPerSec)
+	o.Metrics.Apply()
 	serviceaccount.RegisterMetrics()
 
 	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs)}
@@ -92,7 +93,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	if err := o.Run.ApplyTo(g); err != nil {
 		return nil, err
 	}
-	g.EffectiveVersion = effectiveVersion{g.EffectiveVersion}
+	g.EffectiveVersion = effectiveVersion{g.EffectiveVersion, o.ReportedVersion}
 	if err := c.applyServing(); err != nil {
 		return nil, err
 	}
@@ -301,25 +302,34 @@ func (c *config) simpleStorage(generic *server.Config, codec runtime.Codec, vers
 }
 
 // applyAuthentication trusts, besides what the options say, client certificates of the server's own
-// authority: the administrator's must work whatever --client-ca-file is. Both are one authority to
-// the library, so that a certificate of neither is refused rather than anonymous.
+// authority where it keeps one: the administrator's must work whatever --client-ca-file is. Both
+// are one authority to the library, so that a certificate of neither is refused rather than
+// anonymous.
 func (c *config) applyAuthentication(ctx context.Context) error {
 	o, g := c.options, c.generic
-	own, err := dynamiccertificates.NewStaticCAContent("gatehouse-ca", o.authority.CertPEM())
+	authentication := *o.Authentication
+	given, err := authentication.ClientCert.GetClientCAContentProvider()
 	if err != nil {
 		return err
 	}
-	authentication := *o.Authentication
-	c.clientCA = own
-	if given, err := authentication.ClientCert.GetClientCAContentProvider(); err != nil {
-		return err
-	} else if given != nil {
-		c.clientCA = dynamiccertificates.NewUnionCAContentProvider(own, given)
+	c.clientCA = given
+	if o.hasOwn() {
+		own, err := dynamiccertificates.NewStaticCAContent("gatehouse-ca", o.authority.CertPEM())
+		if err != nil {
+			return err
+		}
+		if c.clientCA = own; given != nil {
+			c.clientCA = dynamiccertificates.NewUnionCAContentProvider(own, given)
+		}
 	}
 	authentication.ClientCert = &genericoptions.ClientCertAuthenticationOptions{CAContentProvider: c.clientCA}
 	if err := authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config,
 		c.client, c.informers, g.APIServerID); err != nil {
 		return err
+	}
+	if keys := o.Authentication.ServiceAccounts.ExternalPublicKeysGetter; keys != nil {
+		c.publicKeys = keys
+		return nil
 	}
 	c.publicKeys, err = publicKeys(o.Authentication.ServiceAccounts.KeyFiles)
 	return err

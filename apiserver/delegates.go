@@ -1,9 +1,12 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	extensionsserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -15,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/webhook"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -29,6 +33,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust"
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
+	"k8s.io/kubernetes/pkg/controlplane/controller/leaderelection"
 	"k8s.io/kubernetes/pkg/controlplane/controller/legacytokentracking"
 	"k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
@@ -86,6 +91,9 @@ func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPI
 	if err != nil {
 		return nil, err
 	}
+	if c.options.EnableLogsHandler {
+		routes.Logs{}.Install(s.Handler.GoRestfulContainer)
+	}
 	metadata, err := serviceaccount.NewOpenIDMetadataProvider(c.options.Authentication.ServiceAccounts.Issuers[0],
 		c.options.Authentication.ServiceAccounts.JWKSURI, c.generic.ExternalAddress, c.publicKeys)
 	if err != nil {
@@ -138,10 +146,37 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 			return err
 		}
 	}
-	if c.options.publishEndpoints {
-		return c.addEndpointsHook(s)
+	if err := c.addLeadershipHook(s); err != nil || c.options.InProcess {
+		return err
 	}
-	return nil
+	return c.addServiceHook(s)
+}
+
+// addLeadershipHook makes the server decide who of the candidates leads, where coordinated leader
+// election is on. Of several servers over one etcd one does.
+func (c *config) addLeadershipHook(s *server.GenericAPIServer) error {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.CoordinatedLeaderElection) {
+		return nil
+	}
+	leases, candidates := c.informers.Coordination().V1().Leases(),
+		c.informers.Coordination().V1beta1().LeaseCandidates()
+	leases.Informer() // before the informers start
+	candidates.Informer()
+	run := func() (func(context.Context, int), error) {
+		controller, err := leaderelection.NewController(leases, candidates, c.client.CoordinationV1(),
+			c.client.CoordinationV1beta1())
+		collector := leaderelection.NewLeaseCandidateGC(c.client, controlplaneapiserver.LeaseCandidateGCPeriod,
+			candidates)
+		return func(ctx context.Context, workers int) {
+			go controller.Run(ctx, workers)
+			go collector.Run(ctx)
+		}, err
+	}
+	return s.AddPostStartHook("start-kube-apiserver-coordinated-leader-election-controller",
+		func(hook server.PostStartHookContext) error {
+			go leaderelection.RunWithLeaderElection(hook, c.generic.LoopbackClientConfig, run, c.options.LeaderElection)
+			return nil
+		})
 }
 
 // publishAuthentication tells aggregated API servers, in the ConfigMap
@@ -173,33 +208,21 @@ func (c *config) publishAuthentication(hook server.PostStartHookContext) error {
 	return nil
 }
 
-// addEndpointsHook makes the server one of the endpoints of the kubernetes Service while it is
-// ready. Several servers over one etcd know of each other by leases in it.
-func (c *config) addEndpointsHook(s *server.GenericAPIServer) error {
-	config, err := c.storageFactory.NewConfig(api.Resource("apiServerIPInfo"), &api.Endpoints{})
-	if err != nil {
-		return err
-	}
-	leases, err := reconcilers.NewLeases(config, "/masterleases/", controlplane.DefaultEndpointReconcilerTTL)
-	if err != nil {
-		return err
-	}
-	endpoints, err := corev1client.NewForConfig(c.generic.LoopbackClientConfig)
-	if err != nil {
-		return err
-	}
-	slices, err := discoveryclient.NewForConfig(c.generic.LoopbackClientConfig)
+// addServiceHook keeps the kubernetes Service, and makes the server one of its endpoints while it
+// is ready.
+func (c *config) addServiceHook(s *server.GenericAPIServer) error {
+	reconciler, err := c.endpointReconciler()
 	if err != nil {
 		return err
 	}
 	controller := kubernetesservice.New(kubernetesservice.Config{
-		PublicIP: c.generic.PublicAddress,
-		EndpointReconciler: reconcilers.NewLeaseEndpointReconciler(reconcilers.NewEndpointsAdapter(endpoints, slices),
-			leases),
-		EndpointInterval:  controlplane.DefaultEndpointReconcilerInterval,
-		ServiceIP:         c.options.apiServiceIP,
-		ServicePort:       443,
-		PublicServicePort: c.securePort(),
+		PublicIP:                  c.generic.PublicAddress,
+		EndpointReconciler:        reconciler,
+		EndpointInterval:          controlplane.DefaultEndpointReconcilerInterval,
+		ServiceIP:                 c.options.apiServiceIP,
+		ServicePort:               443,
+		PublicServicePort:         c.securePort(),
+		KubernetesServiceNodePort: c.options.KubernetesServiceNodePort,
 	}, c.client, c.informers.Core().V1().Services())
 	err = s.AddPostStartHook("bootstrap-controller", func(hook server.PostStartHookContext) error {
 		controller.Start(hook.Done())
@@ -212,6 +235,44 @@ func (c *config) addEndpointsHook(s *server.GenericAPIServer) error {
 		controller.Stop()
 		return nil
 	})
+}
+
+// endpointReconciler is what --endpoint-reconciler-type says, or none where the server has no
+// address to publish. By default several servers over one etcd know of each other by leases in it.
+func (c *config) endpointReconciler() (reconcilers.EndpointReconciler, error) {
+	if !c.options.publishEndpoints {
+		return unpublished{reconcilers.NewNoneEndpointReconciler()}, nil
+	}
+	endpoints, err := corev1client.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	slices, err := discoveryclient.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	adapter := reconcilers.NewEndpointsAdapter(endpoints, slices)
+	if c.options.EndpointReconcilerType == string(reconcilers.MasterCountReconcilerType) {
+		return reconcilers.NewMasterCountEndpointReconciler(c.options.MasterCount, adapter), nil
+	}
+	config, err := c.storageFactory.NewConfig(api.Resource("apiServerIPInfo"), &api.Endpoints{})
+	if err != nil {
+		return nil, err
+	}
+	leases, err := reconcilers.NewLeases(config, "/masterleases/", controlplane.DefaultEndpointReconcilerTTL)
+	if err != nil {
+		return nil, err
+	}
+	return reconcilers.NewLeaseEndpointReconciler(adapter, leases), nil
+}
+
+// unpublished is for a server that is no endpoint. The controller takes it for one that was killed
+// if there is nothing wrong with taking away what it has.
+type unpublished struct{ reconcilers.EndpointReconciler }
+
+// RemoveEndpoints implements reconcilers.EndpointReconciler.
+func (unpublished) RemoveEndpoints(service string, _ net.IP, _ []corev1.EndpointPort) error {
+	return storage.NewKeyNotFoundError(service, 0)
 }
 
 // newAggregator makes the outermost server: it serves APIServices, passes on what other API servers
@@ -245,7 +306,7 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 			ProxyClientKeyFile:        c.options.ProxyClientKeyFile,
 			ServiceResolver:           c.serviceResolver,
 			ProxyTransport:            c.proxyTransport,
-			RejectForwardingRedirects: true,
+			RejectForwardingRedirects: c.options.AggregatorRejectForwardingRedirects,
 		},
 	}
 	return controlplaneapiserver.CreateAggregatorServer(config.Complete(), kubernetes,

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 // formerGates are feature gates that Kubernetes had, and that what is written about our plugins
@@ -29,5 +30,6 @@ func FormerGates() []string {
 }
 
 func init() {
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.AddVersioned(formerGates))
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
 	apiserverinternalrest "k8s.io/kubernetes/pkg/registry/apiserverinternal/rest"
 	appsrest "k8s.io/kubernetes/pkg/registry/apps/rest"
@@ -68,7 +67,7 @@ func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 		Services: corerest.ServicesConfig{
 			ClusterIPRange:          c.options.serviceIPs[0],
 			SecondaryClusterIPRange: c.options.serviceIPs[1],
-			NodePortRange:           kubeoptions.DefaultServiceNodePortRange,
+			NodePortRange:           c.options.ServiceNodePortRange,
 			IPRepairInterval:        serviceRepairInterval,
 		},
 	}, g.Authorization.Authorizer)

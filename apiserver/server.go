@@ -17,6 +17,7 @@ import (
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
@@ -102,21 +103,13 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 		}
 	}()
 	// Before anything is changed: a second server on the same directory or port must fail at once.
-	if s.lock, err = datadir.Acquire(o.DataDir); err != nil {
+	if err := s.takeDirectory(); err != nil {
 		return nil, err
-	}
-	if err := s.lock.Check(adminKubeconfig, pkiDir, etcdDir); err != nil {
-		return nil, err
-	}
-	if dir := o.SecureServing.ServerCert.CertDirectory; dir != "" {
-		if err := datadir.Check(dir); err != nil {
-			return nil, fmt.Errorf("--cert-dir: %w", err)
-		}
 	}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	if err := o.complete(); err != nil {
+	if err := o.complete(ctx); err != nil {
 		return nil, optionsError(err)
 	}
 	if s.tracer, err = o.newTracer(); err != nil {
@@ -140,11 +133,43 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	return s, s.writeAdminKubeconfig()
 }
 
+// takeDirectory makes the server the only user of its data directory, if it has one.
+func (s *Server) takeDirectory() (err error) {
+	o := s.options
+	if !o.hasOwn() {
+		return nil
+	}
+	if s.lock, err = datadir.Acquire(o.DataDir); err != nil {
+		return err
+	}
+	if err := s.lock.Check(adminKubeconfig, pkiDir, etcdDir); err != nil {
+		return err
+	}
+	if dir := o.SecureServing.ServerCert.CertDirectory; dir != "" {
+		if err := datadir.Check(dir); err != nil {
+			return fmt.Errorf("--cert-dir: %w", err)
+		}
+	}
+	return nil
+}
+
 // listen takes the port.
 func (s *Server) listen() error {
 	serving := s.options.SecureServing
 	if s.options.InProcess {
 		serving.Listener = newSilence()
+	}
+	if errs := serving.Validate(); len(errs) > 0 && serving.Listener == nil && !s.options.hasOwn() {
+		return OptionsError{errs[0]} // a port of 0 is one that nobody would find
+	}
+	if serving.Listener == nil && serving.BindPort > 0 && (serving.PermitPortSharing || serving.PermitAddressSharing) {
+		var info *server.SecureServingInfo // the library has what sets the socket's options
+		sharing := genericoptions.SecureServingOptions{BindAddress: serving.BindAddress, BindPort: serving.BindPort,
+			PermitPortSharing: serving.PermitPortSharing, PermitAddressSharing: serving.PermitAddressSharing}
+		if err := sharing.ApplyTo(&info); err != nil {
+			return err
+		}
+		serving.Listener = info.Listener
 	}
 	if serving.Listener == nil {
 		address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
@@ -304,7 +329,8 @@ func (s *Server) awaitReady(ctx context.Context) {
 // Ready is closed once the server is ready: /readyz has said ok.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// AdminConfig is the administrator's client configuration: what admin.kubeconfig says.
+// AdminConfig is the administrator's client configuration: what admin.kubeconfig says. A server
+// without a data directory has its own for it.
 func (s *Server) AdminConfig() *rest.Config { return rest.CopyConfig(s.admin) }
 
 // Etcd is the server's own etcd, nil where it uses another.
@@ -335,6 +361,10 @@ func (s *Server) release() {
 // it where kubectl reads it.
 func (s *Server) writeAdminKubeconfig() error {
 	o := s.options
+	if !o.hasOwn() {
+		s.admin = s.loopback
+		return nil
+	}
 	certPEM, keyPEM, err := o.authority.Client(adminUser, user.SystemPrivilegedGroup)
 	if err != nil {
 		return err

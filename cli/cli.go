@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,8 +21,21 @@ import (
 // ExitUsage is the exit code that means that the command line or a file it names is wrong.
 const ExitUsage = commandline.ExitUsage
 
+// The names under which the program is another one.
+const (
+	kubeAPIServerName = "kube-apiserver"
+	etcdName          = "etcd"
+)
+
 // Main runs the gatehouse command with these plugins, in this run order, and ends the process.
+// Where the program is called kube-apiserver or etcd, it is that.
 func Main(plugins []chain.Descriptor) {
+	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	case kubeAPIServerName:
+		os.Exit(kubeAPIServer(plugins))
+	case etcdName:
+		etcd(os.Args)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -50,7 +65,8 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse review        what a cluster would do with manifests, before they are deployed
   gatehouse test          policies and quotas, against what they are to admit and refuse
   gatehouse snapshot      what admission looks at in a cluster, for reviews without it
-  gatehouse webhook       the plugins for a cluster whose API server is somebody else's`,
+  gatehouse webhook       the plugins for a cluster whose API server is somebody else's
+  gatehouse envtest       the binaries for controller-runtime's envtest`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -66,7 +82,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
-		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newVersion())
+		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newEnvtest(), newVersion())
 	return root
 }
 

@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/commandline"
@@ -56,7 +55,7 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 func newControllers() *cobra.Command {
 	var kubeconfig string
 	options := controllers.Options{LeaderElect: true}
-	log := &commandline.Logging{}
+	log := &serverLogging{}
 	c := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the controllers against a server, apart from it",
@@ -81,7 +80,9 @@ server.`,
 			if err != nil {
 				return commandline.Usage(fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err))
 			}
-			log.Apply(c.ErrOrStderr())
+			if err := log.apply(c); err != nil {
+				return err
+			}
 			log.Show(true)
 			ctx, stop := log.UntilStopped(c.Context())
 			defer stop()
@@ -97,27 +98,9 @@ server.`,
 	fs.BoolVar(&options.Impersonate, "use-service-account-credentials", false,
 		"Run each controller as its service account, by impersonation.")
 	options.AddFlags(fs)
-	log.AddFlags(fs)
+	log.addFlags(groups.FlagSet("logs"))
 	// What objects cost quotas depends on feature gates, which should be the server's.
 	compatibility.DefaultComponentGlobalsRegistry.AddFlags(groups.FlagSet("features"))
 	commandline.GroupFlags(c, groups)
 	return c
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the versions of gatehouse and of the Kubernetes inside",
-		Example: "  gatehouse version",
-		Args:    commandline.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(c.OutOrStdout(), versions())
-			return err
-		},
-	}
-}
-
-// versions are those of gatehouse and of the Kubernetes inside, a line each.
-func versions() string {
-	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", commandline.Version(), apiserver.KubernetesVersion())
 }

@@ -28,7 +28,8 @@ const (
 
 func newServe(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
-	log := &commandline.Logging{}
+	log := &serverLogging{}
+	var version *versionFlag
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a Kubernetes API server whose every write passes the admission plugins",
@@ -48,6 +49,12 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
     --etcd-certfile=client.crt --etcd-keyfile=client.key`,
 		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if version.print(c.OutOrStdout()) {
+				return nil
+			}
+			if config.API.DataDir == "" {
+				return commandline.Usage(errors.New("--data-dir must name a directory"))
+			}
 			return serve(c, config, log)
 		},
 	}
@@ -55,16 +62,24 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 	groups.FlagSet("gatehouse") // ours come first
 	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
 	config.API.AddFlags(&groups)
+	groups.FlagSet("secure serving").Lookup("secure-port").Usage = "The port on which to serve HTTPS. With 0 it is a " +
+		"free one, which the server prints."
+	groups.FlagSet("gatehouse").StringVar(&config.API.DataDir, "data-dir", config.API.DataDir,
+		"The directory of everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One "+
+			"process uses it at a time.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
-	log.AddFlags(groups.FlagSet("gatehouse"))
+	log.addFlags(groups.FlagSet("logs"))
+	version = addVersionFlag(groups.FlagSet("generic"), config.API)
 	commandline.GroupFlags(c, groups)
 	return c
 }
 
-func serve(c *cobra.Command, config *server.Config, log *commandline.Logging) error {
-	log.Apply(c.ErrOrStderr())
+func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 	if err := applyGates(c); err != nil {
+		return err
+	}
+	if err := log.apply(c); err != nil {
 		return err
 	}
 	selected, err := config.SelectPlugins()
@@ -99,7 +114,7 @@ func serve(c *cobra.Command, config *server.Config, log *commandline.Logging) er
 }
 
 // run starts a server, closes ready and says how to use it, and serves until ctx ends.
-func run(ctx context.Context, c *cobra.Command, config *server.Config, log *commandline.Logging,
+func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serverLogging,
 	ready chan<- struct{}) error {
 	srv, err := server.New(ctx, config)
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {

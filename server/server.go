@@ -53,6 +53,12 @@ func NewConfig(plugins []chain.Descriptor) *Config {
 	}
 }
 
+// NewKubeAPIServerConfig is kube-apiserver: all of it is to be given, and it has its plugins'
+// defaults, no controllers and no decisions.
+func NewKubeAPIServerConfig(plugins []chain.Descriptor) *Config {
+	return &Config{API: apiserver.NewKubeAPIServerOptions(), Plugins: plugins}
+}
+
 // Server has been built and waits to be run.
 type Server struct {
 	*apiserver.Server

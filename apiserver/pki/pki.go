@@ -65,14 +65,28 @@ func LoadAuthority(dir string) (*Authority, error) {
 	if !ok {
 		return nil, fmt.Errorf("certificate authority: %s can't sign", keyFile)
 	}
-	a, err := authority.New(fmt.Sprintf("gatehouse-ca@%d", time.Now().Unix()), signer, lasting(authorityLifetime))
+	a, err := newAuthority(signer)
 	if err != nil {
 		return nil, err
 	}
 	if err := WriteFile(certFile, a.CertPEM()); err != nil {
 		return nil, err
 	}
-	return &Authority{a}, nil
+	return a, nil
+}
+
+// NewAuthority makes an authority that nobody keeps.
+func NewAuthority() (*Authority, error) {
+	key, err := authority.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	return newAuthority(key)
+}
+
+func newAuthority(key crypto.Signer) (*Authority, error) {
+	a, err := authority.New(fmt.Sprintf("gatehouse-ca@%d", time.Now().Unix()), key, lasting(authorityLifetime))
+	return &Authority{a}, err
 }
 
 func makeKey(file string) error {

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEnvtest: the folder's path is all that is printed; it has links to the program, and to
+// kubectl while there is one.
+func TestEnvtest(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	kubectl := filepath.Join(bin, executable("kubectl"))
+	if err := os.WriteFile(kubectl, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	for _, path := range []string{bin, t.TempDir(), bin, t.TempDir() + string(os.PathListSeparator) + bin} {
+		t.Setenv("PATH", path)
+		want := map[string]string{executable("kube-apiserver"): program, executable("etcd"): program}
+		if strings.Contains(path, bin) {
+			want[executable("kubectl")] = kubectl
+		}
+		named := filepath.Join(t.TempDir(), "made", "here")
+		var cached string
+		for _, args := range [][]string{{"envtest"}, {"envtest", named}, {"envtest"}} {
+			stdout, stderr, code := runCommand(t, args...)
+			dir := strings.TrimSuffix(stdout, "\n")
+			if code != 0 || stderr != "" || stdout != dir+"\n" || !filepath.IsAbs(dir) {
+				t.Fatalf("%q: exit code %d, %q, %q", args, code, stdout, stderr)
+			}
+			if len(args) > 1 && dir != named {
+				t.Errorf("it printed %s, want %s", dir, named)
+			} else if len(args) == 1 {
+				if cached != "" && cached != dir {
+					t.Errorf("it printed %s, and then %s", cached, dir)
+				}
+				cached = dir
+			}
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(entries) != len(want) {
+				t.Errorf("%s has %v, want %v", dir, entries, want)
+			}
+			for name, leads := range want {
+				if got, err := os.Readlink(filepath.Join(dir, name)); got != leads {
+					t.Errorf("%s leads to %q (%v), want %s", name, got, err, leads)
+				}
+			}
+		}
+	}
+	if _, stderr, code := runCommand(t, "envtest", "a", "b"); code != ExitUsage || !strings.Contains(stderr,
+		"one folder") {
+		t.Errorf("two folders: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestEtcdForTest: only an etcd that is alone and doesn't care for its data elects itself sooner.
+func TestEtcdForTest(t *testing.T) {
+	envtests := []string{"etcd", "--data-dir=d", "--listen-client-urls=http://127.0.0.1:1", "--unsafe-no-fsync=true"}
+	for extra, want := range map[string]bool{
+		"":                             true,
+		"--initial-cluster=a=http://b": false,
+		"-initial-cluster":             false,
+		"--discovery=http://x":         false,
+		"--config-file=x":              false,
+		"--initial-cluster-token=x":    true,
+	} {
+		args := envtests
+		if extra != "" {
+			args = append(slices.Clone(envtests), extra)
+		}
+		if got := forTest(args); got != want {
+			t.Errorf("%q: %t, want %t", extra, got, want)
+		}
+	}
+	if forTest(envtests[:3]) {
+		t.Error("an etcd that waits for the disk is taken for a test's")
+	}
+}
+
+// TestVersionOfTheBuild: versions, commit and modules, for a script.
+func TestVersionOfTheBuild(t *testing.T) {
+	stdout, _, code := runCommand(t, "version", "-o", "json")
+	var got build
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s", code, err, stdout)
+	}
+	if !strings.HasPrefix(got.Go, "go1.") || !strings.Contains(got.Platform, "/") || got.Gatehouse == "" {
+		t.Errorf("it says %+v", got)
+	}
+	if _, stderr, code := runCommand(t, "version", "-o", "xml"); code != ExitUsage || !strings.Contains(stderr,
+		`"xml"`) {
+		t.Errorf("-o xml: exit code %d, %s", code, stderr)
+	}
+	// Source: upstream's k8s.io/component-base/version/verflag.
+	for args, want := range map[string]string{
+		"--version":              "Kubernetes v1.",
+		"--version=true":         "Kubernetes v1.",
+		"--version=raw":          "version.Info{Major:",
+		"--version=v1.35.0":      "must match major/minor/patch",
+		"--version=vx":           "vx",
+		"--version=maybe":        "maybe",
+		"--version --secure-x=1": "unknown flag: --secure-x",
+	} {
+		stdout, stderr, _ := runCommand(t, append([]string{"serve"}, strings.Fields(args)...)...)
+		if !strings.Contains(stdout+stderr, want) {
+			t.Errorf("serve %s says %q, %q, want %q", args, stdout, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
+	componentcli "k8s.io/component-base/cli"
+	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/server"
+)
+
+// kubeAPIServer is kube-apiserver: what the program is where that is its name. It ends as
+// kube-apiserver does, with an exit code.
+func kubeAPIServer(plugins []chain.Descriptor) int {
+	c := newKubeAPIServer(plugins)
+	c.SetContext(genericapiserver.SetupSignalContext())
+	return componentcli.Run(c)
+}
+
+// newKubeAPIServer has kube-apiserver's command line, with its defaults.
+func newKubeAPIServer(plugins []chain.Descriptor) *cobra.Command {
+	config := server.NewKubeAPIServerConfig(plugins)
+	logging := logsapi.NewLoggingConfiguration()
+	c := &cobra.Command{
+		Use: "kube-apiserver",
+		Long: `kube-apiserver, by Gatehouse: Kubernetes' API server with every admission plugin that Kubernetes
+ever shipped. It has kube-apiserver's flags and defaults; 'gatehouse serve' is the same server with
+etcd, certificates and all else of its own.`,
+		SilenceUsage: true,
+		Args:         commandline.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			// As kube-apiserver, whose own clients aren't warned.
+			rest.SetDefaultWarningHandler(rest.NoWarnings{})
+			return compatibility.DefaultComponentGlobalsRegistry.Set()
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	config.API.AddFlags(&groups)
+	config.Admission.AddFlags(groups.FlagSet("admission"), plugins)
+	logsapi.AddFlags(logging, groups.FlagSet("logs"))
+	version := addVersionFlag(groups.FlagSet("global"), config.API)
+	groups.FlagSet("global").BoolP("help", "h", false, "help for "+c.Name())
+	for _, fs := range groups.FlagSets {
+		c.Flags().AddFlagSet(fs)
+	}
+	columns, _, _ := term.TerminalSize(os.Stdout) // 0 where it is none
+	cliflag.SetUsageAndHelpFunc(c, groups, columns)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if version.print(c.OutOrStdout()) {
+			return nil
+		}
+		if err := logsapi.ValidateAndApply(logging, utilfeature.DefaultFeatureGate); err != nil {
+			return err
+		}
+		cliflag.PrintFlags(c.Flags())
+		klog.InfoS("Gatehouse", "version", commandline.Version(), "kubernetes", apiserver.KubernetesVersion())
+		ctx := c.Context()
+		srv, err := server.New(ctx, config)
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // asked to stop before it was up
+		}
+		if err != nil {
+			return fmt.Errorf("the server can't start: %w", nameFlags(c.Flags(), err))
+		}
+		return srv.Run(ctx)
+	}
+	return c
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+
+	"gatehouse.dev/internal/commandline"
+)
+
+// serverLogging is what a server logs: what kube-apiserver's flags say, or, where they say nothing,
+// warnings and errors only.
+type serverLogging struct {
+	commandline.Logging
+	said *logsapi.LoggingConfiguration
+}
+
+// addFlags adds kube-apiserver's flags about logs.
+func (l *serverLogging) addFlags(fs *pflag.FlagSet) {
+	l.said = logsapi.NewLoggingConfiguration()
+	logsapi.AddFlags(l.said, fs)
+	fs.Lookup("v").Usage = "Log level. Without any of these flags only warnings and errors are shown."
+}
+
+// apply makes klog write what the command's flags say.
+func (l *serverLogging) apply(c *cobra.Command) error {
+	said := false
+	var defaults pflag.FlagSet
+	logsapi.AddFlags(logsapi.NewLoggingConfiguration(), &defaults)
+	defaults.VisitAll(func(f *pflag.Flag) {
+		said = said || c.Flags().Lookup(f.Name).Value.String() != f.DefValue
+	})
+	if !said {
+		l.Apply(c.ErrOrStderr())
+		return nil
+	}
+	streams := &logsapi.LoggingOptions{ErrorStream: c.ErrOrStderr(), InfoStream: c.OutOrStdout()}
+	if err := logsapi.ValidateAndApplyWithOptions(l.said, streams, utilfeature.DefaultFeatureGate); err != nil {
+		return commandline.Usage(err)
+	}
+	return nil
+}
