@@ -54,8 +54,8 @@ finishes what it was asked, and isn't asked any more.
 /metrics, /healthz, /livez and /readyz are at the same address. "plugins -o wide" says which plugins
 can run outside the API server.`,
 		Example: examples(plugins),
-		Args: commandline.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
+		Args:    commandline.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	commandline.GroupFlags(c, o.flags())
 	return c

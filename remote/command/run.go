@@ -40,7 +40,8 @@ func (o *options) run(c *cobra.Command) error {
 	}
 	for _, p := range selected {
 		if p.Deprecated != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "%s: warning: admission plugin %s is deprecated: %s\n", c.Root().Name(), p.Name,
+			fmt.Fprintf(c.ErrOrStderr(), "%s: warning: admission plugin %s is deprecated: %s\n", c.Root().Name(),
+				p.Name,
 				p.Deprecated)
 		}
 	}
