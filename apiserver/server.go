@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/dynamic"
@@ -112,6 +113,9 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := o.complete(ctx); err != nil {
 		return nil, optionsError(err)
 	}
+	// Clients learn at /metrics which gates are on, and which versions the server has.
+	utilfeature.DefaultMutableFeatureGate.AddMetrics()
+	compatibility.DefaultComponentGlobalsRegistry.AddMetrics()
 	if s.tracer, err = o.newTracer(); err != nil {
 		return nil, OptionsError{Err: err}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"sync"
 	"time"
@@ -16,34 +17,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// known are the feature gates of kube-apiserver that plugins ask for. A test holds them against
-// those of the Kubernetes among the modules.
+// known are the feature gates of kube-apiserver that plugins ask for, with each change of what they
+// are by default. A test holds them against those of the Kubernetes among the modules.
 //
 // Source: defaultVersionedKubernetesFeatureGates in k8s.io/kubernetes/pkg/features.
 var known = map[featuregate.Feature]featuregate.VersionedSpecs{
-	"AllowInsecureKubeletCertificateSigningRequests": {
-		since(0, true), since(31, false)},
-	"ClusterTrustBundle":  {since(27, false), since(33, false)},
-	"DRAExtendedResource": {since(34, false), since(36, true)},
-	"DynamicResourceAllocation": {since(26, false), since(32, false),
-		since(34, true)},
-	"GenericWorkload": {since(35, false)},
-	"InPlacePodVerticalScaling": {since(27, false), since(33, true),
-		since(35, true)},
-	"NodeDeclaredFeatures":       {since(35, false), since(36, true)},
-	"PodCertificateRequest":      {since(34, false), since(35, false)},
-	"PodLevelResources":          {since(32, false), since(34, true)},
-	"PodTopologyLabelsAdmission": {since(33, false), since(35, true)},
-	"RecoverVolumeExpansionFailure": {since(23, false), since(32, true),
-		since(34, true)},
-	"ServiceAccountNodeAudienceRestriction": {since(32, false), since(33, true)},
-	"VolumeAttributesClass": {since(29, false), since(31, false),
-		since(34, true)},
-	"WorkloadAwarePreemption": {since(36, false)},
+	"AllowInsecureKubeletCertificateSigningRequests": {since(0, true), since(31, false)},
+	"ClusterTrustBundle":                             {since(27, false)},
+	"DRAExtendedResource":                            {since(34, false), since(36, true)},
+	"DynamicResourceAllocation":                      {since(26, false), since(34, true)},
+	"GenericWorkload":                                {since(35, false)},
+	"InPlacePodVerticalScaling":                      {since(27, false), since(33, true)},
+	"NodeDeclaredFeatures":                           {since(35, false), since(36, true)},
+	"PodCertificateRequest":                          {since(34, false)},
+	"PodLevelResources":                              {since(32, false), since(34, true)},
+	"PodTopologyLabelsAdmission":                     {since(33, false), since(35, true)},
+	"RecoverVolumeExpansionFailure":                  {since(23, false), since(32, true)},
+	"ServiceAccountNodeAudienceRestriction":          {since(32, false), since(33, true)},
+	"VolumeAttributesClass":                          {since(29, false), since(34, true)},
+	"WorkloadAwarePreemption":                        {since(36, false)},
 }
 
-// since is what a gate is by default from a minor release of Kubernetes on. Its stage is nothing that
-// plugins ask for.
+// since is what a gate is by default from a minor release of Kubernetes on. Its stage is nothing
+// that plugins ask for.
 func since(minor uint, on bool) featuregate.FeatureSpec {
 	return featuregate.FeatureSpec{Version: version.MajorMinor(1, minor), Default: on, PreRelease: featuregate.Beta}
 }
@@ -67,17 +63,16 @@ var _ featuregate.FeatureGate = gates{}
 // shows.
 func newGates(emulated *version.Version, shown func() (map[string]bool, error)) gates {
 	return gates{sync.OnceValue(func() featuregate.MutableVersionedFeatureGate {
-		specs := map[featuregate.Feature]featuregate.VersionedSpecs{}
-		for name, spec := range known {
-			specs[name] = spec
-		}
 		on, err := shown()
 		if err != nil {
 			klog.Warningf("Feature gates of the cluster are taken to be as by default in Kubernetes %s: %v", emulated,
 				err)
 		}
-		for name, enabled := range on {
-			specs[featuregate.Feature(name)] = featuregate.VersionedSpecs{since(0, enabled)}
+		specs := maps.Clone(known)
+		for name := range specs {
+			if enabled, told := on[string(name)]; told {
+				specs[name] = featuregate.VersionedSpecs{since(0, enabled)}
+			}
 		}
 		g := featuregate.NewVersionedFeatureGate(emulated)
 		if err := g.AddVersioned(specs); err != nil {

@@ -4,10 +4,11 @@
 //	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ not ready ─▶ drain ─▶ end
 //
 // A process serves /livez from its beginning, so that an API server that is away for a while is
-// waited for, and not a reason to be started again. Reviews are answered once the plugins are built;
-// before, the call fails, and the failurePolicy decides. /readyz is ok once all caches have synced,
-// and until the process is told to end. After that it goes on serving for a while, in which nobody
-// is sent there any more, then finishes what is under way and closes its connections in good order.
+// waited for, and not a reason to be started again. Reviews are answered once the plugins are
+// built; before, the call fails, and the failurePolicy decides. /readyz is ok once all caches have
+// synced, and until the process is told to end. After that it goes on serving for a while, in which
+// nobody is sent there any more, then finishes what is under way and closes its connections in good
+// order.
 //
 // The package links neither the API server nor k8s.io/kubernetes; test/house holds that.
 package command
@@ -58,6 +59,7 @@ can run outside the API server.`,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	commandline.GroupFlags(c, o.flags())
+	c.AddCommand(newUninstall())
 	return c
 }
 

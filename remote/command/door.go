@@ -15,18 +15,20 @@ type door struct{ mux atomic.Pointer[http.ServeMux] }
 // newDoor is a closed one.
 func newDoor() *door {
 	d := &door{}
-	d.open(nil, healthz.NamedCheck("plugins", func(*http.Request) error {
+	d.open(nil, nil, healthz.NamedCheck("plugins", func(*http.Request) error {
 		return errors.New("the plugins aren't built: the API server hasn't answered yet")
 	}))
 	return d
 }
 
-// open makes it serve reviews, by path, and go by checks at /readyz.
-func (d *door) open(reviews map[string]http.Handler, ready ...healthz.HealthChecker) {
+// open makes it serve reviews, by path, and go by checks at /readyz. seen, where not nil, is called
+// when that is first asked for and says yes.
+func (d *door) open(reviews map[string]http.Handler, seen func(), ready ...healthz.HealthChecker) {
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux)
 	healthz.InstallLivezHandler(mux)
-	healthz.InstallReadyzHandler(mux, append([]healthz.HealthChecker{healthz.PingHealthz}, ready...)...)
+	healthz.InstallPathHandlerWithHealthyFunc(mux, "/readyz", seen, append([]healthz.HealthChecker{healthz.PingHealthz},
+		ready...)...)
 	mux.Handle("/metrics", legacyregistry.Handler())
 	for path, handler := range reviews {
 		mux.Handle(path, handler)

@@ -4,25 +4,162 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/remote/registration"
 )
 
-// options are what the flags say.
-type options struct {
+// installing are the flags that say of an installation what of it doesn't depend on where it runs.
+type installing struct {
 	plugins   []chain.Descriptor // all that there are
 	admission chain.Options
 
-	bindAddress       net.IP
-	port              int
-	certFile, keyFile string
-	drain             time.Duration
+	name, namespace string
+	url, service    string
+	perPlugin       bool
+	failurePolicy   []string
+	timeout         time.Duration
+	exempt          []string
+}
+
+func newInstalling(plugins []chain.Descriptor) installing {
+	return installing{plugins: plugins, name: "gatehouse", namespace: "gatehouse-system",
+		timeout: registration.DefaultTimeout, exempt: []string{metav1.NamespaceSystem}}
+}
+
+func (i *installing) addFlags(groups *cliflag.NamedFlagSets) {
+	i.admission.AddOnlyFlags(groups.FlagSet("admission"), outside(i.plugins))
+	fs := groups.FlagSet("registration")
+	i.addNameFlags(fs)
+	fs.StringVar(&i.url, "url", "", "Where API servers call: https://host:port. Either this or --service is required.")
+	fs.StringVar(&i.service, "service", "",
+		"The Service by which API servers call, as namespace/name:port; the port is 443 if it is left out.")
+	fs.BoolVar(&i.perPlugin, "per-plugin", false,
+		"Have each plugin called by itself. By default one call asks all plugins of a phase.")
+	fs.StringSliceVar(&i.failurePolicy, "failure-policy", nil,
+		"What becomes of a request where the call fails: Fail or Ignore, or of single plugins as "+
+			"Plugin=Ignore. Fail if empty.")
+	fs.DurationVar(&i.timeout, "timeout", i.timeout, "How long API servers wait for an answer, 1s to 30s.")
+	fs.StringSliceVar(&i.exempt, "exempt-namespaces", i.exempt,
+		"Namespaces about whose objects nobody is asked, besides that of --namespace.")
+}
+
+// addNameFlags adds the flags by which an installation is found again.
+func (i *installing) addNameFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&i.name, "name", i.name,
+		"The name of the installation: that of its webhook configurations, and of what it keeps in --namespace.")
+	fs.StringVar(&i.namespace, "namespace", i.namespace,
+		"The namespace of the installation, in which it keeps its certificates and its Lease.")
+}
+
+// outside are the plugins that can run outside the API server.
+func outside(plugins []chain.Descriptor) []chain.Descriptor {
+	return slices.DeleteFunc(slices.Clone(plugins), func(p chain.Descriptor) bool { return p.Outside != "" })
+}
+
+// load is what is installed: the plugins with their configuration, and what follows from them; or
+// what is wrong with the flags.
+func (i *installing) load() (*registration.Options, *chain.Config, error) {
+	var errs []error
+	if len(i.admission.Only) == 0 {
+		errs = append(errs, errors.New("--plugins is required: the names of the plugins to run"))
+	}
+	for _, p := range i.plugins {
+		if p.Outside != "" && slices.Contains(i.admission.Only, p.Name) {
+			errs = append(errs, fmt.Errorf("--plugins: %s can't run outside the API server: %s: leave it out", p.Name,
+				p.Outside))
+		}
+	}
+	o := &registration.Options{Name: i.name, Namespace: i.namespace, URL: i.url, PerPlugin: i.perPlugin,
+		Timeout: i.timeout, ExemptNamespaces: append(slices.Clone(i.exempt), i.namespace)}
+	switch {
+	case i.url == "" && i.service == "":
+		errs = append(errs, errors.New("--url or --service is required: where API servers call"))
+	case i.url != "" && i.service != "":
+		errs = append(errs, errors.New("--url and --service are mutually exclusive: remove one of them"))
+	case i.service != "":
+		var err error
+		if o.Service, err = parseService(i.service); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	var config *chain.Config
+	var err error
+	if o.Plugins, config, err = i.admission.Load(i.plugins); err != nil {
+		return nil, nil, err
+	}
+	if o.FailurePolicy, err = i.failurePolicies(o.Plugins); err != nil {
+		return nil, nil, err
+	}
+	return o, config, o.Validate()
+}
+
+// parseService reads namespace/name:port.
+func parseService(text string) (*registration.Service, error) {
+	namespace, rest, ok := strings.Cut(text, "/")
+	name, port, ported := strings.Cut(rest, ":")
+	s := &registration.Service{Namespace: namespace, Name: name}
+	if ported {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if ok = ok && err == nil && number > 0; ok {
+			s.Port = int32(number)
+		}
+	}
+	if !ok || namespace == "" || name == "" {
+		return nil, fmt.Errorf("--service: %q must be namespace/name or namespace/name:port", text)
+	}
+	return s, nil
+}
+
+// failurePolicies are those of the plugins.
+func (i *installing) failurePolicies(plugins []chain.Descriptor) (
+	map[string]admissionregistrationv1.FailurePolicyType, error) {
+	policies := map[string]admissionregistrationv1.FailurePolicyType{}
+	for _, item := range i.failurePolicy { // that of all before those of single ones, wherever it stands
+		if !strings.Contains(item, "=") {
+			for _, p := range plugins {
+				policies[p.Name] = admissionregistrationv1.FailurePolicyType(item)
+			}
+		}
+	}
+	for _, item := range i.failurePolicy {
+		if name, policy, single := strings.Cut(item, "="); single {
+			policies[name] = admissionregistrationv1.FailurePolicyType(policy)
+		}
+	}
+	for name, policy := range policies {
+		if policy != admissionregistrationv1.Fail && policy != admissionregistrationv1.Ignore {
+			return nil, fmt.Errorf("--failure-policy: %q must be Fail or Ignore", policy)
+		}
+		if !slices.ContainsFunc(plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("--failure-policy: %q is not among --plugins", name)
+		}
+	}
+	return policies, nil
+}
+
+// options are what the flags say to a replica.
+type options struct {
+	installing
+
+	bindAddress               net.IP
+	port                      int
+	certFile, keyFile, caFile string
+	drain                     time.Duration
 
 	reach     *commandline.Kubeconfig
 	decisions decision.Options
@@ -31,27 +168,29 @@ type options struct {
 }
 
 func newOptions(plugins []chain.Descriptor) *options {
-	return &options{plugins: plugins, bindAddress: net.IPv4zero, port: 8443, drain: 5 * time.Second,
-		reach: commandline.NewKubeconfig()}
+	return &options{installing: newInstalling(plugins), bindAddress: net.IPv4zero, port: 8443,
+		drain: 5 * time.Second, reach: commandline.NewKubeconfig(), decisions: decision.Options{Enabled: true}}
 }
 
 func (o *options) flags() cliflag.NamedFlagSets {
 	var groups cliflag.NamedFlagSets
-	fs := groups.FlagSet("admission")
-	o.admission.AddOnlyFlags(fs, outside(o.plugins))
+	o.installing.addFlags(&groups)
 
-	fs = groups.FlagSet("cluster")
-	o.reach.AddFileFlags(fs)
-
-	fs = groups.FlagSet("serving")
+	fs := groups.FlagSet("serving")
 	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress, "The IP address on which to listen.")
 	fs.IntVar(&o.port, "secure-port", o.port, "The port on which to serve HTTPS.")
 	fs.StringVar(&o.certFile, "tls-cert-file", "",
-		"File with the certificate to serve with, and with what it is verified by after it. It is read again when it "+
-			"changes.")
+		"File with the certificate to serve with, and what it is signed with after it; read again when it changes. "+
+			"Without it certificates are made, and kept in a Secret of --namespace.")
 	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "File with the private key of --tls-cert-file.")
+	fs.StringVar(&o.caFile, "tls-ca-file", "",
+		"File with the authorities that API servers verify --tls-cert-file with. Without it that is the certificate "+
+			"itself where it is its own authority, and else what API servers trust anyway.")
 	fs.DurationVar(&o.drain, "shutdown-delay-duration", o.drain,
 		"How long to go on serving after SIGTERM, while /readyz says no and others learn that.")
+
+	fs = groups.FlagSet("cluster")
+	o.reach.AddFileFlags(fs)
 
 	fs = groups.FlagSet("telemetry")
 	o.decisions.AddLogFlags(fs)
@@ -61,44 +200,22 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	return groups
 }
 
-// outside are the plugins that can run outside the API server.
-func outside(plugins []chain.Descriptor) []chain.Descriptor {
-	var can []chain.Descriptor
-	for _, p := range plugins {
-		if p.Outside == "" {
-			can = append(can, p)
-		}
-	}
-	return can
-}
-
-// load is the plugins that are to run, with their configuration, or what is wrong with the flags.
-func (o *options) load() ([]chain.Descriptor, *chain.Config, error) {
+// check is what is wrong with the flags of the replica itself.
+func (o *options) check() error {
 	var errs []error
-	if len(o.admission.Only) == 0 {
-		errs = append(errs, errors.New("--plugins is required: the names of the plugins to run"))
-	}
-	for _, name := range o.admission.Only {
-		for _, p := range o.plugins {
-			if p.Name == name && p.Outside != "" {
-				errs = append(errs, fmt.Errorf("--plugins: %s can't run outside the API server: %s: leave it out", name,
-					p.Outside))
-			}
-		}
-	}
 	if o.port < 1 || o.port > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port: %d must be between 1 and 65535", o.port))
 	}
 	if (o.certFile == "") != (o.keyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
 	}
+	if o.caFile != "" && o.certFile == "" {
+		errs = append(errs, errors.New("--tls-ca-file needs --tls-cert-file"))
+	}
 	if o.drain < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay-duration: %s must not be negative", o.drain))
 	}
-	if err := errors.Join(append(errs, o.decisions.Validate())...); err != nil {
-		return nil, nil, err
-	}
-	return o.admission.Load(o.plugins)
+	return errors.Join(append(errs, o.decisions.Validate())...)
 }
 
 // named are plugins' names in a sentence.

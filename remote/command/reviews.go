@@ -17,6 +17,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision"
 	"gatehouse.dev/remote"
+	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/webhook/server"
 )
 
@@ -31,17 +32,31 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 		recorder = decision.NewRecorder(decision.NewStore(hostName(), 0, 0), w.log.Tell)
 		observers = append(observers, recorder)
 	}
-	shared := make([]chain.Descriptor, len(w.selected))
-	for i := range w.selected {
-		shared[i] = once(w.selected[i])
+	built := map[string]chain.Descriptor{}
+	var shared []chain.Descriptor
+	for _, p := range w.registration.Plugins {
+		built[p.Name] = once(p)
+		shared = append(shared, built[p.Name])
 	}
-	all, err := chain.New(shared, w.config, env, observers...)
+	all, err := chain.New(shared, w.config, env)
 	if err != nil {
 		return nil, nil, err
 	}
-	reviews := map[string]http.Handler{
-		"/mutate":   w.review(remote.Mutate(all), recorder),
-		"/validate": w.review(remote.Validate(all), recorder),
+	reviews := map[string]http.Handler{}
+	for _, call := range registration.Served(w.registration) {
+		asked := make([]chain.Descriptor, len(call.Plugins))
+		for i := range call.Plugins {
+			asked[i] = built[call.Plugins[i].Name]
+		}
+		c, err := chain.New(asked, w.config, env, observers...)
+		if err != nil {
+			return nil, nil, err
+		}
+		decide := remote.Mutate(c)
+		if call.Phase == chain.Validating {
+			decide = remote.Validate(c)
+		}
+		reviews[call.Path] = w.review(decide, recorder)
 	}
 	return reviews, all.ReadyChecks(), nil
 }
@@ -51,6 +66,7 @@ func once(d chain.Descriptor) chain.Descriptor {
 	var mu sync.Mutex
 	var built admission.Interface
 	build := d.New
+	d.Deprecated = "" // which is said once
 	d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		mu.Lock()
 		defer mu.Unlock()

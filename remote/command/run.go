@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -19,6 +22,7 @@ import (
 	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/remote/cluster"
+	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/webhook/server"
 )
 
@@ -28,34 +32,40 @@ const (
 	lastRetry  = 10 * time.Second
 	// settle is how long after it is ready a process still works at what its start began.
 	settle = 3 * time.Second
+	// propagation is how long others may take to learn that the process is ready, which somebody
+	// has seen; unseen is how long it is waited for that.
+	propagation = 2 * time.Second
+	unseen      = 15 * time.Second
 )
 
 // run serves until the command is told to end.
 func (o *options) run(c *cobra.Command) error {
 	o.log.Apply(c.ErrOrStderr())
 	o.log.Show(true)
-	selected, config, err := o.load()
+	if err := o.check(); err != nil {
+		return commandline.Usage(err)
+	}
+	r, config, err := o.load()
 	if err != nil {
 		return commandline.Usage(err)
 	}
-	for _, p := range selected {
+	for _, p := range r.Plugins {
 		if p.Deprecated != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "%s: warning: admission plugin %s is deprecated: %s\n", c.Root().Name(),
-				p.Name,
-				p.Deprecated)
+				p.Name, p.Deprecated)
 		}
 	}
-	connection, _, _, err := o.reach.Load()
-	if err != nil {
-		return err
-	}
-	connection.UserAgent = rest.DefaultKubernetesUserAgent()
-	w := &worker{options: o, selected: selected, config: config, connection: connection,
-		door: newDoor(), draining: make(chan struct{})}
+	w := &worker{options: o, registration: r, config: config, door: newDoor(), draining: make(chan struct{})}
 	if w.tracer, err = newTracer(c.Context(), o.tracing); err != nil {
 		return commandline.Usage(fmt.Errorf("--tracing-config-file %s: %w", o.tracing, err))
 	}
 	defer w.tracer.end()
+	if w.connection, w.client, err = o.connection(w.tracer); err != nil {
+		return err
+	}
+	if w.credentials, err = o.newCredentials(r, w.client); err != nil {
+		return commandline.Usage(fmt.Errorf("--tls-cert-file: %w", err))
+	}
 	if w.log, err = o.decisions.OpenLog(); err != nil {
 		return commandline.Usage(err)
 	}
@@ -63,15 +73,32 @@ func (o *options) run(c *cobra.Command) error {
 	return w.serve(c)
 }
 
+// connection is how the cluster is reached.
+func (o *options) connection(t tracer) (*rest.Config, kubernetes.Interface, error) {
+	config, _, _, err := o.reach.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	config.UserAgent = rest.DefaultKubernetesUserAgent()
+	config.Wrap(t.wrap)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	return config, client, nil
+}
+
 // A worker is one replica.
 type worker struct {
-	options    *options
-	selected   []chain.Descriptor
-	config     *chain.Config
-	connection *rest.Config
-	tracer     tracer
-	log        *decision.Log // nil for none
-	door       *door
+	options      *options
+	registration *registration.Options
+	config       *chain.Config
+	connection   *rest.Config
+	client       kubernetes.Interface
+	credentials  *credentials
+	tracer       tracer
+	log          *decision.Log // nil for none
+	door         *door
 	// draining is closed when the process is told to end.
 	draining chan struct{}
 }
@@ -96,56 +123,101 @@ func (w *worker) serve(c *cobra.Command) error {
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer stop()
-	served, worked := make(chan error, 1), make(chan error, 1)
+	ended := make(chan error, 3)
 	go func() {
-		defer stop()
-		served <- (&server.Server{Handler: w.door, CertFile: o.certFile, KeyFile: o.keyFile}).Serve(serving, listener)
+		front := &server.Server{Handler: w.door, GetCertificate: w.credentials.GetCertificate}
+		ended <- front.Serve(serving, listener)
 	}()
-	go func() { worked <- w.work(serving, c) }()
+	go func() { ended <- w.credentials.Run(serving) }()
+	go func() { ended <- w.work(serving, c) }()
+	running := cap(ended)
 	select {
-	case err := <-served:
-		return err
-	case err := <-worked:
-		if err != nil {
-			stop()
-			return errors.Join(err, <-served)
-		}
+	case err = <-ended:
+		running--
 	case <-c.Context().Done():
-	}
-	close(w.draining)
-	klog.InfoS("Draining", "delay", o.drain)
-	select {
-	case <-time.After(o.drain):
-	case <-serving.Done():
+		close(w.draining)
+		klog.InfoS("Draining", "delay", o.drain)
+		select {
+		case <-time.After(o.drain):
+		case err = <-ended:
+			running--
+		}
 	}
 	stop()
-	return <-served
+	for range running {
+		err = errors.Join(err, <-ended)
+	}
+	return err
 }
 
-// work builds the plugins and has them answer, until ctx ends. It ends sooner where it can't.
+// work builds the plugins and has them answer and asked, until ctx ends. It ends sooner where that
+// can't be.
 func (w *worker) work(ctx context.Context, c *cobra.Command) error {
-	cluster, err := w.connect(ctx)
+	connected, err := w.connect(ctx)
 	if err != nil {
 		return nil // ctx has ended
 	}
-	reviews, checks, err := w.build(cluster.Env())
+	reviews, checks, err := w.build(connected.Env())
 	if err != nil {
 		return commandline.Usage(err)
 	}
-	cluster.Start()
-	w.door.open(reviews, append(checks, cluster.ReadyCheck(), shutdownCheck(w.draining))...)
-	if err := cluster.Synced(ctx); err != nil {
-		return nil
+	connected.Start()
+	seen := make(chan struct{})
+	w.door.open(reviews, func() { close(seen) }, append(checks, connected.ReadyCheck(),
+		healthz.NamedCheck("certificates", func(*http.Request) error { return w.credentials.Ready() }),
+		shutdownCheck(w.draining))...)
+	serves := make(chan struct{})
+	go func() {
+		if connected.Synced(ctx) == nil && w.reached(ctx, seen) {
+			close(serves)
+		}
+	}()
+	go func() {
+		select {
+		case <-w.credentials.called:
+			fmt.Fprintf(c.OutOrStdout(), "%s is ready on port %d, and is asked: %s\n", c.Root().Name(), w.options.port,
+				named(w.registration.Plugins))
+			time.AfterFunc(settle, debug.FreeOSMemory)
+		case <-ctx.Done():
+		}
+	}()
+	keeper := registration.Keeper{Options: *w.registration, Client: w.client, Certificates: w.credentials,
+		Serving: serves}
+	if err := keeper.Run(ctx); errors.Is(err, registration.ErrRemoved) {
+		klog.Warning(err)
+	} else if err != nil {
+		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s is ready on port %d: %s\n", c.Root().Name(), w.options.port, named(w.selected))
-	time.AfterFunc(settle, debug.FreeOSMemory)
 	<-ctx.Done()
 	return nil
 }
 
+// reached waits until API servers that are told to ask can. Behind a Service they can when somebody
+// has seen that the process is ready, and has told others. It tells whether ctx hasn't ended
+// before.
+func (w *worker) reached(ctx context.Context, seen <-chan struct{}) bool {
+	if w.registration.Service == nil {
+		return ctx.Err() == nil
+	}
+	limit := time.After(unseen)
+	select {
+	case <-seen:
+		limit = time.After(propagation)
+	case <-limit:
+		return true // nobody looks
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-limit:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // connect waits for the API server, and says why. The error is that ctx has ended.
 func (w *worker) connect(ctx context.Context) (*cluster.Cluster, error) {
-	w.connection.Wrap(w.tracer.wrap)
 	said := ""
 	retry := wait.Backoff{Duration: firstRetry, Factor: 2, Cap: lastRetry, Steps: 10, Jitter: 0.1}
 	for {
