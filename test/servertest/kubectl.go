@@ -29,10 +29,7 @@ func (c *Cluster) Kubectl(t testing.TB, namespace string) Kubectl {
 // Run runs kubectl with something on its standard input.
 func (k Kubectl) Run(stdin string, args ...string) (stdout, stderr string, code int) {
 	k.t.Helper()
-	binary, err := kubectlBinary()
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	binary := KubectlPath(k.t)
 	var out, says bytes.Buffer
 	cmd := exec.CommandContext(k.t.Context(), binary, append([]string{"--namespace=" + k.Namespace}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.home, "KUBECONFIG=" + k.kubeconfig}
@@ -66,6 +63,16 @@ func (k Kubectl) Fails(stdin string, args []string, want ...string) {
 			k.t.Errorf("kubectl %s: says\n%sand should say\n%s", strings.Join(args, " "), stderr, text)
 		}
 	}
+}
+
+// KubectlPath is the path of the kubectl that tests use.
+func KubectlPath(t testing.TB) string {
+	t.Helper()
+	path, err := kubectlBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // kubectlBinary is the path of kubectl of the module's own version; the go command keeps it, once

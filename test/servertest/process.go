@@ -28,6 +28,10 @@ func init() {
 	}
 }
 
+// AsProcess makes the processes that the test starts of its own binary be gatehouse's: which of its
+// commands, their arguments or their names say.
+func AsProcess(t testing.TB) { t.Setenv(serving, "yes") }
+
 // Process is a `gatehouse serve`, which can be killed and started again.
 type Process struct {
 	// DataDir is where it keeps everything.
