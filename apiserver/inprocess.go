@@ -2,18 +2,24 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/apiserver/removed"
@@ -78,6 +84,61 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 		}
 	}
 	return nil
+}
+
+// AwaitStored returns once the server's informers, by which plugins and authorizers decide, show
+// what is stored when it is called, and nothing that was deleted by then; or once ctx ends, with
+// its error.
+func (s *Server) AwaitStored(ctx context.Context) error {
+	client, err := metadata.NewForConfig(s.loopback)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for object := range s.cached() {
+		kind, ok := kindOf(object)
+		if !ok {
+			continue
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(kind)
+		store := s.informers.InformerFor(object, nil).GetStore() // which is there
+		group.Go(func() error {
+			list, err := client.Resource(plural).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return fmt.Errorf("list of %s: %w", plural.Resource, err)
+			}
+			return chain.Until(ctx, func() bool { return shows(store, list) })
+		})
+	}
+	return group.Wait()
+}
+
+// shows tells whether a cache has got as far as a list: it has what the list has, or something
+// newer.
+func shows(store cache.Store, list *metav1.PartialObjectMetadataList) bool {
+	listed := make(map[string]uint64, len(list.Items))
+	for _, item := range list.Items {
+		listed[cache.MetaObjectToName(&item).String()] = storedAt(&item)
+	}
+	for _, object := range store.List() {
+		has, err := meta.Accessor(object)
+		if err != nil {
+			return false
+		}
+		name := cache.MetaObjectToName(has).String()
+		if at, ok := listed[name]; storedAt(has) >= at && ok {
+			delete(listed, name)
+		} else if storedAt(has) <= storedAt(list) {
+			return false // gone by then, or older than listed
+		}
+	}
+	return len(listed) == 0
+}
+
+// storedAt is the order in which etcd has stored objects.
+func storedAt(object interface{ GetResourceVersion() string }) uint64 {
+	number, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // as the server has made it
+	return number
 }
 
 // resourceOf is the resource of a built-in kind.

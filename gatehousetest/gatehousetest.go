@@ -11,16 +11,33 @@
 // 127.0.0.1, and ends with the test. There may be several at once. Unlike envtest it needs no
 // binaries and no process. What it logs, which is what klog logs in this process, is shown where
 // the test fails.
+//
+// # What a test needs of it
+//
+// [Server.CRDs] makes custom kinds from files and folders. [Server.Webhooks] makes webhook
+// configurations from files, and points them to a handler of the test's own. [Server.User] is a
+// client configuration for a user, with groups. A [Checkpoint] makes what is stored again what it
+// was, for the next test, in milliseconds.
+//
+// # One server for many tests
+//
+// [Main] is for TestMain: it runs a server for all tests of a package. Where
+// GATEHOUSETEST_KUBECONFIG names a kubeconfig file, the packages share the server that it leads to,
+// as one that was started by
+//
+//	gatehouse serve --secure-port=0
 package gatehousetest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apiserver/etcd"
@@ -35,12 +52,15 @@ type Server struct {
 	Config *rest.Config
 	// Kubeconfig is the file that says the same to kubectl.
 	Kubeconfig string
-	// DataDir is where the server keeps everything.
+	// DataDir is where the server keeps everything; empty for a server that is shared.
 	DataDir string
 	// Etcd is the server's own etcd, to look at what is stored; nil where it uses another.
 	Etcd *etcd.Server
 
-	stop func()
+	running *server.Server // nil for one that is shared
+	config  *server.Config
+	stop    func() error
+	ends    []func() // what ends with it
 }
 
 // An Option changes the configuration of a server before it starts: flags' values are fields of it.
@@ -74,49 +94,71 @@ func Start(t testing.TB, options ...Option) *Server {
 func StartIn(t testing.TB, dir string, options ...Option) *Server {
 	t.Helper()
 	testlog.Show(t)
+	s, err := run(dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop = sync.OnceValue(s.stop)
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("the server ended with an error: %v", err)
+		}
+	})
+	return s
+}
+
+// run runs a server and waits until it is ready.
+func run(dir string, options []Option) (*Server, error) {
 	config := server.NewConfig(plugins.List)
 	config.API.DataDir = dir
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	config.API.SecureServing.Listener = listener
 	for _, option := range options {
 		option(config)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	srv, err := server.New(ctx, config)
+	running, err := server.New(ctx, config)
 	if err != nil {
 		cancel()
 		listener.Close()
-		t.Fatalf("the server can't start: %v", err)
+		return nil, fmt.Errorf("the server can't start: %w", err)
 	}
 	ended := make(chan error, 1)
-	go func() {
-		ended <- srv.Run(ctx)
-		close(ended)
-	}()
+	go func() { ended <- running.Run(ctx) }()
 	s := &Server{
-		Config:     srv.AdminConfig(),
+		Config:     running.AdminConfig(),
 		Kubeconfig: filepath.Join(dir, "admin.kubeconfig"),
 		DataDir:    dir,
-		Etcd:       srv.Etcd(),
-		stop: sync.OnceFunc(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("the server ended with an error: %v", err)
-			}
-		}),
+		Etcd:       running.Etcd(),
+		running:    running,
+		config:     config,
 	}
-	t.Cleanup(s.Stop)
+	s.stop = func() error {
+		for _, end := range s.ends {
+			end()
+		}
+		cancel()
+		return <-ended
+	}
 	select {
-	case <-srv.Ready():
+	case <-running.Ready():
+		return s, nil
 	case err := <-ended:
-		t.Fatalf("the server ended before it was ready: %v", err)
+		cancel()
+		return nil, fmt.Errorf("the server ended before it was ready: %w", err)
 	}
-	return s
 }
 
 // Stop ends the server and waits until everything is closed. It may be called more than once; the
-// test's end calls it, too.
-func (s *Server) Stop() { s.stop() }
+// test's end calls it, too, and fails the test where the server ended with an error.
+func (s *Server) Stop() { _ = s.stop() }
+
+// client is one of the administrator's that may ask as often as it likes.
+func (s *Server) client() (*dynamic.DynamicClient, error) {
+	config := rest.CopyConfig(s.Config)
+	config.QPS = -1
+	return dynamic.NewForConfig(config)
+}

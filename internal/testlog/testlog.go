@@ -39,13 +39,19 @@ var capture = sync.OnceFunc(func() {
 
 // Show shows what is logged from now on where the test has failed at its end.
 func Show(t testing.TB) {
-	capture()
-	begin := log.next()
+	logged := Keep()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("The servers of this process have logged:\n%s", log.since(begin))
+			t.Log(logged())
 		}
 	})
+}
+
+// Keep keeps what is logged from now on for who shows it otherwise.
+func Keep() (logged func() string) {
+	capture()
+	begin := log.next()
+	return func() string { return "The servers of this process have logged:\n" + log.since(begin) }
 }
 
 // lines are the last of those that have been written.

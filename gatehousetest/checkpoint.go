@@ -1,0 +1,195 @@
+package gatehousetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// atOnce is how many objects are restored at a time. etcd writes what arrives together to disk
+	// together.
+	atOnce = 64
+	// passes bounds how often what controllers have written meanwhile is taken back.
+	passes = 10
+	// settledPoll is how often it is asked whether the controllers have done what they do for every
+	// namespace, and settledWithin how long.
+	settledPoll   = 5 * time.Millisecond
+	settledWithin = 30 * time.Second
+)
+
+// A Checkpoint is what a server had stored at a moment.
+type Checkpoint struct {
+	server *Server
+	prefix string
+	kept   map[string]stored // by key
+}
+
+type stored struct {
+	value   []byte
+	version int64 // etcd's
+}
+
+// Checkpoint remembers what the server has stored, once its controllers have done what they do for
+// every namespace. It is for a server of the test's own.
+//
+//	before, err := srv.Checkpoint(ctx)
+//	…
+//	t.Cleanup(func() { before.Reset(context.Background()) })
+func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
+	if s.Etcd == nil {
+		return nil, errors.New("a checkpoint needs a server with an etcd of its own")
+	}
+	if err := s.settled(ctx); err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{server: s, prefix: s.config.API.Etcd.StorageConfig.Prefix + "/"}
+	current, err := c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.kept = make(map[string]stored, len(current))
+	for key, s := range current {
+		if !strings.HasPrefix(key, c.prefix+"events/") { // which end by themselves
+			c.kept[key] = s
+		}
+	}
+	return c, nil
+}
+
+// Reset makes what is stored again what it was, in milliseconds: what was made since is gone,
+// without finalizers and grace periods, what was changed is as it was, and what was deleted is
+// there again. Clients that watch see it happen. When it returns, admission and authorization go by
+// it.
+//
+// What a test still has running should end before: what it writes afterwards stays.
+func (c *Checkpoint) Reset(ctx context.Context) error {
+	for pass := range passes {
+		restored, err := c.restore(ctx)
+		if err == nil && (restored > 0 || pass == 0) {
+			err = c.server.running.AwaitStored(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("resetting the server: %w", err)
+		}
+		if restored == 0 {
+			return nil
+		}
+	}
+	return errors.New("resetting the server: something goes on writing: what a test runs must end before")
+}
+
+// restore returns how many objects were not as they had been.
+func (c *Checkpoint) restore(ctx context.Context) (int, error) {
+	current, err := c.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	etcd := c.server.Etcd.Client()
+	writes, ctx := errgroup.WithContext(ctx)
+	writes.SetLimit(atOnce)
+	restored := 0
+	for key := range current {
+		if _, kept := c.kept[key]; !kept {
+			restored++
+			writes.Go(func() error {
+				_, err := etcd.KV.Delete(ctx, key)
+				return err
+			})
+		}
+	}
+	versions := map[string]*int64{}
+	for key, was := range c.kept {
+		is, there := current[key]
+		if there && (is.version == was.version || bytes.Equal(is.value, was.value)) {
+			continue
+		}
+		restored++
+		version := new(int64)
+		versions[key] = version
+		writes.Go(func() error {
+			put, err := etcd.KV.Put(ctx, key, string(was.value))
+			if err == nil {
+				*version = put.Header.Revision
+			}
+			return err
+		})
+	}
+	if err := writes.Wait(); err != nil {
+		return 0, err
+	}
+	for key, version := range versions {
+		c.kept[key] = stored{c.kept[key].value, *version}
+	}
+	return restored, nil
+}
+
+// read has all that is stored, but for what servers and controllers tell each other that they are
+// alive by.
+func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
+	response, err := c.server.Etcd.Client().KV.Get(ctx, c.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	current := make(map[string]stored, len(response.Kvs))
+	for _, kv := range response.Kvs {
+		key := string(kv.Key)
+		if name := strings.TrimPrefix(key, c.prefix); !strings.HasPrefix(name, "leases/kube-system/") &&
+			!strings.HasPrefix(name, "masterleases/") {
+			current[key] = stored{kv.Value, kv.ModRevision}
+		}
+	}
+	return current, nil
+}
+
+// settled waits until every namespace has what controllers make for it, where all of them run.
+func (s *Server) settled(ctx context.Context) error {
+	if !slices.Equal(s.config.Controllers.Controllers, []string{"*"}) {
+		return nil
+	}
+	config := rest.CopyConfig(s.Config)
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settledWithin)
+	defer cancel()
+	var last error
+	err = wait.PollUntilContextCancel(ctx, settledPoll, true, func(ctx context.Context) (bool, error) {
+		namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			last = err
+			return false, nil
+		}
+		for _, namespace := range namespaces.Items {
+			if namespace.DeletionTimestamp != nil {
+				continue
+			}
+			if _, last = client.CoreV1().ServiceAccounts(namespace.Name).Get(ctx, "default",
+				metav1.GetOptions{}); last != nil {
+				return false, nil
+			}
+			if _, last = client.CoreV1().ConfigMaps(namespace.Name).Get(ctx, "kube-root-ca.crt",
+				metav1.GetOptions{}); last != nil {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("what every namespace has is not there: %w", errors.Join(err, last))
+	}
+	return nil
+}

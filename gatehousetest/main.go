@@ -1,0 +1,89 @@
+package gatehousetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gatehouse.dev/internal/testlog"
+)
+
+// shared names a kubeconfig file in the environment.
+const shared = "GATEHOUSETEST_KUBECONFIG"
+
+// Main is for TestMain. It runs a server, or takes the one that GATEHOUSETEST_KUBECONFIG leads to,
+// prepares it by setUp, which may be nil, runs the tests, ends the server, and returns the exit
+// code. What the server has logged is shown where something failed.
+//
+//	var srv *gatehousetest.Server
+//
+//	func TestMain(m *testing.M) {
+//		os.Exit(gatehousetest.Main(m, func(s *gatehousetest.Server) error {
+//			srv = s
+//			return srv.CRDs(context.Background(), "../config/crd")
+//		}))
+//	}
+func Main(m *testing.M, setUp func(*Server) error, options ...Option) int {
+	logged := testlog.Keep()
+	code, err := runMain(m, setUp, options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, logged())
+	}
+	return code
+}
+
+func runMain(m *testing.M, setUp func(*Server) error, options []Option) (code int, err error) {
+	s, err := open(options)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if setUp != nil {
+		if err := setUp(s); err != nil {
+			return 1, err
+		}
+	}
+	return m.Run(), nil
+}
+
+// open runs a server in a directory that goes with it, or takes the one that is shared.
+func open(options []Option) (*Server, error) {
+	if file := os.Getenv(shared); file != "" {
+		if len(options) > 0 {
+			return nil, fmt.Errorf("%s=%s: the server that it leads to has its own options, and can't have others: "+
+				"unset it for these tests", shared, file)
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", file)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%s: %w", shared, file, err)
+		}
+		s := &Server{Config: config, Kubeconfig: file}
+		s.stop = sync.OnceValue(func() error {
+			for _, end := range s.ends {
+				end()
+			}
+			return nil
+		})
+		return s, nil
+	}
+	dir, err := os.MkdirTemp("", "gatehouse-")
+	if err != nil {
+		return nil, err
+	}
+	s, err := run(dir, options)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	stop := s.stop
+	s.stop = sync.OnceValue(func() error { return errors.Join(stop(), os.RemoveAll(dir)) })
+	return s, nil
+}
