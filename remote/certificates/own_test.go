@@ -147,7 +147,7 @@ func TestYears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		certificates, authorities := map[string]bool{}, map[string]bool{}
-		for end := time.Now().Add(2 * authorityLifetime); time.Now().Before(end); time.Sleep(13 * time.Hour) {
+		for end := time.Now().Add(2 * authorityLifetime); time.Now().Before(end); time.Sleep(37 * time.Hour) {
 			c.call(t)
 			s := c.secret(t)
 			certificates[string(s.Data[corev1.TLSCertKey])] = true
@@ -200,9 +200,9 @@ func TestChanges(t *testing.T) {
 				before := c.secret(t)
 				for range 2 { // and once more on top of that
 					test.change(t, c)
-					for range 12 * 60 {
+					for range 12 * 20 {
 						c.call(t)
-						time.Sleep(time.Second)
+						time.Sleep(3 * time.Second)
 					}
 				}
 				after := c.secret(t)
@@ -297,6 +297,7 @@ func TestNotOurs(t *testing.T) {
 		client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: whose.Namespace,
 			Name: whose.SecretName()}})
 		o := NewOwn(Options{Installation: whose, Hosts: hosts, Client: client})
+		o.Trusted()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- o.Run(ctx) }()

@@ -70,13 +70,16 @@ func (s *serving) missing() error {
 }
 
 // Ready is why API servers that call can't verify the serving certificate: because there is none
-// yet, or because the webhook configurations don't trust it yet. It is nil where they can, and
+// yet, or because the webhook configurations don't trust it (yet). It is nil where they can, and
 // where there are no configurations to call by.
 func (s *serving) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == nil {
 		return s.missing()
+	}
+	if !s.told {
+		return errors.New("the webhook configurations haven't been read yet")
 	}
 	if s.trusted != nil && len(s.bundle) > 0 && !verifies(s.current, s.trusted, s.clock.Now(), 0) {
 		return errors.New("the webhook configurations don't trust the serving certificate (yet)")
@@ -148,7 +151,7 @@ func (s *serving) offer(pair *tls.Certificate, bundle []*x509.Certificate) {
 	old := s.bundle
 	s.bundle = bundle
 	for _, c := range old {
-		if !s.inBundle(c) {
+		if !s.inBundle(c) && c.NotAfter.After(now) {
 			s.departing[string(c.Raw)] = now.Add(departure)
 		}
 	}
