@@ -67,7 +67,7 @@ etcd, certificates and all else of its own.`,
 		}
 		cliflag.PrintFlags(c.Flags())
 		klog.InfoS("Gatehouse", "version", commandline.Version(), "kubernetes", apiserver.KubernetesVersion())
-		ctx := c.Context()
+		ctx, started := c.Context(), collectLittle()
 		srv, err := server.New(ctx, config)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // asked to stop before it was up
@@ -75,6 +75,11 @@ etcd, certificates and all else of its own.`,
 		if err != nil {
 			return fmt.Errorf("the server can't start: %w", nameFlags(c.Flags(), err))
 		}
+		go func() {
+			<-srv.Ready()
+			started()
+			returnMemory()
+		}()
 		return srv.Run(ctx)
 	}
 	return c

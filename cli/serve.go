@@ -116,6 +116,7 @@ func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 // run starts a server, closes ready and says how to use it, and serves until ctx ends.
 func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serverLogging,
 	ready chan<- struct{}) error {
+	started := collectLittle()
 	srv, err := server.New(ctx, config)
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
 		return commandline.Usage(nameFlags(c.Flags(), err))
@@ -132,6 +133,7 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		case <-over:
 			return
 		}
+		started()
 		slow.Stop()
 		close(ready)
 		if ctx.Err() != nil {
