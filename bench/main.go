@@ -25,10 +25,17 @@ type options struct {
 	idle, timeout        time.Duration
 	write                string
 	policies, decisions  bool
-	review               bool
+	review, envtest      bool
 }
 
 func main() {
+	if idle := os.Getenv(goTest); idle != "" {
+		if err := asGoTest(idle); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.IntVar(&o.starts, "starts", 5, "how often each server is started, fresh and again")
 	flag.IntVar(&o.rounds, "rounds", 15, "how many batches of creates each server gets")
@@ -39,6 +46,7 @@ func main() {
 	flag.BoolVar(&o.policies, "policies", false, "measure what admission policies cost, and nothing else")
 	flag.BoolVar(&o.decisions, "decisions", false, "measure what recording decisions costs, and nothing else")
 	flag.BoolVar(&o.review, "review", false, "measure gatehouse review and its peers, and nothing else")
+	flag.BoolVar(&o.envtest, "envtest", false, "measure servers for tests, and nothing else")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -71,7 +79,7 @@ func run(ctx context.Context, o options) error {
 	for _, alone := range []struct {
 		wanted  bool
 		measure func(ctx context.Context, o options, bin string) (string, error)
-	}{{o.policies, measurePolicies}, {o.decisions, measureDecisions}, {o.review, measureReview}} {
+	}{{o.policies, measurePolicies}, {o.decisions, measureDecisions}, {o.review, measureReview}, {o.envtest, measureEnvtest}} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)
 			fmt.Print(report)

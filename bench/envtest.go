@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
+)
+
+// goTest is in the environment of the processes that start servers as a Go test does.
+const goTest = "BENCH_GOTEST"
+
+// An envtestCase is a folder of binaries that envtest starts.
+type envtestCase struct {
+	name        string
+	dir         string
+	start, both samples // s
+}
+
+// goTestFigures are of one process with gatehousetest.
+type goTestFigures struct {
+	First  float64 // s
+	Second float64 // s, while the first runs
+	Memory float64 // MB, with one server
+}
+
+// measureEnvtest times envtest's Start and Stop with Gatehouse, and with kube-apiserver and etcd, in
+// turn, and gatehousetest's Start in processes of its own. The first round isn't counted.
+func measureEnvtest(ctx context.Context, o options, bin string) (string, error) {
+	log.SetLogger(logr.Discard()) // it asks to be given one
+	assets := filepath.Join(bin, "assets")
+	link := exec.CommandContext(ctx, filepath.Join(bin, gatehouse), "envtest", assets)
+	if out, err := link.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("gatehouse envtest: %w\n%s", err, out)
+	}
+	cases := []*envtestCase{{name: "Gatehouse", dir: assets}, {name: "kube-apiserver and etcd", dir: bin}}
+	var first, second, memory samples
+	for round := range o.starts + 1 {
+		for i := range cases {
+			c := cases[(i+round)%len(cases)]
+			start, both, err := c.run(ctx)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", c.name, err)
+			}
+			progress("envtest %d of %d: %-24s start %.2f s, with stop %.2f s", round, o.starts, c.name, start, both)
+			if round > 0 {
+				c.start, c.both = append(c.start, start), append(c.both, both)
+			}
+		}
+		f, err := goTestOnce(ctx, o.idle)
+		if err != nil {
+			return "", err
+		}
+		progress("gatehousetest %d of %d: %.2f s, second %.2f s, %.0f MB", round, o.starts, f.First, f.Second, f.Memory)
+		if round > 0 {
+			first, second, memory = append(first, f.First), append(second, f.Second), append(memory, f.Memory)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.\n\n| | Gatehouse | kube-apiserver and etcd | ratio |\n| --- | --- | --- | --- |\n", machine())
+	for _, row := range []struct {
+		name   string
+		values func(*envtestCase) samples
+	}{
+		{"envtest: Start", func(c *envtestCase) samples { return c.start }},
+		{"envtest: Start and Stop", func(c *envtestCase) samples { return c.both }},
+	} {
+		ours, theirs := row.values(cases[0]), row.values(cases[1])
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.name, ours.show(2, "s"), theirs.show(2, "s"),
+			ours.over(theirs).show(2, ""))
+	}
+	for _, row := range []struct {
+		name     string
+		values   samples
+		decimals int
+		unit     string
+	}{
+		{"gatehousetest.Start", first, 2, "s"},
+		{"… a second server in the process", second, 2, "s"},
+		{"memory of a test's process with one server", memory, 0, "MB"},
+	} {
+		fmt.Fprintf(&b, "| %s | %s | | |\n", row.name, row.values.show(row.decimals, row.unit))
+	}
+	return b.String(), nil
+}
+
+// run starts and stops a control plane, as most suites do: with envtest's defaults.
+func (c *envtestCase) run(ctx context.Context) (start, both float64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	env := &envtest.Environment{BinaryAssetsDirectory: c.dir}
+	began := time.Now()
+	if _, err := env.Start(); err != nil {
+		return 0, 0, err
+	}
+	start = time.Since(began).Seconds()
+	err = env.Stop()
+	return start, time.Since(began).Seconds(), err
+}
+
+// goTestOnce has a process start servers, and read its memory that long after.
+func goTestOnce(ctx context.Context, idle time.Duration) (f goTestFigures, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return f, err
+	}
+	child := exec.CommandContext(ctx, program)
+	child.Env = append(os.Environ(), goTest+"="+idle.String())
+	var stderr bytes.Buffer
+	child.Stderr = &stderr
+	out, err := child.Output()
+	if err != nil {
+		return f, fmt.Errorf("a process with gatehousetest: %w\n%s", err, &stderr)
+	}
+	return f, json.Unmarshal(out, &f)
+}
+
+// asGoTest is such a process, until it ends.
+func asGoTest(idle string) error {
+	wait, err := time.ParseDuration(idle)
+	if err != nil {
+		return err
+	}
+	t := &servertest.Suite{}
+	var f goTestFigures
+	timed := func(seconds *float64) *gatehousetest.Server {
+		began := time.Now()
+		s := gatehousetest.Start(t)
+		*seconds = time.Since(began).Seconds()
+		return s
+	}
+	first := timed(&f.First)
+	timed(&f.Second).Stop()
+	time.Sleep(wait)
+	m, err := (&process{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}).memory()
+	f.Memory = m.rss
+	first.Stop()
+	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(f))
+}
