@@ -108,7 +108,8 @@ func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition
 	}
 	if o.User != "" && (asksAbout(call, "", "secrets") || asksAbout(call, "", "events") ||
 		asksAbout(call, "", "resourcequotas")) {
-		except("own-writes", fmt.Sprintf("request.userInfo.username == %s && (request.namespace == %q || "+
+		except("own-writes", fmt.Sprintf("request.userInfo.username == %s && ("+
+			"has(request.namespace) && request.namespace == %q || "+
 			`request.resource.group in ["", "events.k8s.io"] && request.resource.resource in `+
 			`["events", "resourcequotas"])`, strconv.QuoteToASCII(o.User), o.Namespace))
 	}

@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -338,6 +339,10 @@ func TestMatchConditions(t *testing.T) {
 		_, err = client.CoreV1().ConfigMaps("kube-system").Create(ctx, configMap,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	}
+	if err == nil { // in no namespace
+		_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "a-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
 	if err == nil {
 		err = client.CoreV1().Namespaces().Delete(ctx, where, metav1.DeleteOptions{})
 	}
@@ -351,6 +356,7 @@ func TestMatchConditions(t *testing.T) {
 		"CREATE events " + where:        false,
 		"CREATE configmaps " + where:    true,
 		"CREATE configmaps kube-system": false,
+		"CREATE clusterroles":           true,
 	} {
 		if all[request] != want {
 			t.Errorf("%s: asked: %t, want %t: %v", request, all[request], want, all)

@@ -153,24 +153,31 @@ func (l *line) client(t *testing.T, config *rest.Config) kubernetes.Interface {
 }
 
 func (l *line) forward(connection net.Conn, to string) {
-	defer connection.Close()
 	if l.cut.Load() {
 		l.refused.Add(1)
+		connection.Close()
 		return
 	}
 	other, err := net.Dial("tcp", to)
 	if err != nil {
+		connection.Close()
 		return
 	}
-	defer other.Close()
 	l.mu.Lock()
 	l.open[connection] = true
 	l.mu.Unlock()
+	join(connection, other)
+}
+
+// join has two connections forward to each other until one of them hangs up.
+func join(a, b net.Conn) {
+	defer a.Close()
+	defer b.Close()
 	go func() {
-		_, _ = io.Copy(other, connection) // until one of them hangs up
-		other.Close()
+		_, _ = io.Copy(b, a)
+		b.Close()
 	}()
-	_, _ = io.Copy(connection, other)
+	_, _ = io.Copy(a, b)
 }
 
 // setCut cuts the line, with all that is under way, or mends it.

@@ -1,0 +1,132 @@
+package webhookregistration_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/test/servertest"
+)
+
+// The command itself, twice, on a server in a process of its own: that is killed, one replica is,
+// and in the end it is uninstalled while the other one runs.
+func TestCommand(t *testing.T) {
+	api := servertest.NewProcess(t)
+	api.Start(t)
+	i := &installation{t: t, cluster: api.Connect(t)}
+	i.options.Name, i.options.Namespace = name, namespace
+	ports := [2]int{}
+	for n := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[n] = listener.Addr().(*net.TCPAddr).Port
+		listener.Close()
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go toAny(connection, ports[:])
+		}
+	}()
+	command := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
+		binary, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), binary, append([]string{"webhook",
+			"--kubeconfig=" + filepath.Join(api.DataDir, "admin.kubeconfig"), "--name=" + name,
+			"--namespace=" + namespace}, args...)...)
+		c.Env = append(os.Environ(), "GATEHOUSE_TEST_PROCESS=yes")
+		var output bytes.Buffer
+		c.Stdout, c.Stderr = &output, &output
+		return c, &output
+	}
+	start := func(port int) *exec.Cmd {
+		c, output := command("--plugins=AlwaysPullImages", "--url=https://"+listener.Addr().String(),
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = c.Process.Kill()
+			_ = c.Wait() // was killed
+			if t.Failed() {
+				t.Logf("the replica on port %d has logged:\n%s", port, output)
+			}
+		})
+		return c
+	}
+	first := start(ports[0])
+	i.eventuallyAsked()
+	second := start(ports[1])
+	replaced := func(what string) {
+		t.Helper()
+		before := i.mutating()
+		if err := i.cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), name,
+			metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		servertest.Retry(t, what, func() error {
+			if c := i.mutating(); c == nil || c.UID == before.UID {
+				return fmt.Errorf("the configuration isn't made again")
+			}
+			return i.ask()
+		})
+	}
+	api.Kill()
+	api.Start(t)
+	i.cluster = api.Connect(t)
+	replaced("the configuration, after the API server was killed")
+
+	// It leads. The other one doesn't, before the Lease ends.
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	replaced("the configuration, after the leader was killed")
+
+	uninstall, output := command("uninstall")
+	if err := uninstall.Run(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	_, err = i.cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) || i.mutating() != nil || i.secret() != nil {
+		t.Errorf("uninstalled, there is still %v, %v, %v", i.mutating(), i.secret(), err)
+	}
+	if err := i.ask(); err == nil || !strings.Contains(err.Error(), "nobody was asked") {
+		t.Error(err)
+	}
+	if err := second.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the replica has ended: %v", err)
+	}
+}
+
+// toAny forwards a connection to the first port where somebody listens.
+func toAny(connection net.Conn, ports []int) {
+	for _, port := range ports {
+		other, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			join(connection, other)
+			return
+		}
+	}
+	connection.Close()
+}
