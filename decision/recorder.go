@@ -94,8 +94,8 @@ func (r *Recorder) Filter(next http.Handler) http.Handler {
 }
 
 // Record records what becomes of a request that handle handles, whose answer has the code that it
-// returns, and the status where it is an error. Filter does that for requests of an API server; this
-// is for who gets them another way. The user is that of the context.
+// returns, and the status where it is an error. Filter does that for requests of an API server;
+// this is for who gets them another way. The user is that of the context.
 func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAgent string,
 	handle func(context.Context) (code int, status *metav1.Status)) {
 	recording := &recording{start: time.Now(), info: info, userAgent: userAgent}

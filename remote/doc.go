@@ -8,8 +8,8 @@
 // this build knows is shown in its k8s.io/api type, of another one as it is. The patch has what the
 // plugins changed and nothing else, so that fields which this build doesn't know stay as they are.
 //
-// A plugin that refuses has answered. One that panics, or can't decide because it doesn't learn what
-// it has to know, hasn't: the call fails, and the failurePolicy of the webhook decides.
+// A plugin that refuses has answered. One that panics, or can't decide because it doesn't learn
+// what it has to know, hasn't: the call fails, and the failurePolicy of the webhook decides.
 //
 // What a server does around its chain isn't here: defaults, validation and storage are the asking
 // server's own. So plugins that are told later what storage decided, as ResourceQuota, do here what

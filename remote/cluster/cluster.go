@@ -63,8 +63,8 @@ type Cluster struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// Connect asks the API server that config names for its version, and makes an Env of what it is. The
-// error is that of the request: it may be worth another try.
+// Connect asks the API server that config names for its version, and makes an Env of what it is.
+// The error is that of the request: it may be worth another try.
 //
 // The cluster is connected until ctx ends.
 func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {

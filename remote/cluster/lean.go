@@ -69,8 +69,8 @@ func tokensOnly(v *corev1.Volume) *corev1.Volume {
 }
 
 // leanNode is what NodeRestriction, PodTopologyLabels, PodResizeValidator and
-// NodeDeclaredFeatureValidator read of a node: its labels, what it can give, and what it can do. Its
-// images and conditions are most of it otherwise, and change all the time.
+// NodeDeclaredFeatureValidator read of a node: its labels, what it can give, and what it can do.
+// Its images and conditions are most of it otherwise, and change all the time.
 func leanNode(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: identity(&node.ObjectMeta)}
 	kept.Labels = node.Labels
