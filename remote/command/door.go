@@ -5,17 +5,33 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
+const (
+	// inHand is how many bytes of reviews are worked at at a time. What comes beyond that waits: a
+	// review takes several times its size of memory, and a process has only so much.
+	inHand = 16 << 20
+	// ofUnknownSize is what a review counts that doesn't say how large it is: a little more than
+	// what is read of one.
+	ofUnknownSize = 8 << 20
+)
+
 // door is all that the process serves. It is closed to reviews until the plugins are built.
-type door struct{ mux atomic.Pointer[http.ServeMux] }
+type door struct {
+	mux  atomic.Pointer[http.ServeMux]
+	room *semaphore.Weighted
+}
 
 // newDoor is a closed one.
 func newDoor() *door {
-	d := &door{}
-	d.open(nil, nil, healthz.NamedCheck("plugins", func(*http.Request) error {
+	d := &door{room: semaphore.NewWeighted(inHand)}
+	closed := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not ready yet to handle reviews", http.StatusServiceUnavailable)
+	})
+	d.open(map[string]http.Handler{"/": closed}, nil, healthz.NamedCheck("plugins", func(*http.Request) error {
 		return errors.New("the plugins aren't built: the API server hasn't answered yet")
 	}))
 	return d
@@ -31,10 +47,26 @@ func (d *door) open(reviews map[string]http.Handler, seen func(), ready ...healt
 		ready...)...)
 	mux.Handle("/metrics", legacyregistry.Handler())
 	for path, handler := range reviews {
-		mux.Handle(path, handler)
+		mux.Handle(path, d.admit(handler))
 	}
 	d.mux.Store(mux)
 }
 
 // ServeHTTP implements http.Handler.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.Load().ServeHTTP(w, r) }
+
+// admit has a review wait until there is room for it, or nobody waits for its answer any more.
+func (d *door) admit(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size := r.ContentLength
+		if size < 0 || size > ofUnknownSize {
+			size = ofUnknownSize
+		}
+		if err := d.room.Acquire(r.Context(), size); err != nil {
+			http.Error(w, "too many reviews at a time", http.StatusTooManyRequests)
+			return
+		}
+		defer d.room.Release(size)
+		handler.ServeHTTP(w, r)
+	})
+}

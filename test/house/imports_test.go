@@ -80,6 +80,12 @@ var rules = []rule{
 		direct: nil,
 	},
 	{
+		why:  "what runs beside somebody else's API server is small: it has none in it, and no etcd",
+		from: []string{"remote", "cmd/gatehouse-webhook", "internal/"},
+		never: []string{"k8s.io/kubernetes/", "go.etcd.io/", module + "apiserver", module + "server", module +
+			"controllers", module + "cli", module + "review"},
+	},
+	{
 		why:   "controllers are clients",
 		from:  []string{"controllers"},
 		never: []string{module + "apiserver", module + "plugins", module + "chain"},

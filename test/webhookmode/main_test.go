@@ -1,0 +1,308 @@
+// Package webhookmode_test has `gatehouse webhook` beside a running server, as processes. Webhook
+// configurations are for a whole cluster: the tests run one after another, and each takes back what
+// its replicas registered.
+package webhookmode_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/remote/command"
+	"gatehouse.dev/test/servertest"
+)
+
+// replicating is in the environment of the replicas' processes.
+const replicating = "GATEHOUSE_TEST_REPLICA"
+
+// The tests' binary is a replica, too, with two plugins that no cluster should have.
+func init() {
+	if os.Getenv(replicating) != "" {
+		command.Main(append(plugins.List, panics, slow))
+	}
+}
+
+var panics = chain.Descriptor{
+	Name: "Panics", Phases: chain.Validating, Operations: []admission.Operation{admission.Create},
+	Resources: chain.On(corev1.Resource("configmaps")),
+	New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+		return validator(func(admission.Attributes) { panic("as it does") }), nil
+	},
+}
+
+// slow takes long enough for a process to be told to end meanwhile.
+var slow = chain.Descriptor{
+	Name: "Slow", Phases: chain.Validating, Operations: []admission.Operation{admission.Create},
+	Resources: chain.On(corev1.Resource("configmaps")),
+	New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+		return validator(func(admission.Attributes) { time.Sleep(20 * time.Millisecond) }), nil
+	},
+}
+
+type validator func(admission.Attributes)
+
+func (validator) Handles(o admission.Operation) bool { return o == admission.Create }
+
+func (v validator) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	v(a)
+	return nil
+}
+
+var (
+	suite   servertest.Suite
+	cluster *servertest.Cluster
+)
+
+func TestMain(m *testing.M) {
+	// The plugin that the replicas run must not be in the server as well.
+	cluster = servertest.Start(&suite, gatehousetest.WithoutPlugins("ResourceQuota"))
+	suite.Main(m)
+}
+
+// replica is a process of `gatehouse webhook`.
+type replica struct {
+	port    int
+	command *exec.Cmd
+	// registered is closed when it says that API servers ask it.
+	registered chan struct{}
+	exited     chan struct{}
+	log        buffer
+}
+
+// buffer is written to by a process, and read by a test.
+type buffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// freePort is one of 127.0.0.1.
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// launch starts a program with the flags of a replica, and of a test. It ends with the test.
+func launch(t testing.TB, program string, flags ...string) *replica {
+	t.Helper()
+	r := &replica{port: freePort(t), registered: make(chan struct{}), exited: make(chan struct{})}
+	r.command = exec.Command(program, append([]string{"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", r.port), "--kubeconfig=" + cluster.Kubeconfig}, flags...)...)
+	r.command.Env = append(os.Environ(), replicating+"=yes")
+	r.command.Stderr = &r.log
+	stdout, err := r.command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			if strings.Contains(lines.Text(), "is ready on port") {
+				close(r.registered)
+			}
+		}
+		_ = r.command.Wait() // how it ended is for the tests to ask
+		close(r.exited)
+	}()
+	t.Cleanup(func() {
+		_ = r.command.Process.Kill()
+		<-r.exited
+		if t.Failed() {
+			t.Logf("replica on port %d:\n%s", r.port, r.log.String())
+		}
+		unregister(t)
+	})
+	return r
+}
+
+// start starts a replica by which the cluster is asked at once, and waits until it is.
+func start(t testing.TB, flags ...string) *replica {
+	t.Helper()
+	port := freePort(t) // the last --secure-port counts
+	r := launch(t, executable(t), append([]string{fmt.Sprintf("--url=https://127.0.0.1:%d", port),
+		fmt.Sprintf("--secure-port=%d", port)}, flags...)...)
+	r.port = port
+	waitAsked(t, r)
+	return r
+}
+
+func executable(t testing.TB) string {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// waitAsked waits until the server asks one of the replicas.
+func waitAsked(t testing.TB, replicas ...*replica) {
+	t.Helper()
+	for _, r := range replicas {
+		select {
+		case <-r.registered:
+		case <-r.exited:
+			t.Fatalf("the replica has ended:\n%s", r.log.String())
+		case <-time.After(time.Minute):
+			t.Fatalf("nobody asks the replica:\n%s", r.log.String())
+		}
+	}
+	// The server sees what is registered a moment after it is stored: until then it asks nobody.
+	// What it asks of replicas, and so of those whose plugins these reviews are nothing to, it
+	// counts.
+	servertest.Eventually(t, "the server asking the replica", func() bool {
+		before := reviews(t, replicas...)
+		for _, create := range []func() error{
+			func() error {
+				_, err := cluster.Client.CoreV1().ConfigMaps("default").Create(t.Context(),
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, dry)
+				return err
+			},
+			func() error {
+				_, err := cluster.Client.CoreV1().Pods("default").Create(t.Context(), pod("probe"), dry)
+				return err
+			},
+		} {
+			_ = create() // refused or not, it was asked about
+		}
+		return reviews(t, replicas...) > before
+	})
+}
+
+var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
+// reviews is how many reviews the replicas have answered in the validating phase, which the server
+// sees the configuration of last.
+func reviews(t testing.TB, replicas ...*replica) int {
+	t.Helper()
+	n, metrics := 0, ""
+	for _, r := range replicas {
+		_, shown := r.get(t, insecure(t), "/metrics")
+		metrics += shown
+	}
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "apiserver_admission_step_admission_duration_seconds_count") &&
+			strings.Contains(line, `type="validate"`) {
+			_, count, _ := strings.Cut(strings.TrimSpace(line), "} ")
+			value, err := strconv.Atoi(count)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			n += value
+		}
+	}
+	return n
+}
+
+// stop tells the replica to end, and waits until it has.
+func (r *replica) stop(t testing.TB) {
+	t.Helper()
+	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.exited:
+	case <-time.After(time.Minute):
+		t.Fatal("the replica doesn't end")
+	}
+	if code := r.command.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the replica's exit code is %d:\n%s", code, r.log.String())
+	}
+}
+
+// unregister takes back what replicas registered, without waiting as uninstall must.
+func unregister(t testing.TB) {
+	t.Helper()
+	ctx, all := context.Background(), metav1.ListOptions{}
+	api := cluster.Client.AdmissionregistrationV1()
+	for _, err := range []error{
+		api.MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		api.ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		cluster.Client.CoordinationV1().Leases("gatehouse-system").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// insecure is a client as a probe is one: it verifies nothing.
+func insecure(t testing.TB) *http.Client {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// get is the code and body of an answer; 0 where there is none.
+func (r *replica) get(t testing.TB, client *http.Client, path string) (int, string) {
+	t.Helper()
+	return answered(client.Get(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, path)))
+}
+
+// post posts a review.
+func (r *replica) post(t testing.TB, client *http.Client, path, body string) (int, string) {
+	t.Helper()
+	return answered(client.Post(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, path), "application/json",
+		strings.NewReader(body)))
+}
+
+func answered(response *http.Response, err error) (int, string) {
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+// write writes a file of the test.
+func write(t testing.TB, name, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
