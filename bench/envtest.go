@@ -70,7 +70,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s.\n\n| | Gatehouse | kube-apiserver and etcd | ratio |\n| --- | --- | --- | --- |\n", machine())
+	fmt.Fprintf(&b, "%s\n\n| | Gatehouse | kube-apiserver and etcd | ratio |\n| --- | --- | --- | --- |\n", machine())
 	for _, row := range []struct {
 		name   string
 		values func(*envtestCase) samples
@@ -144,10 +144,10 @@ func asGoTest(idle string) error {
 		return s
 	}
 	first := timed(&f.First)
-	timed(&f.Second).Stop()
 	time.Sleep(wait)
 	m, err := (&process{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}).memory()
 	f.Memory = m.rss
+	timed(&f.Second).Stop()
 	first.Stop()
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(f))
 }

@@ -18,6 +18,7 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/server"
 )
@@ -67,7 +68,7 @@ etcd, certificates and all else of its own.`,
 		}
 		cliflag.PrintFlags(c.Flags())
 		klog.InfoS("Gatehouse", "version", commandline.Version(), "kubernetes", apiserver.KubernetesVersion())
-		ctx, started := c.Context(), collectLittle()
+		ctx, started := c.Context(), collect.Little()
 		srv, err := server.New(ctx, config)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // asked to stop before it was up

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -31,19 +30,6 @@ func collectLater() {
 		debug.SetMemoryLimit(limit)
 		debug.SetGCPercent(min(percent, laterPercent))
 	}, 0)
-}
-
-// startPercent is how much garbage a starting server may make, in percent of what it needs.
-const startPercent = 400
-
-// collectLittle makes a server's start collect little: most of what it makes stays. What is returned
-// is to be called when it is over. Who has set GOGC is obeyed.
-func collectLittle() (over func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	percent := debug.SetGCPercent(startPercent)
-	return func() { debug.SetGCPercent(percent) }
 }
 
 // returnMemory gives what only the start needed back to the system. The collector would do so in

@@ -14,6 +14,7 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/server"
 )
@@ -116,7 +117,8 @@ func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 // run starts a server, closes ready and says how to use it, and serves until ctx ends.
 func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serverLogging,
 	ready chan<- struct{}) error {
-	started := collectLittle()
+	started := collect.Little()
+	defer started() // also where it fails
 	srv, err := server.New(ctx, config)
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
 		return commandline.Usage(nameFlags(c.Flags(), err))
