@@ -37,8 +37,8 @@ type goTestFigures struct {
 	Memory float64 // MB, with one server
 }
 
-// measureEnvtest times envtest's Start and Stop with Gatehouse, and with kube-apiserver and etcd, in
-// turn, and gatehousetest's Start in processes of its own. The first round isn't counted.
+// measureEnvtest times envtest's Start and Stop with Gatehouse, and with kube-apiserver and etcd,
+// in turn, and gatehousetest's Start in processes of its own. The first round isn't counted.
 func measureEnvtest(ctx context.Context, o options, bin string) (string, error) {
 	log.SetLogger(logr.Discard()) // it asks to be given one
 	assets := filepath.Join(bin, "assets")

@@ -79,7 +79,12 @@ func run(ctx context.Context, o options) error {
 	for _, alone := range []struct {
 		wanted  bool
 		measure func(ctx context.Context, o options, bin string) (string, error)
-	}{{o.policies, measurePolicies}, {o.decisions, measureDecisions}, {o.review, measureReview}, {o.envtest, measureEnvtest}} {
+	}{
+		{o.policies, measurePolicies},
+		{o.decisions, measureDecisions},
+		{o.review, measureReview},
+		{o.envtest, measureEnvtest},
+	} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)
 			fmt.Print(report)
