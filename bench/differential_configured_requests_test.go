@@ -7,9 +7,11 @@ import (
 )
 
 // ofConfigured are requests that are decided by plugins' configuration.
-func ofConfigured() []request {
-	return slices.Concat(spaces(), ofImages(), ofSelectors(), ofTolerations(), ofSecurity(), ofLimitedResources(),
-		ofProvision())
+func ofConfigured() []request { return slices.Concat(ofConfiguration(), ofProvision()) }
+
+// ofConfiguration are those of them that don't need NamespaceAutoProvision.
+func ofConfiguration() []request {
+	return slices.Concat(spaces(), ofImages(), ofSelectors(), ofTolerations(), ofSecurity(), ofLimitedResources())
 }
 
 // in is a pod that is only tried, in a namespace.

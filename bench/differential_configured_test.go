@@ -75,9 +75,9 @@ plugins:
       matchScopes: [{scopeName: PriorityClass, operator: In, values: [high]}]
 `
 
-// compareConfigured is about webhooks, and about plugins that do something only with a
-// configuration.
-func compareConfigured(ctx context.Context, t *testing.T, bin, documented string) {
+// configured is the configuration, with a backend for images that lives as long as the test.
+func configured(t *testing.T) string {
+	t.Helper()
 	images := imagebackend.Start(t, http.HandlerFunc(judgeImages))
 	// kube-apiserver reads no kubeconfig without a context.
 	kubeconfig, err := clientcmd.LoadFromFile(images.Kubeconfig)
@@ -89,13 +89,21 @@ func compareConfigured(ctx context.Context, t *testing.T, bin, documented string
 	if err := clientcmd.WriteToFile(*kubeconfig, images.Kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+	return strings.NewReplacer("KUBECONFIG", images.Kubeconfig, "DEFAULT", "false").Replace(configuration)
+}
+
+// withConfiguration are the plugins off by default that it is for.
+var withConfiguration = []string{"EventRateLimit", "ImagePolicyWebhook", "PodNodeSelector",
+	"PodTolerationRestriction", "ExtendedResourceToleration"}
+
+// compareConfigured is about webhooks, and about plugins that do something only with a
+// configuration.
+func compareConfigured(ctx context.Context, t *testing.T, bin, documented string) {
 	file := filepath.Join(t.TempDir(), "admission.yaml")
-	content := strings.NewReplacer("KUBECONFIG", images.Kubeconfig, "DEFAULT", "false").Replace(configuration)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(configured(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	enable := []string{"NamespaceAutoProvision", "EventRateLimit", "ImagePolicyWebhook", "PodNodeSelector",
-		"PodTolerationRestriction", "ExtendedResourceToleration"}
+	enable := append([]string{"NamespaceAutoProvision"}, withConfiguration...)
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
 		config.Admission.Enable, config.Admission.ConfigFile = enable, file
@@ -138,6 +146,13 @@ func judgeImages(w http.ResponseWriter, r *http.Request) {
 func compareEvents(ctx context.Context, t *testing.T, servers pair) {
 	t.Helper()
 	for round := 0; ; round++ {
+		for _, namespace := range []string{"object", "user", "namespace"} {
+			space := create(namespaces, fmt.Sprintf("{kind: Namespace, apiVersion: v1, metadata: {name: %s-%d}}",
+				namespace, round))
+			for _, server := range []compared{servers.ours, servers.theirs} {
+				server.answer(ctx, t, space)
+			}
+		}
 		var answers []string
 		var slowest time.Duration
 		for _, server := range []compared{servers.ours, servers.theirs} {

@@ -33,15 +33,17 @@ func pluginsOn() ([]string, error) {
 
 // The programs, and the packages they are built from.
 const (
-	gatehouse     = "gatehouse"
-	kubeAPIServer = "kube-apiserver"
-	etcd          = "etcd"
+	gatehouse        = "gatehouse"
+	gatehouseWebhook = "gatehouse-webhook"
+	kubeAPIServer    = "kube-apiserver"
+	etcd             = "etcd"
 )
 
 var packages = map[string]string{
-	gatehouse:     "gatehouse.dev/cmd/gatehouse",
-	kubeAPIServer: "k8s.io/kubernetes/cmd/kube-apiserver",
-	etcd:          "go.etcd.io/etcd/server/v3",
+	gatehouse:        "gatehouse.dev/cmd/gatehouse",
+	gatehouseWebhook: "gatehouse.dev/cmd/gatehouse-webhook",
+	kubeAPIServer:    "k8s.io/kubernetes/cmd/kube-apiserver",
+	etcd:             "go.etcd.io/etcd/server/v3",
 }
 
 // build puts the programs into dir.

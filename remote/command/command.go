@@ -54,29 +54,17 @@ finishes what it was asked, and isn't asked any more.
 
 /metrics, /healthz, /livez and /readyz are at the same address. "plugins -o wide" says which plugins
 can run outside the API server.`,
-		Example: examples(plugins),
+		Example: examplesOf(plugins, examples),
 		Args:    commandline.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	commandline.GroupFlags(c, o.flags())
-	c.AddCommand(newUninstall())
+	c.AddCommand(newManifests(plugins), newUninstall())
 	return c
 }
 
-// examples are how the command is used, with plugins that change and refuse, and that few clusters
-// have.
-func examples(plugins []chain.Descriptor) string {
-	names := []string{"A", "B", "C"}
-	next := 0
-	for _, d := range outside(plugins) {
-		if next < len(names) && !d.Default && d.Deprecated == "" && d.Gate == "" && len(d.Needs) == 0 &&
-			len(d.Resources) > 0 && d.Phases.Has(chain.Mutating|chain.Validating) {
-			names[next] = d.Name
-			next++
-		}
-	}
-	return strings.NewReplacer("{A}", names[0], "{B}", names[1], "{C}", names[2]).Replace(
-		`  # On a cluster that can reach this machine
+// examples are how the command is used.
+const examples = `  # On a cluster that can reach this machine
   gatehouse webhook --plugins={A} --url=https://192.0.2.10:8443
 
   # In a pod, behind the Service gatehouse-system/gatehouse, with plugins' configuration
@@ -86,5 +74,18 @@ func examples(plugins []chain.Descriptor) string {
 
   # Requests pass where the first plugin can't be asked; each plugin is asked by itself
   gatehouse webhook --plugins={A},{C} --service=gatehouse-system/gatehouse \
-    --failure-policy={A}=Ignore --per-plugin`)
+    --failure-policy={A}=Ignore --per-plugin`
+
+// examplesOf are examples with plugins that change and refuse, and that few clusters have.
+func examplesOf(plugins []chain.Descriptor, text string) string {
+	names := []string{"A", "B", "C"}
+	next := 0
+	for _, d := range outside(plugins) {
+		if next < len(names) && !d.Default && d.Deprecated == "" && d.Gate == "" && len(d.Needs) == 0 &&
+			len(d.Resources) > 0 && d.Phases.Has(chain.Mutating|chain.Validating) {
+			names[next] = d.Name
+			next++
+		}
+	}
+	return strings.NewReplacer("{A}", names[0], "{B}", names[1], "{C}", names[2]).Replace(text)
 }

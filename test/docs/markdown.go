@@ -4,6 +4,9 @@
 // one or the document's end. In a block marked console, lines that begin with "$ " are run and must
 // print the lines that follow them; "…" stands for anything, alone on a line for any number of
 // lines.
+//
+// Blocks marked "sh cluster" and "console cluster" are for readers who have a cluster of somebody
+// else's: the module bench has one.
 package docs
 
 import (
@@ -19,29 +22,31 @@ type step struct {
 	expect []string // nil where nothing is said of the output
 }
 
-// steps are what the document at path shows, in order.
-func steps(path string) ([]step, error) {
+// steps are what the document at path shows, in order: in blocks that aren't marked as for readers
+// of a kind, or only in those that are for the kind.
+func steps(path, kind string) ([]step, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	var found []step
-	var kind string
+	forReaders := strings.TrimRight(" "+kind, " ")
+	var block string
 	for i, line := range strings.Split(string(data), "\n") {
 		marker, fence := strings.CutPrefix(line, "```")
 		switch {
-		case fence && kind == "":
-			if kind = marker; kind == "" {
-				kind = "text"
+		case fence && block == "":
+			if block = strings.TrimSuffix(marker, forReaders); block == "" || !strings.HasSuffix(marker, forReaders) {
+				block = "text"
 			}
-			if kind == "sh" {
+			if block == "sh" {
 				found = append(found, step{line: i + 2})
 			}
 		case fence:
-			kind = ""
-		case kind == "sh":
+			block = ""
+		case block == "sh":
 			found[len(found)-1].shell += line + "\n"
-		case kind == "console":
+		case block == "console":
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
 				found = append(found, step{line: i + 1, shell: command, expect: []string{}})
 			} else if len(found) > 0 && found[len(found)-1].expect != nil {

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/remote/manifests"
+)
+
+// outside are plugins that run beside a kube-apiserver, and what they are asked there.
+type outside struct {
+	name string
+	// enable are those besides the ones that are on by default.
+	enable        []string
+	configuration string
+	// probe is a request that is answered as it says as soon as the plugins are asked.
+	probe    request
+	requests []request
+	// further, where not nil, is what else is to be compared.
+	further func(ctx context.Context, t *testing.T, servers pair)
+}
+
+// compareOutside sends requests to `gatehouse serve` with plugins compiled in, and to a
+// kube-apiserver without them that has `gatehouse webhook` beside it: what is answered and stored
+// must be alike, but for what docs/webhook-mode.md names. That the first is like a kube-apiserver
+// with the plugins is shown by the other comparisons.
+func compareOutside(ctx context.Context, t *testing.T, bin string) {
+	document, err := os.ReadFile("../docs/webhook-mode.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := strings.Join(strings.Fields(string(document)), " ")
+	for _, o := range outsides(t) {
+		t.Run(o.name, func(t *testing.T) { o.compare(ctx, t, bin, documented) })
+	}
+}
+
+// selected are the plugins that run outside, those that the kube-apiserver has itself, and all of
+// them.
+func (o *outside) selected(t *testing.T) (out []chain.Descriptor, inside, all []string) {
+	t.Helper()
+	options := chain.Options{Enable: o.enable}
+	list, err := options.Select(plugins.List)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		switch {
+		case d.Outside != "":
+			inside = append(inside, d.Name)
+		default:
+			out = append(out, d)
+		}
+		all = append(all, d.Name)
+	}
+	return out, inside, all
+}
+
+func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented string) {
+	out, inside, all := o.selected(t)
+	var flags []string
+	if o.configuration != "" {
+		file := filepath.Join(t.TempDir(), "admission.yaml")
+		if err := os.WriteFile(file, []byte(o.configuration), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--admission-control-config-file="+file)
+	}
+	on := measured
+	defer func() { measured = on }()
+	measured = chain.Options{Only: inside}
+	ours := startServer(ctx, t, subject{"kube-apiserver", func(ctx context.Context, s *instance) error {
+		if err := s.runPeer(ctx); err != nil {
+			return err
+		}
+		return s.runWebhook(ctx, t, out, flags...)
+	}}, bin)
+	measured = on
+	theirs := startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
+		return s.runGatehouse(ctx, append(flags, "--controllers=", "--admission-control="+strings.Join(all, ","))...)
+	}}, bin)
+
+	ours.settled(ctx, t, o.probe)
+	different, denied := 0, 0
+	for i, r := range o.requests {
+		got, want := ours.settled(ctx, t, r), theirs.settled(ctx, t, r)
+		if deniedBy.MatchString(got) {
+			got, denied = deniedBy.ReplaceAllString(got, ""), denied+1
+		}
+		differs := differsOutside(r)
+		switch {
+		case differs != "" && got == want:
+			t.Errorf("request %d, %s: outside it is as compiled in, other than expected: %s", i, r, differs)
+		case differs != "" && !strings.Contains(documented, differs):
+			t.Errorf("request %d, %s: docs/webhook-mode.md doesn't say: %s", i, r, differs)
+		case differs == "" && got != want:
+			different++
+			t.Errorf("request %d, %s:\noutside\n%s\ncompiled in\n%s", i, r, got, want)
+		}
+	}
+	if denied == 0 {
+		t.Error("the plugins outside have refused nothing")
+	}
+	t.Logf("%d plugins, %d requests, %d refused by plugins outside, %d answered differently for no reason that is "+
+		"documented", len(out), len(o.requests), denied, different)
+	if o.further != nil {
+		o.further(ctx, t, pair{ours, theirs})
+	}
+}
+
+// deniedBy is what an API server says before a webhook's words.
+var deniedBy = regexp.MustCompile(`admission webhook \\"(mutate|validate)\.gatehouse\.dev\\" denied the request: `)
+
+// differsOutside is why what is answered outside differs, as docs/webhook-mode.md has it.
+func differsOutside(r request) string {
+	switch {
+	case strings.Contains(r.differs, "new quota"):
+		return "knows what a new quota's namespace uses when a controller has counted it"
+	case strings.HasPrefix(r.body, "{kind: PodPreset,"):
+		return "PodPresets are custom resources"
+	}
+	return ""
+}
+
+// runWebhook starts `gatehouse webhook` beside the server, with no other rights than an
+// installation gives it.
+func (s *instance) runWebhook(ctx context.Context, t *testing.T, list []chain.Descriptor, flags ...string) error {
+	o := &manifests.Options{Name: "gatehouse", Namespace: "gatehouse-system", Image: "none", Replicas: 1, Plugins: list}
+	token, err := s.install(ctx, o)
+	if err != nil {
+		return err
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: s.config.Host,
+		CertificateAuthorityData: s.config.CAData}
+	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
+	kubeconfig.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	kubeconfig.CurrentContext = "c"
+	file := filepath.Join(s.dir, "webhook.kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	p, err := s.exec(gatehouseWebhook, append(flags, "--kubeconfig="+file, "--plugins="+strings.Join(names, ","),
+		"--bind-address=127.0.0.1", "--secure-port="+port, "--url=https://127.0.0.1:"+port,
+		"--shutdown-delay-duration=0s", "--timeout=30s")...)
+	if err != nil {
+		return err
+	}
+	// What the role lacks shows in the log alone where a cache isn't filled.
+	t.Cleanup(func() {
+		if log, err := os.ReadFile(p.log); err != nil || strings.Contains(string(log), "forbidden:") {
+			t.Errorf("the webhook lacks rights: %v\n%s", err, log)
+		} else if t.Failed() {
+			t.Logf("the webhook says\n%s", log)
+		}
+	})
+	return p.awaitOK(ctx, "https://127.0.0.1:"+port+"/readyz")
+}
+
+// install creates what an installation consists of, but for what runs in pods. It returns a token
+// of its service account.
+func (s *instance) install(ctx context.Context, o *manifests.Options) (token string, err error) {
+	objects, err := manifests.Objects(o)
+	if err != nil {
+		return "", err
+	}
+	client, err := dynamic.NewForConfig(s.config)
+	if err != nil {
+		return "", err
+	}
+	typed, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		return "", err
+	}
+	for _, object := range objects {
+		resource, ok := installed[object.GetKind()]
+		if !ok {
+			continue
+		}
+		if err := apply(ctx, client.Resource(resource), object); err != nil {
+			return "", fmt.Errorf("%s: %w", object.GetKind(), err)
+		}
+	}
+	review, err := typed.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, o.Name,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return review.Status.Token, nil
+}
+
+func apply(ctx context.Context, client dynamic.NamespaceableResourceInterface, u *unstructured.Unstructured) error {
+	var in dynamic.ResourceInterface = client
+	if u.GetNamespace() != "" {
+		in = client.Namespace(u.GetNamespace())
+	}
+	_, err := in.Create(ctx, u, metav1.CreateOptions{})
+	return err
+}
+
+// installed are the resources that are created of an installation.
+var installed = map[string]schema.GroupVersionResource{
+	"Namespace":                {Version: "v1", Resource: "namespaces"},
+	"ServiceAccount":           {Version: "v1", Resource: "serviceaccounts"},
+	"ClusterRole":              {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	"ClusterRoleBinding":       {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	"Role":                     {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"RoleBinding":              {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+}

@@ -1,0 +1,98 @@
+package command
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/remote/manifests"
+)
+
+// passedOn are the flags of an installation that its pods are started with as they are given. The
+// others are said otherwise there.
+var passedOn = []string{"per-plugin", "failure-policy", "timeout", "exempt-namespaces"}
+
+// newManifests is the command that prints what an installation consists of.
+func newManifests(plugins []chain.Descriptor) *cobra.Command {
+	i := newInstalling(plugins)
+	var image string
+	var replicas int32
+	c := &cobra.Command{
+		Use:   "manifests --plugins=A,B --image=IMAGE",
+		Short: "Print what an installation in a cluster consists of",
+		Long: `Print what an installation in a cluster consists of, for kubectl apply: its namespace, a service
+account with what the plugins need and no more, a Service and a Deployment, and what protects them.
+The image holds the program gatehouse-webhook.
+
+The webhook configurations aren't among it: the replicas write them once they serve. They are removed
+by "webhook uninstall", or with the namespace.`,
+		Example: manifestsExample(plugins),
+		Args:    commandline.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if i.url != "" {
+				return commandline.Usage(errors.New("--url is for a process outside the cluster, and these are for " +
+					"one inside: leave it out"))
+			}
+			if i.service == "" {
+				i.service = i.namespace + "/" + i.name
+			}
+			registered, _, err := i.load()
+			if err != nil {
+				return commandline.Usage(err)
+			}
+			o := &manifests.Options{Name: i.name, Namespace: i.namespace, Image: image, Replicas: replicas,
+				Plugins: registered.Plugins, Flags: given(c.Flags())}
+			if s := registered.Service; s.Namespace != i.namespace || s.Name != i.name || s.Port != 0 && s.Port != 443 {
+				return commandline.Usage(errors.New("--service is that of the installation, which has its name, and " +
+					"its port is 443: leave it out"))
+			}
+			if i.admission.ConfigFile != "" {
+				content, err := os.ReadFile(i.admission.ConfigFile)
+				if err != nil {
+					return commandline.Usage(err)
+				}
+				o.Configuration = string(content)
+			}
+			if err := o.Validate(); err != nil {
+				return commandline.Usage(err)
+			}
+			return manifests.Write(c.OutOrStdout(), o)
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	i.addFlags(&groups)
+	fs := groups.FlagSet("pods")
+	fs.StringVar(&image, "image", "", "The image that holds the program gatehouse-webhook. Required.")
+	fs.Int32Var(&replicas, "replicas", 2, "How many replicas run.")
+	commandline.GroupFlags(c, groups)
+	return c
+}
+
+// given are the flags that pods are started with as they were given here.
+func given(fs *pflag.FlagSet) []string {
+	var flags []string
+	for _, name := range passedOn {
+		f := fs.Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		if values, ok := f.Value.(pflag.SliceValue); ok {
+			for _, value := range values.GetSlice() {
+				flags = append(flags, "--"+name+"="+value)
+			}
+			continue
+		}
+		flags = append(flags, "--"+name+"="+f.Value.String())
+	}
+	return flags
+}
+
+func manifestsExample(plugins []chain.Descriptor) string {
+	return examplesOf(plugins, `  gatehouse webhook manifests --plugins={A},{B} \
+    --image=registry.example.com/gatehouse-webhook:v1 | kubectl apply --filename=-`)
+}
