@@ -73,8 +73,8 @@ const examples = `  # On a cluster that can reach this machine
     --service=gatehouse-system/gatehouse:443
 
   # Requests pass where the first plugin can't be asked; each plugin is asked by itself
-  gatehouse webhook --plugins={A},{C} --service=gatehouse-system/gatehouse \
-    --failure-policy={A}=Ignore --per-plugin`
+  gatehouse webhook --plugins={A},{C} \
+    --service=gatehouse-system/gatehouse --failure-policy={A}=Ignore --per-plugin`
 
 // examplesOf are examples with plugins that change and refuse, and that few clusters have.
 func examplesOf(plugins []chain.Descriptor, text string) string {

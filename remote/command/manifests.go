@@ -29,8 +29,8 @@ func newManifests(plugins []chain.Descriptor) *cobra.Command {
 account with what the plugins need and no more, a Service and a Deployment, and what protects them.
 The image holds the program gatehouse-webhook.
 
-The webhook configurations aren't among it: the replicas write them once they serve. They are removed
-by "webhook uninstall", or with the namespace.`,
+The webhook configurations aren't among it: the replicas write them once they serve. They are
+removed by "webhook uninstall", or with the namespace.`,
 		Example: manifestsExample(plugins),
 		Args:    commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
