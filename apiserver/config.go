@@ -67,6 +67,7 @@ type config struct {
 	storageFactory  *serverstorage.DefaultStorageFactory
 	client          *kubernetes.Clientset
 	informers       informers.SharedInformerFactory
+	pods            *podSource // of the informers' pods
 	clientCA        dynamiccertificates.CAContentProvider
 	publicKeys      serviceaccount.PublicKeysGetter
 	serviceResolver webhook.ServiceResolver
@@ -85,7 +86,8 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	o.Metrics.Apply()
 	serviceaccount.RegisterMetrics()
 
-	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs)}
+	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs),
+		pods: newPodSource()}
 	g := c.generic
 	g.TracerProvider = tracer
 	resources := defaultResources()
@@ -103,6 +105,9 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, informerResync,
 		informers.WithTransform(withoutManagedFields))
+	if err := c.pods.feed(c.informers); err != nil {
+		return nil, err
+	}
 	if err := o.Features.ApplyTo(g, c.client, c.informers); err != nil {
 		return nil, err
 	}

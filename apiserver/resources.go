@@ -7,6 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -130,6 +131,10 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
 		switch group.GroupName() {
+		case corev1.GroupName:
+			if err := c.pods.serve(info.VersionedResourcesStorageMap["v1"]["pods"]); err != nil {
+				return err
+			}
 		case appsv1.GroupName:
 			if extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig,
 				resources.ResourceEnabled); extensions != nil {

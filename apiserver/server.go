@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -336,6 +337,10 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // AdminConfig is the administrator's client configuration: what admin.kubeconfig says. A server
 // without a data directory has its own for it.
 func (s *Server) AdminConfig() *rest.Config { return rest.CopyConfig(s.admin) }
+
+// Pods is the server's cache of all pods, of what podcache.Trim leaves of them. Objects that are
+// hidden are not in it.
+func (s *Server) Pods() corev1informers.PodInformer { return s.informers.Core().V1().Pods() }
 
 // Etcd is the server's own etcd, nil where it uses another.
 func (s *Server) Etcd() *etcd.Server { return s.etcd }

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -35,6 +34,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/initializers"
+	"gatehouse.dev/internal/podcache"
 )
 
 const (
@@ -61,6 +61,9 @@ type Options struct {
 	RootCA []byte
 	// QuotaSyncPeriod is how often what quotas limit is counted again. DefaultQuotaSyncPeriod if 0.
 	QuotaSyncPeriod time.Duration
+	// Pods is a cache of all pods that is there already, of what podcache.Trim leaves of them or
+	// more; it must run longer than the controllers do. They have one of their own if nil.
+	Pods corev1informers.PodInformer
 }
 
 // Names are the names of all controllers, in alphabetical order.
@@ -196,26 +199,13 @@ type environment struct {
 	pods func() (corev1informers.PodInformer, error)
 }
 
-// trimmedPods are pods with what controllers want to know of them, so that the cache stays small:
-// the claims that a pod uses, and what it costs.
+// trimmedPods are the cache that the server has, or one of the controllers' own, as small.
 func (e *environment) trimmedPods() (corev1informers.PodInformer, error) {
+	if e.options.Pods != nil {
+		return e.options.Pods, nil
+	}
 	pods := e.informers.Core().V1().Pods()
-	return pods, pods.Informer().SetTransform(trimmed)
-}
-
-func trimmed(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil // of a deleted pod, when the cache was behind
-	}
-	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i, c := range containers {
-			containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
-		}
-	}
-	pod.Spec.EphemeralContainers = nil // which may state no resources
-	return pod, nil
+	return pods, pods.Informer().SetTransform(podcache.Trim)
 }
 
 // clientConfig is the configuration of the controller whose service account is account. Its rate

@@ -183,8 +183,13 @@ func (s *Server) Run(ctx context.Context) error {
 // control runs the controllers until ctx ends. The API server serves without them, too; they run
 // again when the lease is free, or when what stopped them may have passed.
 func (s *Server) control(ctx context.Context) {
+	options := s.config.Controllers
+	// Who hides pods from its own cache has others see them.
+	if !s.config.API.HideUninitialized {
+		options.Pods = s.Pods()
+	}
 	for {
-		err := controllers.Run(ctx, s.AdminConfig(), s.config.Controllers)
+		err := controllers.Run(ctx, s.AdminConfig(), options)
 		if ctx.Err() != nil {
 			return
 		}
