@@ -80,6 +80,7 @@ etcd, certificates and all else of its own.`,
 			<-srv.Ready()
 			started()
 			returnMemory()
+			collect.FollowLoad(ctx.Done())
 		}()
 		return srv.Run(ctx)
 	}

@@ -145,6 +145,7 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
 			srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
 		returnMemory()
+		collect.FollowLoad(over)
 	}()
 	return srv.Run(ctx)
 }
