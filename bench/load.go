@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -44,13 +45,24 @@ type batch struct {
 type load struct {
 	server  *instance
 	clients []kubernetes.Interface
-	pods    int // made so far
+	pods    int    // made so far
+	prefix  string // of their names
+	// speak, where there is one, makes of an administrator's configuration that of the clients.
+	speak func(context.Context, *rest.Config) (*rest.Config, error)
 }
 
 // prepare connects the clients, makes the namespace they write to, and some pods.
 func (l *load) prepare(ctx context.Context) error {
+	speak := withProtobuf
+	if l.speak != nil {
+		speak = l.speak
+	}
+	config, err := speak(ctx, rest.CopyConfig(l.server.config))
+	if err != nil {
+		return err
+	}
 	for range manyClients {
-		client, err := newClient(l.server.config)
+		client, err := newClient(config)
 		if err != nil {
 			return err
 		}
@@ -58,7 +70,7 @@ func (l *load) prepare(ctx context.Context) error {
 	}
 	core := l.clients[0].CoreV1()
 	if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		metav1.CreateOptions{}); err != nil {
+		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	// kube-apiserver has no controllers that would make it.
@@ -67,8 +79,14 @@ func (l *load) prepare(ctx context.Context) error {
 		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	_, err := l.create(ctx, manyClients, warmUp)
+	_, err = l.create(ctx, manyClients, warmUp)
 	return err
+}
+
+// withProtobuf is the configuration of a client that speaks as Kubernetes' own do.
+func withProtobuf(_ context.Context, config *rest.Config) (*rest.Config, error) {
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+	return config, nil
 }
 
 // newClient is a client with a connection of its own: client-go shares one between clients of the
@@ -77,8 +95,6 @@ func newClient(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{}).DialContext
 	config.QPS = -1
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf
 	return kubernetes.NewForConfig(config)
 }
 
@@ -100,7 +116,7 @@ func (l *load) create(ctx context.Context, clients, n int) (batch, error) {
 		group.Go(func() {
 			pods := client.CoreV1().Pods(namespace)
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				pod := newPod("web-" + strconv.Itoa(first+int(i)))
+				pod := newPod(cmp.Or(l.prefix, "web-") + strconv.Itoa(first+int(i)))
 				sent := time.Now()
 				if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 					cancel(fmt.Errorf("creating pod %s: %w", pod.Name, err))

@@ -26,6 +26,8 @@ type options struct {
 	write                string
 	policies, decisions  bool
 	review, envtest      bool
+	writes               bool
+	profile              string
 }
 
 func main() {
@@ -47,6 +49,8 @@ func main() {
 	flag.BoolVar(&o.decisions, "decisions", false, "measure what recording decisions costs, and nothing else")
 	flag.BoolVar(&o.review, "review", false, "measure gatehouse review and its peers, and nothing else")
 	flag.BoolVar(&o.envtest, "envtest", false, "measure servers for tests, and nothing else")
+	flag.BoolVar(&o.writes, "writes", false, "measure what writes cost both kinds of clients, and nothing else")
+	flag.StringVar(&o.profile, "profile", "", "with -writes, the directory for profiles of the servers under load")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -84,6 +88,7 @@ func run(ctx context.Context, o options) error {
 		{o.decisions, measureDecisions},
 		{o.review, measureReview},
 		{o.envtest, measureEnvtest},
+		{o.writes, measureWrites},
 	} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)
