@@ -89,8 +89,8 @@ func TestPodsOfTheServersOwnCache(t *testing.T) {
 		for _, do := range []func() error{
 			func() error { return pods.Delete(t.Context(), name, *metav1.NewDeleteOptions(0)) },
 			func() error {
-				_, err := pods.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
-					metav1.PatchOptions{})
+				_, err := pods.Patch(t.Context(), name, types.MergePatchType,
+					[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 				return err
 			},
 		} {
