@@ -176,7 +176,8 @@ func writesReport(all []*writeFigures, pods int) string {
 		row("… p99", " ms", 0, of(func(f *loadFigures) samples { return f.p99 }))
 		row("… CPU time, each", " ms", 2, of(func(f *loadFigures) samples { return f.cpu }))
 	}
-	row(fmt.Sprintf("memory after that, %d pods, RSS", pods), " MB", 0, func(f *writeFigures) samples { return f.memory })
+	row(fmt.Sprintf("memory after that, %d pods, RSS", pods), " MB", 0,
+		func(f *writeFigures) samples { return f.memory })
 	row("… list of them", " s", 2, func(f *writeFigures) samples { return f.list })
 	row("… start to `/readyz`", " s", 2, func(f *writeFigures) samples { return f.again })
 	return b.String()
@@ -195,7 +196,8 @@ func (l *load) profiled(ctx context.Context, o options, name string, n int) (bat
 			done <- err
 			return
 		}
-		data, err := admin.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "3").DoRaw(ctx)
+		data, err := admin.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "3").
+			DoRaw(ctx)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(o.profile, name+".pprof"), data, 0o600)
 		}

@@ -1,6 +1,6 @@
-// Package collect sets the pace at which a server collects garbage. A start collects little: most of
-// what it makes stays, and a third of its time would go on finding that out. Under load memory gets
-// more room, which is given back when there is less to do.
+// Package collect sets the pace at which a server collects garbage. A start collects little: most
+// of what it makes stays, and a third of its time would go on finding that out. Under load memory
+// gets more room, which is given back when there is less to do.
 package collect
 
 import (

@@ -22,7 +22,8 @@ const (
 	calmRate = 16 << 20
 	// calmTicks is how many ticks it must have been calm to give memory back.
 	calmTicks = 8
-	// leastLive is what the last collection is taken to have left at least: there may have been none.
+	// leastLive is what the last collection is taken to have left at least, in bytes: there may
+	// have been none.
 	leastLive = 32 << 20
 	// budgetShare is the part of the machine's or the container's memory that more room is made in.
 	budgetShare = 0.25
@@ -31,8 +32,8 @@ const (
 	containerShare = 0.9
 )
 
-// FollowLoad keeps the collector's pace, of a server that has started, until over is closed. Who has
-// set GOGC or GOMEMLIMIT has said what the pace is to be.
+// FollowLoad keeps the collector's pace, of a server that has started, until over is closed. Who
+// has set GOGC or GOMEMLIMIT has said what the pace is to be.
 func FollowLoad(over <-chan struct{}) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
