@@ -127,7 +127,8 @@ func plugins(t testing.TB, sharing bool, between func(admission.Attributes), all
 	c.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 	var list []chain.Descriptor
 	add := func(name string, phases chain.Phases, build func(io.Reader, *chain.Env) (admission.Interface, error)) {
-		plugin := c.Build(t, chain.Descriptor{Name: name, Phases: phases, New: build}, "").Interface
+		plugin := c.Build(t, chain.Descriptor{Name: name, Phases: phases, Outside: "it is the server's",
+			New: build}, "").Interface
 		if !sharing {
 			hidden := apart{}
 			hidden.MutationInterface, _ = plugin.(admission.MutationInterface)

@@ -22,7 +22,7 @@ import (
 )
 
 var descriptor = chain.Descriptor{
-	Name: "ValidatingAdmissionPolicy", Phases: chain.Validating,
+	Name: "ValidatingAdmissionPolicy", Phases: chain.Validating, Outside: "it is the server's",
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		plugin, err := NewValidating(config, env)
 		if err != nil {

@@ -25,7 +25,7 @@ func (d documents) OpenAPIV3() openapi.Client { return d.Client }
 var schemas = mutation.NewSchemas(documents{openapitest.NewEmbeddedFileClient()})
 
 var mutatingDescriptor = chain.Descriptor{
-	Name: "MutatingAdmissionPolicy", Phases: chain.Mutating,
+	Name: "MutatingAdmissionPolicy", Phases: chain.Mutating, Outside: "it is the server's",
 	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		plugin, err := NewMutating(config, env)
 		if err != nil {

@@ -53,13 +53,13 @@ func newPlugins(t testing.TB, config io.Reader, objects ...runtime.Object) *plug
 	cluster := chaintest.NewCluster(t, append(objects, ns)...)
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	p := &plugins{Cluster: cluster}
-	cluster.Build(t, chain.Descriptor{Name: "M", Phases: chain.Mutating,
+	cluster.Build(t, chain.Descriptor{Name: "M", Phases: chain.Mutating, Outside: "it is the server's",
 		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
 			m, err := NewMutating(config, env)
 			p.Mutating = m
 			return m, err
 		}}, "")
-	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating,
+	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating, Outside: "it is the server's",
 		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
 			v, err := NewValidating(nil, env)
 			p.Validating = v

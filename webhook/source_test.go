@@ -104,7 +104,7 @@ func TestConnectionsEndWithTheServer(t *testing.T) {
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	done := make(chan struct{})
 	var v *Validating
-	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating,
+	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating, Outside: "it is the server's",
 		New: func(_ io.Reader, env *chain.Env) (_ admission.Interface, err error) {
 			ending := *env
 			ending.Done = done
