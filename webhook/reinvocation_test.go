@@ -129,7 +129,8 @@ func TestReinvocation(t *testing.T) {
 			}
 			cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 			var built *Mutating
-			plugin := chain.Descriptor{Name: "MutatingAdmissionWebhook", Phases: chain.Mutating, Outside: "it is the server's",
+			plugin := chain.Descriptor{Name: "MutatingAdmissionWebhook", Phases: chain.Mutating,
+				Outside: "it is the server's",
 				New: func(config io.Reader, env *chain.Env) (_ admission.Interface, err error) {
 					built, err = NewMutating(config, env)
 					return built, err
