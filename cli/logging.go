@@ -24,7 +24,8 @@ func (l *serverLogging) addFlags(fs *pflag.FlagSet) {
 	fs.Lookup("v").Usage = "Log level. Without any of these flags only warnings and errors are shown."
 }
 
-// apply makes klog write what the command's flags say.
+// apply makes klog write what the command's flags say, and the feature gates what theirs do: those
+// decide which flags about logs may be used, and what they say when they are set is logged.
 func (l *serverLogging) apply(c *cobra.Command) error {
 	said := false
 	var defaults pflag.FlagSet
@@ -34,7 +35,10 @@ func (l *serverLogging) apply(c *cobra.Command) error {
 	})
 	if !said {
 		l.Apply(c.ErrOrStderr())
-		return nil
+		return applyGates(c)
+	}
+	if err := applyGates(c); err != nil {
+		return err
 	}
 	streams := &logsapi.LoggingOptions{ErrorStream: c.ErrOrStderr(), InfoStream: c.OutOrStdout()}
 	if err := logsapi.ValidateAndApplyWithOptions(l.said, streams, utilfeature.DefaultFeatureGate); err != nil {

@@ -77,9 +77,6 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 }
 
 func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
-	if err := applyGates(c); err != nil {
-		return err
-	}
 	if err := log.apply(c); err != nil {
 		return err
 	}
