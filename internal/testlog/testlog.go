@@ -42,7 +42,7 @@ func Show(t testing.TB) {
 	logged := Keep()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(logged())
+			t.Logf("%s", logged())
 		}
 	})
 }

@@ -91,9 +91,11 @@ func TestPoliciesAreExempt(t *testing.T) {
 // Operations other than to create, and other things than objects of their own.
 func TestWhatPoliciesSee(t *testing.T) {
 	ns := namespace(t)
-	_, err := client.CoreV1().Pods(ns).Create(t.Context(), servertest.Pod("keep"), metav1.CreateOptions{})
-	must(t, err)
 	pods := client.CoreV1().Pods(ns)
+	for _, name := range []string{"keep", "evicted"} {
+		_, err := pods.Create(t.Context(), servertest.Pod(name), metav1.CreateOptions{})
+		must(t, err)
+	}
 	for _, test := range []struct {
 		name, rule, expression, message string
 		do                              func() error
@@ -117,7 +119,8 @@ func TestWhatPoliciesSee(t *testing.T) {
 		{"eviction", rule("", "v1", "pods/eviction", "[CREATE]"),
 			"request.subResource != 'eviction' || object.kind != " +
 				"'Eviction'", "failed expression", func() error {
-				return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "keep"}})
+				// It may be gone by the time that the policy is in force.
+				return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted"}})
 			}},
 		{"status", rule("", "v1", "pods/status", "[UPDATE]"),
 			"object.status.message == oldObject.?status.message.orValue('')",
