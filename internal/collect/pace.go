@@ -22,6 +22,8 @@ const (
 	calmRate = 16 << 20
 	// calmTicks is how many ticks it must have been calm to give memory back.
 	calmTicks = 8
+	// worthwhile is how much must have been allocated before memory is given back again, in bytes.
+	worthwhile = 256 << 20
 	// leastLive is what the last collection is taken to have left at least, in bytes: there may
 	// have been none.
 	leastLive = 32 << 20
@@ -76,17 +78,23 @@ type pace struct {
 	budget  uint64 // bytes that the heap may have
 	percent int    // as it is now
 	calm    int    // for how many ticks
+	since   uint64 // bytes allocated since memory was given back
 }
 
 // next is the pace after a tick, by the bytes that the last collection left, and those allocated
 // since the last tick. release says that what isn't used is to be given back.
 func (p *pace) next(live, allocated uint64) (percent int, release bool) {
+	p.since += allocated
 	if allocated < calmRate {
 		p.calm++
 		if p.calm < calmTicks {
 			return p.percent, false
 		}
-		return usualPercent, p.percent > usualPercent
+		if p.since < worthwhile {
+			return usualPercent, false
+		}
+		p.since = 0
+		return usualPercent, true
 	}
 	p.calm = 0
 	live = max(live, leastLive)

@@ -20,8 +20,10 @@ func TestPace(t *testing.T) {
 		"less":          {{100, 200, "800"}, {100, 100, "400"}, {100, 20, "100"}},
 		"more live":     {{100, 200, "800"}, {800, 200, "100"}},
 		"a full budget": {{500, 900, "300"}, {1500, 900, "100"}, {5000, 900, "100"}},
-		"calm after work": slices.Concat([]tick{{100, 200, "800"}},
+		"calm after work": slices.Concat([]tick{{100, 200, "800"}, {100, 200, "800"}},
 			slices.Repeat([]tick{{100, 1, "800"}}, calmTicks-1), []tick{{100, 1, "100!"}, {100, 1, "100"}}),
+		"calm after little work": slices.Concat(slices.Repeat([]tick{{100, 20, "100"}}, 13),
+			slices.Repeat([]tick{{100, 1, "100"}}, calmTicks-1), []tick{{100, 1, "100!"}, {100, 1, "100"}}),
 		"a pause in work":       slices.Repeat([]tick{{100, 200, "800"}, {100, 1, "800"}, {100, 1, "800"}}, calmTicks),
 		"before any collection": {{0, 160, "2000"}},
 	} {
