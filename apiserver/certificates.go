@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/kubernetes/pkg/serviceaccount/externaljwt/plugin"
 
+	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/pki"
 )
 
@@ -28,9 +29,9 @@ const (
 // serviceNames are what pods call the API server.
 var serviceNames = []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
 
-func (o *Options) pkiDir() string { return filepath.Join(o.DataDir, pkiDir) }
+func (o *Options) pkiDir() string { return filepath.Join(o.DataDir, datadir.PKI) }
 
-func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, etcdDir) }
+func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, datadir.Etcd) }
 
 // completeCertificates sees to it that there are an authority of the server's own and a serving
 // certificate. What is given is used, and what is in --cert-dir, which is never overwritten.

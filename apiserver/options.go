@@ -19,6 +19,7 @@ import (
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/storage/uninitialized"
 )
@@ -31,9 +32,6 @@ const (
 	defaultServiceCIDR       = "10.96.0.0/12"
 	defaultEventTTL          = time.Hour
 	watchTermination         = 5 * time.Second
-	adminKubeconfig          = "admin.kubeconfig"
-	pkiDir                   = "pki"
-	etcdDir                  = "etcd"
 	serviceAccountSigningKey = "service-account-signing-key-file"
 
 	serviceAccountSigningEndpoint = "service-account-signing-endpoint"
@@ -187,4 +185,4 @@ func (o *Options) Embedded() bool {
 }
 
 // AdminKubeconfig is the file with which kubectl is the cluster's administrator.
-func (o *Options) AdminKubeconfig() string { return filepath.Join(o.DataDir, adminKubeconfig) }
+func (o *Options) AdminKubeconfig() string { return filepath.Join(o.DataDir, datadir.AdminKubeconfig) }

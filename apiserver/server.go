@@ -147,7 +147,7 @@ func (s *Server) takeDirectory() (err error) {
 	if s.lock, err = datadir.Acquire(o.DataDir); err != nil {
 		return err
 	}
-	if err := s.lock.Check(adminKubeconfig, pkiDir, etcdDir); err != nil {
+	if err := s.lock.Check(datadir.AdminKubeconfig, datadir.PKI, datadir.Etcd); err != nil {
 		return err
 	}
 	if dir := o.SecureServing.ServerCert.CertDirectory; dir != "" {

@@ -66,6 +66,7 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse test          policies and quotas, against what they are to admit and refuse
   gatehouse snapshot      what admission looks at in a cluster, for reviews without it
   gatehouse webhook       the plugins for a cluster whose API server is somebody else's
+  gatehouse backup        what a server keeps, in one file; gatehouse restore makes it a server's
   gatehouse envtest       the binaries for controller-runtime's envtest`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
@@ -82,7 +83,8 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
-		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newEnvtest(), newVersion())
+		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newEnvtest(), newBackup(),
+		newRestore(), newVersion())
 	return root
 }
 

@@ -37,6 +37,12 @@ func (p *progress) of(work string) func(done, all int) {
 	}
 }
 
+// bytes shows work that is measured in bytes, in mebibytes.
+func (p *progress) bytes(work string) func(done, all int64) {
+	show := p.of(work + " (MiB)")
+	return func(done, all int64) { show(int(done>>20), int(all>>20)) }
+}
+
 // done clears the line.
 func (p *progress) done() {
 	if p.out != nil && p.last >= 0 {

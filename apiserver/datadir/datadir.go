@@ -20,6 +20,16 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
+// What is in a server's directory, besides the lock.
+const (
+	// PKI has the server's own authority, its keys and certificates; Etcd is its own etcd's;
+	// AdminKubeconfig is the file with which kubectl is the administrator.
+	PKI, Etcd, AdminKubeconfig = "pki", "etcd", "admin.kubeconfig"
+)
+
+// ErrInUse is what Acquire says of a directory that another process has.
+var ErrInUse = errors.New("in use")
+
 // A Lock is a directory that no other process uses.
 type Lock struct {
 	dir  string
@@ -39,8 +49,8 @@ func Acquire(dir string) (*Lock, error) {
 	file, err := fileutil.TryLockFile(name, os.O_CREATE|os.O_RDWR|asItIs, 0o600)
 	switch {
 	case errors.Is(err, fileutil.ErrLocked):
-		return nil, fmt.Errorf("data directory %s is in use by process %s: stop it, or choose another --data-dir", dir,
-			holder(name))
+		return nil, fmt.Errorf("data directory %s is %w by process %s: stop it, or choose another --data-dir", dir,
+			ErrInUse, holder(name))
 	case err != nil && isLink(name):
 		return nil, fmt.Errorf("data directory %s can't be locked: %s is a symbolic link: remove it", dir, name)
 	case err != nil:

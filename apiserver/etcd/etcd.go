@@ -48,9 +48,14 @@ const (
 	// members that are behind. There are none; etcd's own 5,000 are some 20 MB of pods.
 	keptEntries = 100
 
+	// memberName is the one member's, and nobody where the others of its cluster would find it.
+	memberName, nobody = "gatehouse", "localhost:0"
+
 	// socketPathLimit is the longest path a Unix socket can be bound to on Linux
 	// (sizeof sun_path less the terminating zero).
 	socketPathLimit = 107
+
+	socketName = "etcd.sock"
 )
 
 // Server is an embedded etcd with one member.
@@ -82,16 +87,16 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.endpoint = "unix://" + socket
+	s.endpoint = endpoint(socket)
 
 	cfg := embed.NewConfig()
-	cfg.Name = "gatehouse"
+	cfg.Name = memberName
 	cfg.Dir = dir
 	cfg.TickMs = uint(tick.Milliseconds())
 	cfg.ElectionMs = uint(election.Milliseconds())
 	// A member must name TCP addresses to the rest of its cluster. There is none, so nothing
 	// listens on them.
-	nowhere := []url.URL{{Scheme: "http", Host: "localhost:0"}}
+	nowhere := []url.URL{{Scheme: "http", Host: nobody}}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: socket}}, nowhere
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, nowhere
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
@@ -187,19 +192,41 @@ func (s *Server) socketPath(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	socket := filepath.Join(abs, "etcd.sock")
+	socket := filepath.Join(abs, socketName)
 	if len(socket) > socketPathLimit {
 		if s.socketDir, err = os.MkdirTemp("", "gatehouse-etcd-"); err != nil {
 			return "", fmt.Errorf("etcd's socket needs a short path, and none can be made: %w", err)
 		}
-		socket = filepath.Join(s.socketDir, "etcd.sock")
+		socket = filepath.Join(s.socketDir, socketName)
 	}
 	// What a killed process left behind would refuse the bind. The directory is the caller's alone.
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+	there := filepath.Join(dir, socketName)
+	if err := os.Remove(there); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("data directory %s can't be written: %w", dir, err)
+	}
+	if s.socketDir == "" {
+		return socket, nil
+	}
+	// Who looks for the socket finds it.
+	if err := os.Symlink(socket, there); err != nil {
 		return "", fmt.Errorf("data directory %s can't be written: %w", dir, err)
 	}
 	return socket, nil
 }
+
+// Socket is the endpoint of the server that runs in dir, of any process's.
+func Socket(dir string) (string, error) {
+	socket, err := filepath.Abs(filepath.Join(dir, socketName))
+	if err != nil {
+		return "", err
+	}
+	if elsewhere, err := os.Readlink(socket); err == nil {
+		return endpoint(elsewhere), nil
+	}
+	return endpoint(socket), nil
+}
+
+func endpoint(socket string) string { return "unix://" + socket }
 
 // fatalHook decides what happens when etcd finds that it can't go on. While it starts, that is an
 // error of Start. Later it means that a write can't be made durable (the disk is full or broken):

@@ -10,8 +10,8 @@ package pki
 
 import (
 	"crypto"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"gatehouse.dev/internal/authority"
+	"gatehouse.dev/internal/wholefile"
 )
 
 const (
@@ -131,32 +132,13 @@ func TokenKey(dir string) (string, error) {
 // WriteFile writes data to name with mode 0600, all of it or nothing also after a crash, making the
 // directory (mode 0700) where it isn't there.
 func WriteFile(name string, data []byte) error {
-	dir := filepath.Dir(name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(name)+"-") // CreateTemp's mode is 0600
-	if err != nil {
+	return wholefile.Write(name, func(out io.Writer) error {
+		_, err := out.Write(data)
 		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), name); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes what files a directory has outlast a crash, and their order of coming.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	})
 }
 
 func exists(name string) bool {

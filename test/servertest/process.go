@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,4 +105,12 @@ func (p *Process) Connect(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	return Connect(&gatehousetest.Server{Config: config, Kubeconfig: kubeconfig, DataDir: p.DataDir})
+}
+
+// Moved is the same server with another data directory, which isn't there yet.
+func (p *Process) Moved(t testing.TB) *Process {
+	t.Helper()
+	dir := p.DataDir + "-moved"
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return &Process{DataDir: dir, flags: append(slices.Clone(p.flags), "--data-dir="+dir)}
 }

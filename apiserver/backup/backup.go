@@ -1,0 +1,134 @@
+// Package backup saves what a server keeps in its data directory, and makes a data directory of
+// that again.
+//
+// A backup is a snapshot of the server's own etcd, of all that was acknowledged when it began, and
+// the keys by which clients know the server and it knows them; package archive says how they are
+// put together. Of a server that runs it is taken through its etcd's socket, which is in the data
+// directory and for nobody but its owner; of one that doesn't run its etcd is started for it.
+//
+// A restored server goes on at revisions that no server before it has had, so that clients with
+// caches of something newer than the backup are told to read anew.
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"gatehouse.dev/apiserver/backup/archive"
+	"gatehouse.dev/apiserver/datadir"
+	"gatehouse.dev/apiserver/etcd"
+)
+
+// Progress is told how many bytes are done, of how many.
+type Progress func(done, all int64)
+
+// Save writes a backup of the server with a data directory to out.
+func Save(ctx context.Context, dir string, out io.Writer, progress Progress) error {
+	if _, err := os.Stat(filepath.Join(dir, datadir.Etcd, "member")); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("data directory %s has no etcd of its own: there is nothing to save (where the server was "+
+			"started with --etcd-servers, save those)", dir)
+	} else if err != nil {
+		return err
+	}
+	lock, err := datadir.Acquire(dir)
+	if errors.Is(err, datadir.ErrInUse) {
+		endpoint, socketErr := etcd.Socket(filepath.Join(dir, datadir.Etcd))
+		if socketErr != nil {
+			return socketErr
+		}
+		if saveErr := save(ctx, dir, endpoint, out, progress); saveErr != nil {
+			return fmt.Errorf("%w (%w)", saveErr, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := lock.Check(datadir.PKI, datadir.Etcd); err != nil {
+		return err
+	}
+	stopped, err := etcd.Start(ctx, filepath.Join(dir, datadir.Etcd))
+	if err != nil {
+		return err
+	}
+	defer stopped.Stop()
+	return save(ctx, dir, stopped.Endpoint(), out, progress)
+}
+
+// save writes a backup with a snapshot of the etcd at endpoint.
+func save(ctx context.Context, dir, endpoint string, out io.Writer, progress Progress) error {
+	connection, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream where it isn't read to its end
+	begun := time.Now()
+	stream, err := etcdserverpb.NewMaintenanceClient(connection).Snapshot(ctx, &etcdserverpb.SnapshotRequest{})
+	if err != nil {
+		return fmt.Errorf("etcd's snapshot: %w", err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return fmt.Errorf("etcd's snapshot: %w", err)
+	}
+	to := archive.NewWriter(out, begun)
+	for _, name := range archive.Keys {
+		content, err := os.ReadFile(filepath.Join(dir, datadir.PKI, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it has been given others
+		} else if err != nil {
+			return err
+		}
+		if err := to.Key(name, content); err != nil {
+			return err
+		}
+	}
+	database := int64(len(first.Blob)) + int64(first.RemainingBytes)
+	if err := to.Snapshot(database+sha256.Size, func(out io.Writer) error {
+		return receive(stream, first, out, func(done int64) { progress(done, database) })
+	}); err != nil {
+		return err
+	}
+	return to.Close()
+}
+
+// receive writes what comes, and then its hash, which comes last and must be right.
+func receive(stream etcdserverpb.Maintenance_SnapshotClient, part *etcdserverpb.SnapshotResponse, out io.Writer,
+	progress func(done int64)) error {
+	sum := sha256.New()
+	for done := int64(0); ; {
+		if _, err := out.Write(part.Blob); err != nil {
+			return err
+		}
+		done += int64(len(part.Blob))
+		sum.Write(part.Blob)
+		progress(done)
+		remaining := part.RemainingBytes
+		var err error
+		if part, err = stream.Recv(); err != nil {
+			return fmt.Errorf("etcd's snapshot has been broken off: %w", err)
+		}
+		if remaining > 0 {
+			continue
+		}
+		if !bytes.Equal(part.Blob, sum.Sum(nil)) {
+			return errors.New("etcd's snapshot has arrived with another hash than it was sent with")
+		}
+		_, err = out.Write(part.Blob)
+		return err
+	}
+}

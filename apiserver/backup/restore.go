@@ -1,0 +1,95 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gatehouse.dev/apiserver/backup/archive"
+	"gatehouse.dev/apiserver/datadir"
+	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/apiserver/pki"
+)
+
+const (
+	// revisionsPerSecond is more than etcd can make. A restored server's first revision is later
+	// than its backup's by as many for each second since that was made: what has come of the
+	// server, or of another that was restored from the same backup, has not got so far.
+	revisionsPerSecond = 1_000_000
+	// fewestRevisions is by how many it is later at least, whatever clocks say; etcd's own advice.
+	fewestRevisions = 1_000_000_000
+)
+
+// Restore makes dir, which must not exist or be empty, the data directory of the server of which in
+// is a backup. Where it can't, it leaves things as they were.
+func Restore(in io.Reader, dir string, progress Progress) error {
+	if entries, err := os.ReadDir(dir); len(entries) > 0 {
+		return fmt.Errorf("data directory %s is not empty: a backup is restored into a new one", dir)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-restored-")
+	if err != nil {
+		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
+	}
+	defer os.RemoveAll(temp)
+	snapshot, made, err := unpack(in, temp, progress)
+	if err != nil {
+		return fmt.Errorf("the backup can't be restored: %w", err)
+	}
+	restored := filepath.Join(temp, "data")
+	if err := etcd.Restore(snapshot, filepath.Join(restored, datadir.Etcd), revisionsSince(made)); err != nil {
+		return err
+	}
+	// It is empty; not every system lets a directory take its place.
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Rename(restored, dir)
+}
+
+// unpack puts a backup's keys to where a server has them below dir, and the snapshot to a file of
+// which it is the name.
+func unpack(in io.Reader, dir string, progress Progress) (snapshot string, made time.Time, err error) {
+	snapshot = filepath.Join(dir, archive.Snapshot)
+	err = archive.Read(in, func(name string, content []byte) error {
+		return pki.WriteFile(filepath.Join(dir, "data", datadir.PKI, name), content)
+	}, func(content io.Reader, size int64, at time.Time) error {
+		made = at
+		file, err := os.OpenFile(snapshot, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, io.TeeReader(content, &counter{all: size, progress: progress}))
+		return errors.Join(err, file.Close())
+	})
+	return snapshot, made, err
+}
+
+// revisionsSince is how many revisions there can have been since a backup was made.
+func revisionsSince(made time.Time) uint64 {
+	return max(uint64(max(time.Since(made), 0)/(time.Second/revisionsPerSecond)), fewestRevisions)
+}
+
+// counter counts what is written to it.
+type counter struct {
+	done, all int64
+	progress  Progress
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(data []byte) (int, error) {
+	c.done += int64(len(data))
+	c.progress(c.done, c.all)
+	return len(data), nil
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/apiserver/backup"
+	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/wholefile"
+)
+
+// standard is the name of a file that is the standard input or output.
+const standard = "-"
+
+func newBackup() *cobra.Command {
+	dir := apiserver.DefaultDataDir
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Save what a server keeps to one file",
+		Long: `Save what a server keeps in its data directory to one file: everything in its own etcd, and the
+keys by which clients know it. The server may run, and goes on. The file is there whole or not at
+all, and for its owner only: it has all secrets of the cluster.`,
+		Example: `  # Of the server in ./gatehouse-data, running or not
+  gatehouse backup monday.backup
+
+  # Of another, to where the keys are kept
+  gatehouse backup - --data-dir=/var/lib/gatehouse | age -r age1… > monday.age`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			shown := newProgress(c.ErrOrStderr())
+			save := func(out io.Writer) error {
+				defer shown.done()
+				return backup.Save(c.Context(), dir, out, shown.bytes("saving"))
+			}
+			if args[0] != standard {
+				return wholefile.Write(args[0], save)
+			}
+			if file, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+				return commandline.Usage(errors.New("a backup is nothing for a terminal: name a file, or redirect"))
+			}
+			return save(c.OutOrStdout())
+		},
+	}
+	addDataDir(c, &dir, "The directory of the server that is saved.")
+	return c
+}
+
+func newRestore() *cobra.Command {
+	dir := apiserver.DefaultDataDir
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a data directory of a backup",
+		Long: `Make a data directory of what gatehouse backup has saved. The directory must not exist, or be empty.
+The file is checked to its last byte before anything is there. A server that is started on the
+directory is the one that was saved: old kubeconfigs and tokens are good for it, and clients read
+everything anew.`,
+		Example: `  gatehouse restore monday.backup --data-dir=gatehouse-data
+  gatehouse serve`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			in := c.InOrStdin()
+			if args[0] != standard {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return commandline.Usage(fmt.Errorf("the backup can't be read: %w", err))
+				}
+				defer file.Close()
+				in = file
+			}
+			shown := newProgress(c.ErrOrStderr())
+			err := backup.Restore(untilEnd{c.Context(), in}, dir, shown.bytes("restoring"))
+			shown.done()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "restored\nServe it:  gatehouse serve --data-dir=%s\n", dir)
+			return err
+		},
+	}
+	addDataDir(c, &dir, "The directory to make.")
+	return c
+}
+
+func addDataDir(c *cobra.Command, dir *string, usage string) {
+	c.Flags().StringVar(dir, "data-dir", *dir, usage)
+}
+
+func oneFile(c *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return commandline.Usage(fmt.Errorf("%s takes one file, or %s, got %q (see '%s --help')", c.CommandPath(),
+			standard, args, c.CommandPath()))
+	}
+	return nil
+}
+
+// untilEnd reads until a context ends.
+type untilEnd struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read implements io.Reader.
+func (r untilEnd) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.in.Read(p)
+}
