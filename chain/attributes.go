@@ -81,7 +81,7 @@ func (v *versioned) GetObject() runtime.Object {
 		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
-		v.before = v.object.shown.DeepCopyObject()
+		v.before = snapshotOf(v.object.shown)
 	}
 	return v.object.shown
 }
@@ -135,7 +135,7 @@ func (v *versioned) changes() []jsondiff.Operation {
 	}
 	changes, err := difference(v.before, v.object.shown)
 	if err != nil {
-		v.before = nil
+		v.before = nil // which is neither of the two, and not to be used again
 	}
 	return changes
 }
@@ -150,6 +150,7 @@ func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	shown, internal := v.object.shown, v.Attributes.GetObject()
+	release(v.before)
 	v.object, v.shared, v.before = form{}, nil, nil
 	if shown == nil || shown == internal {
 		return nil
@@ -186,7 +187,7 @@ type internalForm struct {
 func (f *internalForm) GetObject() runtime.Object {
 	f.once.Do(func() {
 		if shown := f.shown(); shown != nil {
-			f.before = shown.DeepCopyObject()
+			f.before = snapshotOf(shown)
 		}
 	})
 	return f.Attributes.GetObject()
@@ -210,8 +211,27 @@ func (f *internalForm) changes() []jsondiff.Operation {
 	if f.before == nil {
 		return nil
 	}
-	changes, _ := difference(f.before, f.shown())
+	changes, err := difference(f.before, f.shown())
+	if err == nil {
+		release(f.before)
+	}
+	f.before = nil
 	return changes
+}
+
+// snapshotOf is a copy of an object that plugins may change, to compare it with later. Who is done
+// with it may release it.
+func snapshotOf(object runtime.Object) runtime.Object {
+	if _, ok := object.(runtime.Unstructured); ok {
+		return object.DeepCopyObject()
+	}
+	return jsondiff.Snapshot(object).(runtime.Object)
+}
+
+func release(snapshot runtime.Object) {
+	if _, ok := snapshot.(runtime.Unstructured); snapshot != nil && !ok {
+		jsondiff.Release(snapshot)
+	}
 }
 
 // difference is what makes after of before, which then is what after is. Objects that were decoded

@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // A record is a decision in the form in which it is kept: a third of the size of what the API
@@ -55,7 +56,7 @@ type step struct {
 type more struct {
 	verdict  v1alpha1.Verdict
 	message  string
-	patch    []v1alpha1.PatchOperation
+	patch    []jsondiff.Operation
 	patchCut bool
 	calls    []v1alpha1.Call
 	omitted  int32
@@ -96,7 +97,7 @@ func (r *record) sizeOf() int64 {
 		if m == nil {
 			continue
 		}
-		n += int64(unsafe.Sizeof(*m)) + int64(len(m.message)) + sizeOfPatch(m.patch)
+		n += int64(unsafe.Sizeof(*m)) + int64(len(m.message)) + sizeOfChanges(m.patch)
 		for i := range m.calls {
 			c := &m.calls[i]
 			n += int64(unsafe.Sizeof(*c)) + sizeOfPatch(c.Patch)
@@ -113,6 +114,14 @@ func (r *record) sizeOf() int64 {
 
 // recordOverhead is what the store's own maps and lists take for a record.
 const recordOverhead = 200
+
+func sizeOfChanges(patch []jsondiff.Operation) int64 {
+	n := int64(cap(patch)) * int64(unsafe.Sizeof(jsondiff.Operation{}))
+	for i := range patch {
+		n += int64(len(patch[i].Path) + cap(patch[i].Value))
+	}
+	return n
+}
 
 func sizeOfPatch(patch []v1alpha1.PatchOperation) int64 {
 	n := int64(len(patch)) * int64(unsafe.Sizeof(v1alpha1.PatchOperation{}))
@@ -180,10 +189,25 @@ func (s *step) served() v1alpha1.Step {
 	out := v1alpha1.Step{Plugin: s.plugin, Phase: phases[s.phase], Round: int32(s.round), Verdict: v1alpha1.Admitted,
 		Duration: metav1.Duration{Duration: s.duration}}
 	if m := s.more; m != nil {
-		out.Verdict, out.Message, out.Patch, out.PatchCut = m.verdict, m.message, m.patch, m.patchCut
+		out.Verdict, out.Message, out.Patch, out.PatchCut = m.verdict, m.message, served(m.patch), m.patchCut
 		out.Calls, out.OmittedCalls = m.calls, m.omitted
 	}
 	return out
+}
+
+// served are changes as the API has them.
+func served(changes []jsondiff.Operation) []v1alpha1.PatchOperation {
+	if len(changes) == 0 {
+		return nil
+	}
+	patch := make([]v1alpha1.PatchOperation, len(changes))
+	for i, o := range changes {
+		patch[i] = v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}
+		if o.Value != nil {
+			patch[i].Value = &v1alpha1.Value{Raw: o.Value}
+		}
+	}
+	return patch
 }
 
 // Limits of what is kept of one request, so that no plugin, webhook or policy makes it large.
@@ -206,15 +230,9 @@ func newStep(s *chain.PluginStep) step {
 		kept.more.message = cut(s.Err.Error())
 	}
 	secret := secrets{s.Attributes.GetResource().GroupResource()}
-	operations := make([]v1alpha1.PatchOperation, 0, len(s.Changes))
-	for _, o := range s.Changes {
-		operation := v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}
-		if o.Value != nil {
-			operation.Value = &v1alpha1.Value{Raw: o.Value}
-		}
-		operations = append(operations, operation)
-	}
-	kept.more.patch, kept.more.patchCut = limited(secret.hidden(operations))
+	kept.more.patch, kept.more.patchCut = limited(secret.ofChanges(s.Changes), func(o *jsondiff.Operation) int {
+		return len(o.Path) + len(o.Value)
+	})
 	kept.more.calls, kept.more.omitted = newCalls(s.Calls, secret)
 	return kept
 }
@@ -253,7 +271,12 @@ func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted
 		if c.Patch != nil {
 			var operations []v1alpha1.PatchOperation
 			if json.Unmarshal(c.Patch, &operations) == nil {
-				call.Patch, call.PatchCut = limited(secret.hidden(operations))
+				call.Patch, call.PatchCut = limited(secret.ofPatch(operations), func(o *v1alpha1.PatchOperation) int {
+					if o.Value == nil {
+						return len(o.Path)
+					}
+					return len(o.Path) + len(o.Value.Raw)
+				})
 			} else {
 				call.PatchCut = true
 			}
@@ -264,14 +287,10 @@ func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted
 }
 
 // limited are the operations up to the limit, and whether there were more.
-func limited(operations []v1alpha1.PatchOperation) ([]v1alpha1.PatchOperation, bool) {
+func limited[T any](operations []T, sizeOf func(*T) int) ([]T, bool) {
 	n := 0
 	for i := range operations {
-		n += len(operations[i].Path)
-		if operations[i].Value != nil {
-			n += len(operations[i].Value.Raw)
-		}
-		if n > maxPatch {
+		if n += sizeOf(&operations[i]); n > maxPatch {
 			return operations[:i:i], true
 		}
 	}

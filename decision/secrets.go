@@ -3,11 +3,14 @@ package decision
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // secrets knows what of a resource's objects nobody may see who may see decisions: values of
@@ -28,30 +31,53 @@ var harmless = map[string]bool{
 // lastApplied has the whole object as it was sent.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// hidden are operations without the secrets in their values.
-func (s secrets) hidden(operations []v1alpha1.PatchOperation) []v1alpha1.PatchOperation {
-	for i := range operations {
-		o := &operations[i]
+// ofChanges are changes without the secrets in their values. Those that it is given stay as they
+// are: others are told of them, too.
+func (s secrets) ofChanges(changes []jsondiff.Operation) []jsondiff.Operation {
+	shown := changes
+	for i, o := range changes {
 		if o.Value == nil {
 			continue
 		}
-		if s.holds(o.Path) {
-			o.Value = &v1alpha1.Value{Raw: hiddenJSON}
+		value := s.hidden(o.Path, o.Value)
+		if unsafe.SliceData(value) == unsafe.SliceData(o.Value) {
 			continue
 		}
-		var value any
-		if !mayHide(o.Value.Raw) && !s.above(o.Path) || json.Unmarshal(o.Value.Raw, &value) != nil {
-			continue
+		if unsafe.SliceData(shown) == unsafe.SliceData(changes) {
+			shown = slices.Clone(changes)
 		}
-		cleaned, any := s.clean(o.Path, value)
-		if !any {
-			continue
-		}
-		if raw, err := json.Marshal(cleaned); err == nil {
-			o.Value = &v1alpha1.Value{Raw: raw}
+		shown[i].Value = value
+	}
+	return shown
+}
+
+// ofPatch takes the secrets out of the values of a patch.
+func (s secrets) ofPatch(patch []v1alpha1.PatchOperation) []v1alpha1.PatchOperation {
+	for i := range patch {
+		if o := &patch[i]; o.Value != nil {
+			o.Value.Raw = s.hidden(o.Path, o.Value.Raw)
 		}
 	}
-	return operations
+	return patch
+}
+
+// hidden is the value at a path, without the secrets in it; the same slice where there are none.
+func (s secrets) hidden(path string, raw []byte) []byte {
+	if s.holds(path) {
+		return hiddenJSON
+	}
+	var value any
+	if !mayHide(raw) && !s.above(path) || json.Unmarshal(raw, &value) != nil {
+		return raw
+	}
+	cleaned, any := s.clean(path, value)
+	if !any {
+		return raw
+	}
+	if shown, err := json.Marshal(cleaned); err == nil {
+		return shown
+	}
+	return raw
 }
 
 // mayHide tells whether there may be a name in the JSON that a credential has: of a field, or as

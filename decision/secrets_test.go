@@ -102,7 +102,7 @@ func TestSecrets(t *testing.T) {
 			if want == "" {
 				want = test.operations
 			}
-			got := string(encoded(secrets{schema.GroupResource{Resource: test.resource}}.hidden(operations)))
+			got := string(encoded(secrets{schema.GroupResource{Resource: test.resource}}.ofPatch(operations)))
 			if got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}

@@ -13,11 +13,13 @@
 package jsondiff
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -43,18 +45,21 @@ func Sync(before, after any) ([]Operation, error) {
 	return compare(before, after, true)
 }
 
-func compare(before, after any, sync bool) ([]Operation, error) {
+func compare(before, after any, bring bool) ([]Operation, error) {
 	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
 	if was.Kind() == reflect.Pointer && was.Type() == now.Type() && !was.IsNil() && !now.IsNil() &&
 		sameOf(was.Type().Elem())(was.UnsafePointer(), now.UnsafePointer()) {
 		return nil, nil
 	}
-	w := walk{sync: sync}
+	w := walks.Get().(*walk)
+	defer walks.Put(w)
+	w.begin()
+	w.sync = bring
 	w.values(was, now, "")
-	return w.operations, w.err
+	return w.end()
 }
 
-// walk is one comparison.
+// walk is one comparison. What it has allocated is used again by another.
 type walk struct {
 	path       []string
 	operations []Operation
@@ -63,6 +68,41 @@ type walk struct {
 	only, differs bool
 	// sync says that what was is to become what is, see bring.
 	sync bool
+	// written has the values of the operations, one after the other; ends says where each ends.
+	// pointer is the last path that was written.
+	written bytes.Buffer
+	encoder *json.Encoder // writes to written
+	ends    []int
+	pointer []byte
+}
+
+var walks = sync.Pool{New: func() any {
+	w := &walk{}
+	w.encoder = json.NewEncoder(&w.written)
+	return w
+}}
+
+func (w *walk) begin() {
+	w.path, w.operations, w.ends, w.err = w.path[:0], w.operations[:0], w.ends[:0], nil
+	w.differs = false
+	w.written.Reset()
+}
+
+// end returns the operations, in memory of their own.
+func (w *walk) end() ([]Operation, error) {
+	if w.err != nil || len(w.operations) == 0 {
+		return nil, w.err
+	}
+	operations, values := slices.Clone(w.operations), bytes.Clone(w.written.Bytes())
+	clear(w.operations)
+	from := 0
+	for i, to := range w.ends {
+		if operations[i].Op != "remove" {
+			operations[i].Value = values[from:to:to]
+		}
+		from = to
+	}
+	return operations, nil
 }
 
 // equal tells whether two values are alike.
@@ -101,15 +141,11 @@ func (w *walk) emit(op string, value reflect.Value) {
 	if w.only || w.err != nil {
 		return
 	}
-	o := Operation{Op: op, Path: pointer(w.path)}
+	w.operations = append(w.operations, Operation{Op: op, Path: w.where()})
 	if op != "remove" {
-		if value.IsValid() {
-			o.Value, w.err = json.Marshal(value.Interface())
-		} else {
-			o.Value = json.RawMessage("null")
-		}
+		w.err = w.write(value)
 	}
-	w.operations = append(w.operations, o)
+	w.ends = append(w.ends, w.written.Len())
 }
 
 // replace writes that another value is at the path.
@@ -322,11 +358,15 @@ func (w *walk) texts(before, after map[string]string) {
 // escaper makes a segment of a pointer of a name.
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-func pointer(path []string) string {
-	var b strings.Builder
-	for _, segment := range path {
-		b.WriteByte('/')
-		escaper.WriteString(&b, segment)
+// where is the pointer to where the walk is.
+func (w *walk) where() string {
+	w.pointer = w.pointer[:0]
+	for _, segment := range w.path {
+		w.pointer = append(w.pointer, '/')
+		if strings.ContainsAny(segment, "~/") {
+			segment = escaper.Replace(segment)
+		}
+		w.pointer = append(w.pointer, segment...)
 	}
-	return b.String()
+	return string(w.pointer)
 }

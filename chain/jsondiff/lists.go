@@ -19,6 +19,15 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 		}
 		return
 	}
+	if w.inPlace(before, after, key) {
+		element := sameOf(before.Type().Elem())
+		for i := range before.Len() {
+			if was, now := before.Index(i), after.Index(i); !known(was, now, element) {
+				w.at(strconv.Itoa(i), func() { w.values(was, now, "") })
+			}
+		}
+		return
+	}
 	steps, ok := w.align(before, after, key)
 	if !ok {
 		w.replace(before, after)
@@ -48,6 +57,20 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 	}
 }
 
+// inPlace tells whether two lists have the same elements in the same places, as most have.
+func (w *walk) inPlace(before, after reflect.Value, key string) bool {
+	if before.Len() != after.Len() {
+		return false
+	}
+	for i := range before.Len() {
+		was, ok := identity(before.Index(i), key)
+		if now, same := identity(after.Index(i), key); !ok || !same || was != now {
+			return false
+		}
+	}
+	return true
+}
+
 // step is an element of a list before and after, -1 where it isn't there.
 type step struct{ was, now int }
 
@@ -56,16 +79,12 @@ func (s step) alone() bool { return s.was < 0 || s.now < 0 }
 
 // align pairs the elements of two lists. It is false where they stand in another order.
 func (w *walk) align(before, after reflect.Value, key string) ([]step, bool) {
-	was, now := w.identities(before, key), w.identities(after, key)
-	if was == nil || now == nil {
+	if before.Len() == 0 || after.Len() == 0 {
 		return w.alignByValue(before, after), true
 	}
-	if slices.Equal(was, now) {
-		steps := make([]step, len(was))
-		for i := range steps {
-			steps[i] = step{i, i}
-		}
-		return steps, true
+	was, now := identities(before, key), identities(after, key)
+	if was == nil || now == nil {
+		return w.alignByValue(before, after), true
 	}
 	had, has := indices(was), indices(now)
 	if len(had) < len(was) || len(has) < len(now) {
@@ -120,46 +139,53 @@ func (w *walk) alignByValue(before, after reflect.Value) []step {
 }
 
 // identities are what the elements of a list are told apart by, nil where that is all they are.
-func (w *walk) identities(list reflect.Value, key string) []string {
+func identities(list reflect.Value, key string) []string {
 	ids := make([]string, list.Len())
 	for i := range ids {
-		element := list.Index(i)
-		for element.Kind() == reflect.Interface || element.Kind() == reflect.Pointer {
-			if element.IsNil() {
-				return nil
-			}
-			element = element.Elem()
-		}
-		var id reflect.Value
-		switch element.Kind() {
-		case reflect.Struct:
-			if key == "" {
-				return nil
-			}
-			s := shapeOf(element.Type())
-			if at := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key }); at >= 0 {
-				id = element.Field(s.fields[at].index)
-			}
-		case reflect.Map:
-			if element.Type().Key().Kind() == reflect.String {
-				id = element.MapIndex(reflect.ValueOf("name").Convert(element.Type().Key()))
-			}
-		}
-		for id.IsValid() && id.Kind() == reflect.Interface {
-			id = id.Elem()
-		}
-		switch {
-		case !id.IsValid():
-			return nil
-		case id.Kind() == reflect.String:
-			ids[i] = id.String()
-		case id.CanInt():
-			ids[i] = strconv.FormatInt(id.Int(), 10)
-		default:
+		id, ok := identity(list.Index(i), key)
+		if !ok {
 			return nil
 		}
+		ids[i] = id
 	}
 	return ids
+}
+
+// identity is what an element is told apart by from others of its list, and whether there is one.
+func identity(element reflect.Value, key string) (string, bool) {
+	for element.Kind() == reflect.Interface || element.Kind() == reflect.Pointer {
+		if element.IsNil() {
+			return "", false
+		}
+		element = element.Elem()
+	}
+	var id reflect.Value
+	switch element.Kind() {
+	case reflect.Struct:
+		if key == "" {
+			return "", false
+		}
+		s := shapeOf(element.Type())
+		if at := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key }); at >= 0 {
+			id = element.Field(s.fields[at].index)
+		}
+	case reflect.Map:
+		if element.Type().Key().Kind() == reflect.String {
+			id = element.MapIndex(reflect.ValueOf("name").Convert(element.Type().Key()))
+		}
+	}
+	for id.IsValid() && id.Kind() == reflect.Interface {
+		id = id.Elem()
+	}
+	switch {
+	case !id.IsValid():
+		return "", false
+	case id.Kind() == reflect.String:
+		return id.String(), true
+	case id.CanInt():
+		return strconv.FormatInt(id.Int(), 10), true
+	}
+	return "", false
 }
 
 func indices(ids []string) map[string]struct{} {
