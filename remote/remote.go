@@ -30,46 +30,51 @@ import (
 // Mutate is a mutating webhook: what the chain's plugins change is the patch that it answers with.
 func Mutate(c *chain.Chain) server.FallibleHandler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (server.Response, error) {
-		return answer(ctx, request, c.Admit)
+		var original runtime.Object
+		return answer(ctx, request, func(ctx context.Context, a *attributes) error {
+			// There is nothing to patch of what is deleted, nor of the options of a CONNECT.
+			if object := a.GetObject(); object != nil && request.Operation != admissionv1.Connect {
+				original = object.DeepCopyObject()
+			}
+			return c.Admit(ctx, a, interfaces)
+		}, func(a *attributes) server.Response {
+			if original == nil {
+				return server.Allowed()
+			}
+			return server.PatchedFrom(request, original, a.GetObject())
+		})
 	}
 }
 
 // Validate is a validating webhook: what the chain's plugins refuse it refuses.
 func Validate(c *chain.Chain) server.FallibleHandler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (server.Response, error) {
-		return answer(ctx, request, c.Validate)
+		return answer(ctx, request, func(ctx context.Context, a *attributes) error {
+			return c.Validate(ctx, a, interfaces)
+		}, func(*attributes) server.Response { return server.Allowed() })
 	}
 }
 
 // interfaces are those of the kinds that this build knows.
 var interfaces = admission.NewObjectInterfacesFromScheme(scheme.Scheme)
 
-// answer is what a phase of a chain comes to. The error is that a plugin couldn't decide: it
-// panicked, or didn't learn what it has to know.
-func answer(ctx context.Context, request *admissionv1.AdmissionRequest, phase func(context.Context,
-	admission.Attributes, admission.ObjectInterfaces) error) (server.Response, error) {
+// answer is what a phase of a chain comes to, passed where it refuses nothing. The error is that a
+// plugin couldn't decide: it panicked, or didn't learn what it has to know.
+func answer(ctx context.Context, request *admissionv1.AdmissionRequest,
+	phase func(context.Context, *attributes) error, passed func(*attributes) server.Response) (server.Response, error) {
 	a, err := attributesOf(request)
 	if err != nil {
 		return server.Errored(err), nil
 	}
-	var original runtime.Object
-	if object := a.GetObject(); object != nil {
-		original = object.DeepCopyObject()
-	}
 	told := &warnings{}
-	if err := phase(warning.WithWarningRecorder(ctx, told), a, interfaces); err != nil {
+	if err := phase(warning.WithWarningRecorder(ctx, told), a); err != nil {
 		refused := server.Errored(err)
 		if refused.Result.Code >= http.StatusInternalServerError {
 			return server.Response{}, err
 		}
 		return a.annotated(refused).WithWarnings(told.texts...), nil
 	}
-	response := server.Allowed()
-	// There is nothing to patch of what is deleted, nor of the options of a CONNECT.
-	if original != nil && request.Operation != admissionv1.Connect {
-		response = server.PatchedFrom(request, original, a.GetObject())
-	}
-	return a.annotated(response).WithWarnings(told.texts...), nil
+	return a.annotated(passed(a)).WithWarnings(told.texts...), nil
 }
 
 // attributes are a request's, as the chain is called with them.

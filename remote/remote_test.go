@@ -16,11 +16,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -261,33 +259,4 @@ func FuzzReview(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkReview(b *testing.B) {
-	handler := remote.Mutate(newChain(b, alwayspullimages.Descriptor))
-	raw, err := json.Marshal(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{UID: "1", Operation: "CREATE", Name: "web", Namespace: "shop",
-			Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
-			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
-			Object:   runtime.RawExtension{Raw: raw}},
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", strings.NewReader(string(body)))
-		r.Header.Set("Content-Type", "application/json")
-		handler.ServeHTTP(w, r)
-		if w.Code != http.StatusOK {
-			b.Fatal(w.Body)
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,7 +112,7 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 		return nil, refuse(http.StatusUnsupportedMediaType,
 			"Content-Type is %q: admission reviews are application/json", contentType)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
 	}
@@ -121,11 +122,22 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return decode(body)
 }
 
+// readAll is io.ReadAll, in one piece where the size is known.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	var body bytes.Buffer
+	if size > 0 && size <= maxBody {
+		body.Grow(int(size) + bytes.MinRead) // it grows where it has less than MinRead left
+	}
+	_, err := body.ReadFrom(r)
+	return body.Bytes(), err
+}
+
 // decode reads a review of either version as one of v1, which has the same fields; its TypeMeta
 // says which it was.
 func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 	var review admissionv1.AdmissionReview
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
+	around, object, old := cutOut(body)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(around, &review); err != nil {
 		return nil, refuse(http.StatusBadRequest, "the body is no %s in JSON: %v", reviewKind, err)
 	}
 	v1, v1beta1 := admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String()
@@ -138,6 +150,12 @@ func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 		return nil, refuse(http.StatusBadRequest, "request: Required value")
 	case review.Request.UID == "":
 		return nil, refuse(http.StatusBadRequest, "request.uid: Required value")
+	}
+	if object != nil {
+		review.Request.Object.Raw = object
+	}
+	if old != nil {
+		review.Request.OldObject.Raw = old
 	}
 	return &review, nil
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	kjson "sigs.k8s.io/json"
 
 	"gatehouse.dev/webhook/review"
 	"gatehouse.dev/webhook/server"
@@ -292,7 +293,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Whatever is posted, there is an answer: a refusal in HTTP, or a review with the request's uid.
+// Whatever is posted, there is an answer: a refusal in HTTP, or a review with the request's uid,
+// and then the handler was shown all that was posted.
 func FuzzHandler(f *testing.F) {
 	f.Add("application/json", body(f, "v1", podWeb))
 	f.Add("application/json", body(f, "v1beta1", `{"metadata":{"labels":null}}`))
@@ -302,12 +304,30 @@ func FuzzHandler(f *testing.F) {
 	f.Add("application/json",
 		[]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":1}}`))
 	f.Add("text/plain;;", []byte(`]`))
+	for _, unusual := range []string{
+		` { "kind" : "AdmissionReview" , "apiVersion" : "admission.k8s.io/v1" , "request" : { "object" : ` +
+			`{ "a" : "}" } , "uid" : "u" , "oldObject" : { "b" : [ { } ] } } } `,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":{"a":1},"uid":"u",` +
+			`"object":{"b":2}}}`,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":{"a":1},"uid":"u",` +
+			`"obj\u0065ct":{"b":2}}}`,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":{"a":1},"uid":"u"},` +
+			`"request":{"dryRun":true,"uid":"v"}}`,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":{"a":]},"uid":"u"}}`,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":{"a":1},"uid":"u"}}}`,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":"{","uid":"u"}}`,
+		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","object":{"a":"\`,
+	} {
+		f.Add("application/json", []byte(unusual))
+	}
+	var seen *admissionv1.AdmissionRequest
 	handler := server.Handler(func(_ context.Context, request *admissionv1.AdmissionRequest) server.Response {
 		defer func() {
 			if cause := recover(); cause != nil {
 				f.Errorf("panic: %v", cause) // the Handler would recover, too
 			}
 		}()
+		seen = request
 		if _, err := server.OldObject[corev1.Pod](request); err == nil {
 			return server.Denied("not twice")
 		}
@@ -328,11 +348,14 @@ func FuzzHandler(f *testing.F) {
 			}
 		case http.StatusOK:
 			var asked, answered admissionv1.AdmissionReview
-			if err := json.Unmarshal(data, &asked); err != nil {
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &asked); err != nil {
 				t.Fatal(err)
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &answered); err != nil {
 				t.Fatal(err)
+			}
+			if diff := cmp.Diff(asked.Request, seen); diff != "" {
+				t.Errorf("%s\nis shown to the handler as (-want +got)\n%s", data, diff)
 			}
 			if answered.Response.UID != asked.Request.UID || answered.TypeMeta != asked.TypeMeta {
 				t.Errorf("%s\nis answered with\n%s", data, w.Body)

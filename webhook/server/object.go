@@ -9,6 +9,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kjson "sigs.k8s.io/json"
+
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // Object decodes the object that a request would store, or the options of a CONNECT. T is a type
@@ -58,6 +60,9 @@ func Patched[T any](request *admissionv1.AdmissionRequest, changed *T) Response 
 // PatchedFrom is Patched for who decodes objects himself: original and changed are the request's
 // object before and after the changes, in one Go type or another form that JSON is made of.
 func PatchedFrom(request *admissionv1.AdmissionRequest, original, changed any) Response {
+	if operations, ok := quick(request.Object.Raw, original, changed); ok {
+		return patched(operations)
+	}
 	var documents [3]any // as sent, as T says it, as T says it with the changes
 	if err := errors.Join(unmarshal(request.Object.Raw, &documents[0]), through(original, &documents[1]),
 		through(changed, &documents[2])); err != nil {
@@ -66,7 +71,11 @@ func PatchedFrom(request *admissionv1.AdmissionRequest, original, changed any) R
 	if _, ok := documents[2].(map[string]any); !ok {
 		return Errored(errors.New("making a patch: the changed object is no JSON object"))
 	}
-	operations := diff("", documents[0], documents[1], documents[2])
+	return patched(diff("", documents[0], documents[1], documents[2]))
+}
+
+// patched is the response with a patch of these operations.
+func patched(operations []jsondiff.Operation) Response {
 	if len(operations) == 0 {
 		return Allowed()
 	}

@@ -111,7 +111,7 @@ func TestPatched(t *testing.T) {
 		{
 			name: "two less", object: containers,
 			change: func(pod *corev1.Pod) { pod.Spec.Containers = pod.Spec.Containers[:1] },
-			patch:  `[{"op":"remove","path":"/spec/containers/2"},{"op":"remove","path":"/spec/containers/1"}]`,
+			patch:  `[{"op":"remove","path":"/spec/containers/1"},{"op":"remove","path":"/spec/containers/1"}]`,
 			want:   `{"spec":{"containers":[{"name":"a","future":1}]}}`,
 		},
 		{

@@ -8,14 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string          `json:"op"`
-	Path  string          `json:"path"`
-	Value json.RawMessage `json:"value,omitempty"` // of all but removals
-}
+	"gatehouse.dev/chain/jsondiff"
+)
 
 // unmarshal reads a document with its numbers as they are written.
 func unmarshal(data []byte, document *any) error {
@@ -31,7 +26,7 @@ func unmarshal(data []byte, document *any) error {
 //
 // All three are documents as unmarshal reads them, or parts of them at the same path, a JSON
 // pointer (RFC 6901).
-func diff(path string, sent, original, changed any) []operation {
+func diff(path string, sent, original, changed any) []jsondiff.Operation {
 	if reflect.DeepEqual(original, changed) {
 		return nil
 	}
@@ -49,15 +44,15 @@ func diff(path string, sent, original, changed any) []operation {
 			return diffArrays(path, sent, original, changed)
 		}
 	}
-	return []operation{withValue("replace", path, changed)}
+	return []jsondiff.Operation{withValue("replace", path, changed)}
 }
 
-func diffObjects(path string, sent, original, changed map[string]any) []operation {
-	var operations []operation
+func diffObjects(path string, sent, original, changed map[string]any) []jsondiff.Operation {
+	var operations []jsondiff.Operation
 	for _, key := range slices.Sorted(maps.Keys(original)) {
 		_, wasSent := sent[key]
 		if _, stays := changed[key]; wasSent && !stays {
-			operations = append(operations, operation{Op: "remove", Path: below(path, key)})
+			operations = append(operations, jsondiff.Operation{Op: "remove", Path: below(path, key)})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(changed)) {
@@ -75,7 +70,7 @@ func diffObjects(path string, sent, original, changed map[string]any) []operatio
 
 // diffArrays leaves those elements alone that are the same counted from the beginning or from the
 // end: all but one, where one was put in or taken out. Those between are compared pair by pair.
-func diffArrays(path string, sent, original, changed []any) []operation {
+func diffArrays(path string, sent, original, changed []any) []jsondiff.Operation {
 	shorter := min(len(original), len(changed))
 	first := 0
 	for first < shorter && reflect.DeepEqual(original[first], changed[first]) {
@@ -87,7 +82,7 @@ func diffArrays(path string, sent, original, changed []any) []operation {
 	}
 	paired := shorter - tail
 
-	var operations []operation
+	var operations []jsondiff.Operation
 	for i := first; i < paired; i++ {
 		at := below(path, strconv.Itoa(i))
 		if reflect.DeepEqual(name(original[i]), name(changed[i])) {
@@ -99,7 +94,7 @@ func diffArrays(path string, sent, original, changed []any) []operation {
 	}
 	// from the end: a removal moves what is behind it
 	for i := len(original) - tail - 1; i >= paired; i-- {
-		operations = append(operations, operation{Op: "remove", Path: below(path, strconv.Itoa(i))})
+		operations = append(operations, jsondiff.Operation{Op: "remove", Path: below(path, strconv.Itoa(i))})
 	}
 	for i := paired; i < len(changed)-tail; i++ {
 		operations = append(operations, withValue("add", below(path, strconv.Itoa(i)), changed[i]))
@@ -113,9 +108,9 @@ func name(element any) any {
 	return fields["name"]
 }
 
-func withValue(op, path string, value any) operation {
+func withValue(op, path string, value any) jsondiff.Operation {
 	data, _ := json.Marshal(value) // it was JSON before
-	return operation{Op: op, Path: path, Value: data}
+	return jsondiff.Operation{Op: op, Path: path, Value: data}
 }
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
