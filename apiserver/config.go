@@ -105,7 +105,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, informerResync,
 		informers.WithTransform(withoutManagedFields))
-	if err := c.pods.feed(c.informers); err != nil {
+	if err := c.pods.feed(c.informers, o.WholePods); err != nil {
 		return nil, err
 	}
 	if err := o.Features.ApplyTo(g, c.client, c.informers); err != nil {

@@ -76,6 +76,10 @@ type Options struct {
 	HideUninitialized     bool
 	InitializationTimeout time.Duration
 
+	// WholePods keeps all of a pod in the server's own cache, for others that share it; see package
+	// podcache.
+	WholePods bool
+
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
 	// ServiceClusterIPRanges is one CIDR, or two of different families separated by a comma.

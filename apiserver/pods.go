@@ -52,10 +52,14 @@ func (p *podSource) serve(storage rest.Storage) error {
 	return nil
 }
 
-// feed makes the pods of the factory those of the storage.
-func (p *podSource) feed(factory informers.SharedInformerFactory) error {
+// feed makes the pods of the factory those of the storage, of which whole says whether all is kept.
+func (p *podSource) feed(factory informers.SharedInformerFactory, whole bool) error {
+	keep := podcache.Trim
+	if whole {
+		keep = podcache.Whole
+	}
 	// The factory gives what is made for it its own transformation first.
-	return factory.InformerFor(&corev1.Pod{}, p.informer).SetTransform(podcache.Trim)
+	return factory.InformerFor(&corev1.Pod{}, p.informer).SetTransform(keep)
 }
 
 func (p *podSource) informer(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {

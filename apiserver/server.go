@@ -338,8 +338,8 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // without a data directory has its own for it.
 func (s *Server) AdminConfig() *rest.Config { return rest.CopyConfig(s.admin) }
 
-// Pods is the server's cache of all pods, of what podcache.Trim leaves of them. Objects that are
-// hidden are not in it.
+// Pods is the server's cache of all pods, of what podcache.Trim leaves of them, or podcache.Whole.
+// Objects that are hidden are not in it.
 func (s *Server) Pods() corev1informers.PodInformer { return s.informers.Core().V1().Pods() }
 
 // Etcd is the server's own etcd, nil where it uses another.

@@ -2,7 +2,8 @@
 // together: deleted namespaces empty and go, dependents go with their owners, pods that are half
 // deleted go, deleted claims and volumes go once nothing uses them, every namespace has its default
 // ServiceAccount and the cluster's CA, aggregated ClusterRoles get their rules, and policies are
-// told which of their expressions don't fit the kinds that they are for.
+// told which of their expressions don't fit the kinds that they are for. On request it runs those
+// of workloads, too, which make pods: see Workloads.
 //
 // The controllers are Kubernetes' own but for those of quotas, of half deleted pods and of
 // policies, under the names that kube-controller-manager gives them. They are clients: the same
@@ -32,6 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 	controllerapp "k8s.io/controller-manager/app"
 	"k8s.io/klog/v2"
+	podindex "k8s.io/kubernetes/pkg/controller"
 
 	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/internal/podcache"
@@ -47,7 +49,8 @@ const (
 
 // Options choose what runs and how.
 type Options struct {
-	// Controllers are names; "*" stands for all, "-name" takes one out. Empty runs nothing.
+	// Controllers are names; "*" stands for all but those of workloads, Workloads for these, and
+	// "-name" takes one out. Empty runs nothing.
 	Controllers []string
 	// LeaderElect makes the controllers run only in the process that holds the Lease
 	// kube-system/gatehouse-controllers, so that several processes may run them over one cluster.
@@ -61,15 +64,17 @@ type Options struct {
 	RootCA []byte
 	// QuotaSyncPeriod is how often what quotas limit is counted again. DefaultQuotaSyncPeriod if 0.
 	QuotaSyncPeriod time.Duration
-	// Pods is a cache of all pods that is there already, of what podcache.Trim leaves of them or
-	// more; it must run longer than the controllers do. They have one of their own if nil.
+	// Pods is a cache of all pods that is there already, of what podcache.Whole leaves of them
+	// where WholePods says so, and else of what podcache.Trim does; it must run longer than the
+	// controllers do. They have one of their own if nil.
 	Pods corev1informers.PodInformer
 }
 
-// Names are the names of all controllers, in alphabetical order.
+// Names are the names of all controllers, those of workloads after the others, in alphabetical
+// order each.
 func Names() []string {
 	var names []string
-	for _, c := range all {
+	for _, c := range slices.Concat(all, workloads) {
 		names = append(names, c.name)
 	}
 	return names
@@ -77,10 +82,12 @@ func Names() []string {
 
 // AddFlags adds --controllers and --resource-quota-sync-period.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	known := Names()
 	fs.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, fmt.Sprintf(
-		"A list of controllers to enable. '*' enables all, 'foo' enables the controller named 'foo', '-foo' "+
-			"disables it.\nAll controllers: %s",
-		strings.Join(Names(), ", ")))
+		"A list of controllers to enable. '*' enables all that are on by default, '%s' those of workloads, which "+
+			"make pods, 'foo' enables the controller named 'foo', '-foo' disables it.\nControllers that are on by "+
+			"default: %s\nControllers of workloads: %s",
+		Workloads, strings.Join(known[:len(all)], ", "), strings.Join(known[len(all):], ", ")))
 	fs.DurationVar(&o.QuotaSyncPeriod, "resource-quota-sync-period", DefaultQuotaSyncPeriod,
 		"How often what resource quotas limit is counted again.")
 }
@@ -89,9 +96,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 func (o *Options) Validate() error {
 	var errs []error
 	for _, name := range o.Controllers {
-		if name != "*" && !slices.Contains(Names(), strings.TrimPrefix(name, "-")) {
-			errs = append(errs,
-				fmt.Errorf("--controllers: %q is not a controller; there are %s", name, strings.Join(Names(), ", ")))
+		if name != "*" && name != Workloads && !slices.Contains(Names(), strings.TrimPrefix(name, "-")) {
+			errs = append(errs, fmt.Errorf("--controllers: %q is not a controller; there are %s, and %q for those of "+
+				"workloads", name, strings.Join(Names(), ", "), Workloads))
 		}
 	}
 	if o.QuotaSyncPeriod < 0 {
@@ -126,15 +133,28 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return lead(ctx, client, func(leading context.Context) error { return o.run(leading, config) })
 }
 
-// chosen are the controllers to run.
+// chosen are the controllers to run. The first mention of a name decides, as in
+// kube-controller-manager; Workloads mentions its controllers after all others.
 func (o Options) chosen() []controller {
+	offByDefault, wanted := sets.NewString(), slices.Clone(o.Controllers)
+	for _, c := range workloads {
+		offByDefault.Insert(c.name)
+		if slices.Contains(o.Controllers, Workloads) {
+			wanted = append(wanted, c.name)
+		}
+	}
 	var chosen []controller
-	for _, c := range all {
-		if controllerapp.IsControllerEnabled(c.name, sets.NewString(), o.Controllers) {
+	for _, c := range slices.Concat(all, workloads) {
+		if controllerapp.IsControllerEnabled(c.name, offByDefault, wanted) {
 			chosen = append(chosen, c)
 		}
 	}
 	return chosen
+}
+
+// Runs tells whether the controller of that name runs.
+func (o Options) Runs(name string) bool {
+	return slices.ContainsFunc(o.chosen(), func(c controller) bool { return c.name == name })
 }
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
@@ -149,7 +169,7 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	e := &environment{config: config, options: o, informers: informers.NewSharedInformerFactory(client, informerResync)}
-	e.pods = sync.OnceValues(e.trimmedPods)
+	e.pods = sync.OnceValues(e.cachedPods)
 	// Informers outlast the controllers: some can't be built from one that has ended.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -199,13 +219,27 @@ type environment struct {
 	pods func() (corev1informers.PodInformer, error)
 }
 
-// trimmedPods are the cache that the server has, or one of the controllers' own, as small.
-func (e *environment) trimmedPods() (corev1informers.PodInformer, error) {
-	if e.options.Pods != nil {
-		return e.options.Pods, nil
+// cachedPods are the cache that the server has, or one of the controllers' own that keeps as much.
+func (e *environment) cachedPods() (corev1informers.PodInformer, error) {
+	pods, trim := e.options.Pods, podcache.Trim
+	if e.options.WholePods() {
+		trim = podcache.Whole
 	}
-	pods := e.informers.Core().V1().Pods()
-	return pods, pods.Informer().SetTransform(podcache.Trim)
+	if pods == nil {
+		pods = e.informers.Core().V1().Pods()
+		if err := pods.Informer().SetTransform(trim); err != nil {
+			return nil, err
+		}
+	}
+	if !e.options.WholePods() {
+		return pods, nil
+	}
+	// Those of workloads look pods up by owner and by node. They would add these indexes by
+	// themselves, each where there is none yet; but here several are built at a time.
+	if err := podindex.AddPodControllerIndexer(pods.Informer()); err != nil {
+		return nil, err
+	}
+	return pods, podindex.AddPodNodeNameIndexer(pods.Informer())
 }
 
 // clientConfig is the configuration of the controller whose service account is account. Its rate

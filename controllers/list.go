@@ -45,7 +45,7 @@ type controller struct {
 	build func(context.Context, *environment) (run func(context.Context), err error)
 }
 
-// all controllers, by name.
+// all controllers but those of workloads, by name.
 var all = []controller{
 	{names.ClusterRoleAggregationController, clusterRoleAggregation},
 	{names.GarbageCollectorController, garbageCollection},
@@ -129,9 +129,7 @@ func (o *Options) completeRootCA(config *rest.Config) (err error) {
 		if o.RootCA, err = os.ReadFile(config.CAFile); err != nil {
 			return fmt.Errorf("certificate authority of the kubeconfig: %w", err)
 		}
-	case slices.ContainsFunc(o.chosen(), func(c controller) bool {
-		return c.name == names.RootCACertificatePublisherController
-	}):
+	case o.Runs(names.RootCACertificatePublisherController):
 		return errors.New("the kubeconfig names no certificate-authority, so there is none to publish; give one, or " +
 			"--controllers=*,-" + names.RootCACertificatePublisherController)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 )
 
 const (
@@ -28,6 +29,15 @@ const (
 	settledPoll   = 5 * time.Millisecond
 	settledWithin = 30 * time.Second
 )
+
+// events are stored below this.
+const events = "events/"
+
+// owners are the kinds whose controllers make objects, by the turn in which they go.
+var owners = [][]string{
+	{"cronjobs", "deployments"},
+	{"controllers", "daemonsets", "jobs", "replicasets", "statefulsets"}, // the first of replication
+}
 
 // A Checkpoint is what a server had stored at a moment.
 type Checkpoint struct {
@@ -61,7 +71,7 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 	}
 	c.kept = make(map[string]stored, len(current))
 	for key, s := range current {
-		if !strings.HasPrefix(key, c.prefix+"events/") { // which end by themselves
+		if !strings.HasPrefix(key, c.prefix+events) { // which end by themselves
 			c.kept[key] = s
 		}
 	}
@@ -97,18 +107,39 @@ func (c *Checkpoint) restore(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	etcd := c.server.Etcd.Client()
-	writes, ctx := errgroup.WithContext(ctx)
-	writes.SetLimit(atOnce)
-	restored := 0
+	// Owners go first: their controllers would make again what is gone.
+	made := make([][]string, len(owners)+1)
 	for key := range current {
 		if _, kept := c.kept[key]; !kept {
-			restored++
-			writes.Go(func() error {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(key, c.prefix), "/")
+			turn := slices.IndexFunc(owners, func(kinds []string) bool { return slices.Contains(kinds, kind) })
+			if turn < 0 {
+				turn = len(owners)
+			}
+			made[turn] = append(made[turn], key)
+		}
+	}
+	restored := 0
+	for _, keys := range made {
+		for _, key := range keys {
+			if !strings.HasPrefix(key, c.prefix+events) { // which nobody goes by, and come late
+				restored++
+			}
+		}
+		deletions, ctx := errgroup.WithContext(ctx)
+		deletions.SetLimit(atOnce)
+		for _, key := range keys {
+			deletions.Go(func() error {
 				_, err := etcd.KV.Delete(ctx, key)
 				return err
 			})
 		}
+		if err := deletions.Wait(); err != nil {
+			return 0, err
+		}
 	}
+	writes, ctx := errgroup.WithContext(ctx)
+	writes.SetLimit(atOnce)
 	versions := map[string]*int64{}
 	for key, was := range c.kept {
 		is, there := current[key]
@@ -153,9 +184,10 @@ func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 	return current, nil
 }
 
-// settled waits until every namespace has what controllers make for it, where all of them run.
+// settled waits until every namespace has what controllers make for it, where those run.
 func (s *Server) settled(ctx context.Context) error {
-	if !slices.Equal(s.config.Controllers.Controllers, []string{"*"}) {
+	if !s.config.Controllers.Runs(names.ServiceAccountController) ||
+		!s.config.Controllers.Runs(names.RootCACertificatePublisherController) {
 		return nil
 	}
 	config := rest.CopyConfig(s.Config)

@@ -77,6 +77,12 @@ func WithoutPlugins(names ...string) Option {
 	return func(c *server.Config) { c.Admission.Disable = append(c.Admission.Disable, names...) }
 }
 
+// WithControllers runs the controllers named besides the default ones: "workloads" for
+// those of workloads, as Deployments and Jobs, which make pods.
+func WithControllers(names ...string) Option {
+	return func(c *server.Config) { c.Controllers.Controllers = append(c.Controllers.Controllers, names...) }
+}
+
 // Start runs a server and waits until it is ready; where it doesn't get ready the test fails. It
 // ends with the test.
 func Start(t testing.TB, options ...Option) *Server {

@@ -85,6 +85,7 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 		return nil, apiserver.OptionsError{Err: err}
 	}
 	c.require(selected)
+	c.API.WholePods = c.Controllers.WholePods()
 	s := &Server{config: c}
 	observers := slices.Clone(c.Observers)
 	if c.API.Tracing() {

@@ -1,7 +1,7 @@
 // Package podcache says what of a pod a server keeps in its caches. There are more pods than of
 // anything else, and nobody who reads the caches wants all of one: the node authorizer wants to
 // know what a pod on a node refers to, garbage collection when it ended, the protection of claims
-// which it uses, quotas what it costs.
+// which it uses, quotas what it costs. Only the controllers of workloads do, where they run.
 package podcache
 
 import (
@@ -28,6 +28,15 @@ func Trim(object any) (any, error) {
 	spec.EphemeralContainers = ephemeral(spec.EphemeralContainers, refers)
 	spec.Tolerations, spec.NodeSelector, spec.SecurityContext, spec.DNSConfig = nil, nil, nil, nil
 	return pod, nil
+}
+
+// Whole is Trim for caches that somebody reads who wants all of a pod. It leaves everything but
+// managed fields, which nobody wants.
+func Whole(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+	}
+	return object, nil
 }
 
 // annotations are the one by which a kubelet's own pod is known.

@@ -2,6 +2,7 @@ package podcache
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,5 +98,22 @@ func TestOthers(t *testing.T) {
 	pod := &corev1.Pod{}
 	if got, err := Trim(pod); err != nil || got != any(pod) {
 		t.Error(got, err)
+	}
+}
+
+func TestWhole(t *testing.T) {
+	want, got := &corev1.Pod{}, &corev1.Pod{}
+	for _, p := range []*corev1.Pod{want, got} {
+		if err := yaml.UnmarshalStrict([]byte(pod), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want.ManagedFields = nil
+	if object, err := Whole(got); err != nil || object != any(got) || !reflect.DeepEqual(got, want) {
+		t.Error(object, err)
+	}
+	gone := cache.DeletedFinalStateUnknown{Key: "shop/web"}
+	if object, err := Whole(gone); err != nil || object != any(gone) {
+		t.Error(object, err)
 	}
 }

@@ -1,0 +1,229 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/dynamic"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	schedulinginformers "k8s.io/client-go/informers/scheduling/v1alpha2"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/scale"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/disruption"
+	"k8s.io/kubernetes/pkg/controller/endpointslice"
+	"k8s.io/kubernetes/pkg/controller/job"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
+	"k8s.io/kubernetes/pkg/features"
+)
+
+// Workloads is the name that --controllers has for the controllers of workloads: those that make
+// pods, and those that go by the pods there are. They are off by default: nothing runs a pod here,
+// and without them a server is smaller. With them an author of admission sees what becomes of the
+// pods of a Deployment.
+const Workloads = "workloads"
+
+// workloads are these controllers, by name.
+var workloads = []controller{
+	{names.CronJobController, cronJobs},
+	{names.DaemonSetController, daemonSets},
+	{names.DeploymentController, deployments},
+	{names.DisruptionController, disruptions},
+	{names.EndpointSliceController, endpointSlices},
+	{names.JobController, jobs},
+	{names.ReplicaSetController, replicaSets},
+	{names.ReplicationControllerController, replicationControllers},
+	{names.StatefulSetController, statefulSets},
+	{names.TTLAfterFinishedController, finishedJobs},
+}
+
+// kube-controller-manager's defaults.
+const (
+	workers           = 5
+	daemonSetWorkers  = 2
+	endpointsPerSlice = 100
+	// A DaemonSet whose pods fail makes them again so much later, twice as much each time.
+	daemonFirstRetry = time.Second
+	daemonLastRetry  = 15 * time.Minute
+	// scaledKinds is how often the kinds are looked at again that a disruption budget may be for.
+	scaledKinds = 30 * time.Second
+)
+
+// WholePods tells whether the controllers that run want all of a pod, and not what podcache.Trim
+// leaves.
+func (o Options) WholePods() bool {
+	return slices.ContainsFunc(workloads, func(c controller) bool {
+		return c.name != names.CronJobController && c.name != names.TTLAfterFinishedController && o.Runs(c.name)
+	})
+}
+
+// owner is how most of upstream's controllers are run.
+type owner interface {
+	Run(ctx context.Context, workers int)
+}
+
+// with runs a controller with so many workers.
+func with(workers int, c owner) func(context.Context) {
+	return func(ctx context.Context) { c.Run(ctx, workers) }
+}
+
+// cronJobs makes Jobs.
+func cronJobs(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig("cronjob-controller"))
+	if err != nil {
+		return nil, err
+	}
+	batch := e.informers.Batch().V1()
+	c, err := cronjob.NewControllerV2(ctx, batch.Jobs(), batch.CronJobs(), client)
+	if err != nil {
+		return nil, err
+	}
+	return with(workers, c), nil
+}
+
+// finishedJobs deletes Jobs that have ended, when their time is over.
+func finishedJobs(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig("ttl-after-finished-controller"))
+	if err != nil {
+		return nil, err
+	}
+	return with(workers, ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), client)), nil
+}
+
+// onPods is what a controller is built with that wants all pods: the client of its service account,
+// and the cache of pods.
+func (e *environment) onPods(account string) (kubernetes.Interface, corev1informers.PodInformer, error) {
+	client, err := kubernetes.NewForConfig(e.clientConfig(account))
+	if err != nil {
+		return nil, nil, err
+	}
+	pods, err := e.pods()
+	return client, pods, err
+}
+
+// daemonSets makes a pod for every node.
+func daemonSets(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("daemon-set-controller")
+	if err != nil {
+		return nil, err
+	}
+	apps := e.informers.Apps().V1()
+	c, err := daemon.NewDaemonSetsController(ctx, apps.DaemonSets(), apps.ControllerRevisions(), pods,
+		e.informers.Core().V1().Nodes(), client, flowcontrol.NewBackOff(daemonFirstRetry, daemonLastRetry))
+	if err != nil {
+		return nil, err
+	}
+	return with(daemonSetWorkers, c), nil
+}
+
+// deployments makes ReplicaSets.
+func deployments(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("deployment-controller")
+	if err != nil {
+		return nil, err
+	}
+	apps := e.informers.Apps().V1()
+	c, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), pods, client)
+	if err != nil {
+		return nil, err
+	}
+	return with(workers, c), nil
+}
+
+// disruptions counts how many pods of a PodDisruptionBudget may be evicted.
+func disruptions(ctx context.Context, e *environment) (func(context.Context), error) {
+	const account = "disruption-controller"
+	client, pods, err := e.onPods(account)
+	if err != nil {
+		return nil, err
+	}
+	mapper := newMapper(client)
+	scales, err := scale.NewForConfig(e.clientConfig(account), mapper, dynamic.LegacyAPIPathResolverFunc,
+		scale.NewDiscoveryScaleKindResolver(client.Discovery()))
+	if err != nil {
+		return nil, err
+	}
+	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
+	c := disruption.NewDisruptionController(ctx, pods, e.informers.Policy().V1().PodDisruptionBudgets(),
+		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), client, mapper,
+		scales, client.Discovery())
+	return func(ctx context.Context) {
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { mapper.Reset() }, scaledKinds) })
+		running.Wait()
+	}, nil
+}
+
+// endpointSlices makes the EndpointSlices of Services.
+func endpointSlices(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("endpointslice-controller")
+	if err != nil {
+		return nil, err
+	}
+	core := e.informers.Core().V1()
+	c := endpointslice.NewController(ctx, pods, core.Services(), core.Nodes(),
+		e.informers.Discovery().V1().EndpointSlices(), endpointsPerSlice, client, 0)
+	return with(workers, c), nil
+}
+
+// jobs makes the pods of Jobs.
+func jobs(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("job-controller")
+	if err != nil {
+		return nil, err
+	}
+	var workloads schedulinginformers.WorkloadInformer
+	var groups schedulinginformers.PodGroupInformer
+	if utilfeature.DefaultFeatureGate.Enabled(features.WorkloadWithJob) {
+		scheduling := e.informers.Scheduling().V1alpha2()
+		workloads, groups = scheduling.Workloads(), scheduling.PodGroups()
+	}
+	c, err := job.NewController(ctx, client, pods, e.informers.Batch().V1().Jobs(), workloads, groups)
+	if err != nil {
+		return nil, err
+	}
+	return with(workers, c), nil
+}
+
+// replicaSets makes the pods of ReplicaSets.
+func replicaSets(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("replicaset-controller")
+	if err != nil {
+		return nil, err
+	}
+	return with(workers, replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), pods, client,
+		replicaset.BurstReplicas)), nil
+}
+
+// replicationControllers makes the pods of ReplicationControllers.
+func replicationControllers(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("replication-controller")
+	if err != nil {
+		return nil, err
+	}
+	return with(workers, replication.NewReplicationManager(ctx, pods,
+		e.informers.Core().V1().ReplicationControllers(), client, replication.BurstReplicas)), nil
+}
+
+// statefulSets makes the pods of StatefulSets, and their claims.
+func statefulSets(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.onPods("statefulset-controller")
+	if err != nil {
+		return nil, err
+	}
+	apps := e.informers.Apps().V1()
+	return with(workers, statefulset.NewStatefulSetController(ctx, pods, apps.StatefulSets(),
+		e.informers.Core().V1().PersistentVolumeClaims(), apps.ControllerRevisions(), client)), nil
+}
