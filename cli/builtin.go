@@ -3,6 +3,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"gatehouse.dev/chain"
+	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/commandline"
 )
 
@@ -38,6 +40,32 @@ var shells = map[string]struct{ needs, example string }{
 
   # In every new one
   gatehouse completion powershell >> $PROFILE`},
+}
+
+// completeNames has shells complete the names of plugins and of controllers, for every command
+// whose flags take them.
+func completeNames(c *cobra.Command, plugins []chain.Descriptor) {
+	var all, enabled, disabled, outside []string
+	for _, plugin := range plugins {
+		all = append(all, plugin.Name)
+		if plugin.Default {
+			enabled = append(enabled, plugin.Name)
+		} else {
+			disabled = append(disabled, plugin.Name)
+		}
+		if plugin.Outside == "" {
+			outside = append(outside, plugin.Name)
+		}
+	}
+	for flag, names := range map[string][]string{
+		"enable-admission-plugins": disabled, "disable-admission-plugins": enabled, "admission-control": all,
+		"plugins": outside, "controllers": append([]string{controllers.Workloads}, controllers.Names()...),
+	} {
+		commandline.CompleteNames(c, flag, names)
+	}
+	for _, part := range c.Commands() {
+		completeNames(part, plugins)
+	}
 }
 
 // addBuiltIn adds cobra's commands, which write where root does by then, and says in our words what

@@ -85,6 +85,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
 		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newEnvtest(), newBackup(),
 		newRestore(), newVersion())
+	completeNames(root, plugins)
 	return root
 }
 

@@ -16,8 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
 // What is in a server's directory, besides the lock.
@@ -30,10 +28,13 @@ const (
 // ErrInUse is what Acquire says of a directory that another process has.
 var ErrInUse = errors.New("in use")
 
+// errLocked is lockFile's error where another process has the file.
+var errLocked = errors.New("the file is locked")
+
 // A Lock is a directory that no other process uses.
 type Lock struct {
 	dir  string
-	file *fileutil.LockedFile
+	file *os.File
 }
 
 // Acquire makes the calling process the only user of dir, which is created where it doesn't exist.
@@ -46,9 +47,9 @@ func Acquire(dir string) (*Lock, error) {
 		return nil, err
 	}
 	name := filepath.Join(dir, "lock")
-	file, err := fileutil.TryLockFile(name, os.O_CREATE|os.O_RDWR|asItIs, 0o600)
+	file, err := lockFile(name)
 	switch {
-	case errors.Is(err, fileutil.ErrLocked):
+	case errors.Is(err, errLocked):
 		return nil, fmt.Errorf("data directory %s is %w by process %s: stop it, or choose another --data-dir", dir,
 			ErrInUse, holder(name))
 	case err != nil && isLink(name):

@@ -3,8 +3,12 @@
 package datadir
 
 import (
+	"errors"
 	"io/fs"
+	"os"
 	"syscall"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
 // asItIs opens a file itself, not what a symbolic link leads to, and doesn't wait for who is at a
@@ -18,4 +22,16 @@ func ownerOf(info fs.FileInfo) (user int, known bool) {
 		return 0, false
 	}
 	return int(stat.Uid), true
+}
+
+// lockFile opens a file, which is made where there is none, for as long as no other process has it.
+func lockFile(name string) (*os.File, error) {
+	file, err := fileutil.TryLockFile(name, os.O_CREATE|os.O_RDWR|asItIs, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, errLocked
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file.File, nil
 }
