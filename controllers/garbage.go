@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/informers"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
@@ -29,7 +31,7 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 	close(started)
 	mapper := newMapper(client)
 	graph := garbagecollector.NewDependencyGraphBuilder(ctx, objects, mapper,
-		garbagecollector.DefaultIgnoredResources(), kindInformers{objects}, started)
+		garbagecollector.DefaultIgnoredResources(), kindInformers{objects, e.options.Pods}, started)
 	c, err := garbagecollector.NewComposedGarbageCollector(ctx, client, objects, mapper, graph)
 	if err != nil {
 		return nil, err
@@ -80,10 +82,18 @@ func undiscovered(err error) error {
 // kind. Those of kube-controller-manager run on after a custom resource is gone, and ask for it for
 // ever. They are shared with other controllers, too; here these don't see objects that wait for
 // initializers, and hold much less than all kinds.
-type kindInformers struct{ client metadata.Interface }
+//
+// Pods, which there are most of, are those that the server has, where it has them all.
+type kindInformers struct {
+	client metadata.Interface
+	pods   corev1informers.PodInformer // nil for none
+}
 
 // ForResource implements informerfactory.InformerFactory.
 func (f kindInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if f.pods != nil && resource == corev1.SchemeGroupVersion.WithResource("pods") {
+		return kindInformer{nil, f.pods.Informer()}, nil // nobody asks for its lister
+	}
 	generic := metadatainformer.NewFilteredMetadataInformer(f.client, resource, metav1.NamespaceAll, informerResync,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	return kindInformer{generic, runInformer{generic.Informer()}}, generic.Informer().SetWatchErrorHandlerWithContext(
