@@ -1,10 +1,13 @@
 package e2e_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -50,6 +53,7 @@ func TestConnectWithoutKubelet(t *testing.T) {
 // With a kubelet, they reach its containers.
 func TestConnect(t *testing.T) {
 	t.Parallel()
+	const slow = 64 << 10 // bytes a second
 	authority := newAuthority(t)
 	certPEM, keyPEM, err := authority.Client("api-server")
 	if err != nil {
@@ -58,7 +62,8 @@ func TestConnect(t *testing.T) {
 	kubelet := startKubelet(t, authority.CertPEM())
 	srv := serve(t, "--kubelet-client-certificate="+writeFile(t, "client.crt", certPEM),
 		"--kubelet-client-key="+writeFile(t, "client.key", keyPEM),
-		"--kubelet-certificate-authority="+writeFile(t, "kubelet.crt", kubelet.ca))
+		"--kubelet-certificate-authority="+writeFile(t, "kubelet.crt", kubelet.ca),
+		fmt.Sprint("--kubelet-port=", kubelet.port), fmt.Sprint("--max-connection-bytes-per-sec=", slow))
 	register(t, srv.client, "node", "pod", kubelet.port)
 	k := newKubectl(t, srv, "default")
 
@@ -70,6 +75,19 @@ func TestConnect(t *testing.T) {
 	}
 	if got := k.with("through and back\n").ok("exec -i pod -- cat"); got != "through and back\n" {
 		t.Errorf("exec -i prints %q", got)
+	}
+	// As fast as a connection may be, and no faster.
+	much, began := strings.Repeat("much of it\n", 2*slow/len("much of it\n")), time.Now()
+	if got := k.with(much).ok("exec -i pod -- cat"); got != much {
+		t.Errorf("exec -i prints %d bytes, not %d", len(got), len(much))
+	}
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("%d bytes there and back took %s with a limit of %d a second", len(much), took, slow)
+	}
+	// A node that doesn't say where its kubelet listens has it at the usual port.
+	register(t, srv.client, "portless", "other", 0)
+	if got := k.ok("exec other -- echo said in the other"); got != "said in the other\n" {
+		t.Errorf("exec prints %q", got)
 	}
 	if _, stderr, code := k.run("exec pod -- exit 3"); code != 3 ||
 		stderr != "going\ncommand terminated with exit code 3\n" {
