@@ -110,11 +110,14 @@ func awaitServed(ctx context.Context, finder discovery.DiscoveryInterface,
 // Webhooks makes the webhook configurations of files, and of folders and what is below them, and
 // points their webhooks to handler: to the path that they have, on a server of the test's own, with
 // an authority that is made for it. Conversion webhooks of custom kinds that are there are pointed
-// there, too. The server ends with s. Package webhook/server has handlers of functions.
+// there, too; where these are all, no file is named. The server ends with s. Package webhook/server has handlers of functions.
 func (s *Server) Webhooks(ctx context.Context, handler http.Handler, paths ...string) error {
-	configurations, err := read(webhookKinds, paths)
-	if err != nil {
-		return err
+	var configurations []*unstructured.Unstructured
+	var err error
+	if len(paths) > 0 {
+		if configurations, err = read(webhookKinds, paths); err != nil {
+			return err
+		}
 	}
 	client, err := s.client()
 	if err != nil {
