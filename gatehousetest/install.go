@@ -110,7 +110,8 @@ func awaitServed(ctx context.Context, finder discovery.DiscoveryInterface,
 // Webhooks makes the webhook configurations of files, and of folders and what is below them, and
 // points their webhooks to handler: to the path that they have, on a server of the test's own, with
 // an authority that is made for it. Conversion webhooks of custom kinds that are there are pointed
-// there, too; where these are all, no file is named. The server ends with s. Package webhook/server has handlers of functions.
+// there, too; where these are all, no file is named. The server ends with s. Package webhook/server
+// has handlers of functions.
 func (s *Server) Webhooks(ctx context.Context, handler http.Handler, paths ...string) error {
 	var configurations []*unstructured.Unstructured
 	var err error
