@@ -31,20 +31,18 @@ func newDoor() *door {
 	closed := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not ready yet to handle reviews", http.StatusServiceUnavailable)
 	})
-	d.open(map[string]http.Handler{"/": closed}, nil, healthz.NamedCheck("plugins", func(*http.Request) error {
+	d.open(map[string]http.Handler{"/": closed}, healthz.NamedCheck("plugins", func(*http.Request) error {
 		return errors.New("the plugins aren't built: the API server hasn't answered yet")
 	}))
 	return d
 }
 
-// open makes it serve reviews, by path, and go by checks at /readyz. seen, where not nil, is called
-// when that is first asked for and says yes.
-func (d *door) open(reviews map[string]http.Handler, seen func(), ready ...healthz.HealthChecker) {
+// open makes it serve reviews, by path, and go by checks at /readyz.
+func (d *door) open(reviews map[string]http.Handler, ready ...healthz.HealthChecker) {
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux)
 	healthz.InstallLivezHandler(mux)
-	healthz.InstallPathHandlerWithHealthyFunc(mux, "/readyz", seen, append([]healthz.HealthChecker{healthz.PingHealthz},
-		ready...)...)
+	healthz.InstallReadyzHandler(mux, append([]healthz.HealthChecker{healthz.PingHealthz}, ready...)...)
 	mux.Handle("/metrics", legacyregistry.Handler())
 	for path, handler := range reviews {
 		mux.Handle(path, d.admit(handler))

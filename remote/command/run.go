@@ -32,10 +32,6 @@ const (
 	lastRetry  = 10 * time.Second
 	// settle is how long after it is ready a process still works at what its start began.
 	settle = 3 * time.Second
-	// propagation is how long others may take to learn that the process is ready, which somebody
-	// has seen; unseen is how long it is waited for that.
-	propagation = 2 * time.Second
-	unseen      = 15 * time.Second
 )
 
 // run serves until the command is told to end.
@@ -162,13 +158,12 @@ func (w *worker) work(ctx context.Context, c *cobra.Command) error {
 		return commandline.Usage(err)
 	}
 	connected.Start()
-	seen := make(chan struct{})
-	w.door.open(reviews, func() { close(seen) }, append(checks, connected.ReadyCheck(),
+	w.door.open(reviews, append(checks, connected.ReadyCheck(),
 		healthz.NamedCheck("certificates", func(*http.Request) error { return w.credentials.Ready() }),
 		shutdownCheck(w.draining))...)
 	serves := make(chan struct{})
 	go func() {
-		if connected.Synced(ctx) == nil && w.reached(ctx, seen) {
+		if connected.Synced(ctx) == nil {
 			close(serves)
 		}
 	}()
@@ -190,30 +185,6 @@ func (w *worker) work(ctx context.Context, c *cobra.Command) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// reached waits until API servers that are told to ask can. Behind a Service they can when somebody
-// has seen that the process is ready, and has told others. It tells whether ctx hasn't ended
-// before.
-func (w *worker) reached(ctx context.Context, seen <-chan struct{}) bool {
-	if w.registration.Service == nil {
-		return ctx.Err() == nil
-	}
-	limit := time.After(unseen)
-	select {
-	case <-seen:
-		limit = time.After(propagation)
-	case <-limit:
-		return true // nobody looks
-	case <-ctx.Done():
-		return false
-	}
-	select {
-	case <-limit:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // connect waits for the API server, and says why. The error is that ctx has ended.
