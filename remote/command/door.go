@@ -25,6 +25,9 @@ type door struct {
 	room *semaphore.Weighted
 }
 
+// openPaths are for those who have no certificate to show: kubelets and Prometheus.
+var openPaths = []string{"/healthz", "/livez", "/readyz", "/metrics"}
+
 // newDoor is a closed one.
 func newDoor() *door {
 	d := &door{room: semaphore.NewWeighted(inHand)}

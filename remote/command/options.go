@@ -12,6 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/util/cert"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
@@ -94,18 +98,41 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 			errs = append(errs, err)
 		}
 	}
+	for _, name := range i.admission.Only {
+		if !slices.ContainsFunc(i.plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
+			errs = append(errs, fmt.Errorf("--plugins: there is no plugin %q: gatehouse plugins lists those that there are",
+				name))
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
 	var config *chain.Config
 	var err error
 	if o.Plugins, config, err = i.admission.Load(i.plugins); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--admission-control-config-file %s: %w", i.admission.ConfigFile, err)
 	}
 	if o.FailurePolicy, err = i.failurePolicies(o.Plugins); err != nil {
 		return nil, nil, err
 	}
-	return o, config, o.Validate()
+	return o, config, ofFlags(o.Validate())
+}
+
+// ofFlags says of fields that are wrong by which flags they were given.
+func ofFlags(err error) error {
+	var all utilerrors.Aggregate
+	if !errors.As(err, &all) {
+		return err
+	}
+	var errs []error
+	for _, err := range all.Errors() {
+		if wrong := (&field.Error{}); errors.As(err, &wrong) {
+			err = fmt.Errorf("--%s: %s", strings.Replace(wrong.Field, "exemptNamespaces", "exempt-namespaces", 1),
+				wrong.ErrorBody())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // parseService reads namespace/name:port.
@@ -119,8 +146,12 @@ func parseService(text string) (*registration.Service, error) {
 			s.Port = int32(number)
 		}
 	}
-	if !ok || namespace == "" || name == "" {
+	if !ok {
 		return nil, fmt.Errorf("--service: %q must be namespace/name or namespace/name:port", text)
+	}
+	// An API server takes any names, and finds nobody there.
+	if problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name)...); len(problems) > 0 {
+		return nil, fmt.Errorf("--service: %q must be namespace/name or namespace/name:port: %s", text, problems[0])
 	}
 	return s, nil
 }
@@ -159,6 +190,7 @@ type options struct {
 	bindAddress               net.IP
 	port                      int
 	certFile, keyFile, caFile string
+	clientCAFile              string
 	drain                     time.Duration
 
 	reach     *commandline.Kubeconfig
@@ -186,6 +218,10 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.caFile, "tls-ca-file", "",
 		"File with the authorities that API servers verify --tls-cert-file with. Without it that is the certificate "+
 			"itself where it is its own authority, and else what API servers trust anyway.")
+	fs.StringVar(&o.clientCAFile, "client-ca-file", "",
+		"File with the authorities of those who may call; read again when it changes. API servers must show a "+
+			"certificate then, by the kubeConfigFile of their WebhookAdmissionConfiguration. Probes and /metrics need none. "+
+			"Without it nobody who reaches the port is turned away.")
 	fs.DurationVar(&o.drain, "shutdown-delay-duration", o.drain,
 		"How long to go on serving after SIGTERM, while /readyz says no and others learn that.")
 
@@ -211,6 +247,11 @@ func (o *options) check() error {
 	}
 	if o.caFile != "" && o.certFile == "" {
 		errs = append(errs, errors.New("--tls-ca-file needs --tls-cert-file"))
+	}
+	if o.clientCAFile != "" {
+		if _, err := cert.NewPool(o.clientCAFile); err != nil {
+			errs = append(errs, fmt.Errorf("--client-ca-file %s: %w", o.clientCAFile, err))
+		}
 	}
 	if o.drain < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay-duration: %s must not be negative", o.drain))

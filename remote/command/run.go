@@ -122,6 +122,9 @@ func (w *worker) serve(c *cobra.Command) error {
 	ended := make(chan error, 3)
 	go func() {
 		front := &server.Server{Handler: w.door, GetCertificate: w.credentials.GetCertificate}
+		if o.clientCAFile != "" {
+			front.ClientCAFile, front.OpenPaths = o.clientCAFile, openPaths
+		}
 		ended <- front.Serve(serving, listener)
 	}()
 	go func() { ended <- w.credentials.Run(serving) }()

@@ -84,6 +84,9 @@ func (c *certificates) load() error {
 	}
 	if c.ClientCAFile != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		if len(c.OpenPaths) > 0 {
+			config.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
 			return fmt.Errorf("ClientCAFile %s: no certificates in PEM form", c.ClientCAFile)
 		}

@@ -44,6 +44,10 @@ type Server struct {
 	// kubeConfigFile of their WebhookAdmissionConfiguration says so; a kubelet's probes never do.)
 	ClientCAFile string
 
+	// OpenPaths are those for which a client needs no certificate, such as "/readyz". They need
+	// ClientCAFile. A client without one is told so in HTTP then, with status 401.
+	OpenPaths []string
+
 	// ClientNames, where there are any, are the common names of the client certificates that may
 	// call. They need ClientCAFile.
 	ClientNames []string
@@ -74,6 +78,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if len(s.ClientNames) > 0 && s.ClientCAFile == "" {
 		return errors.New("webhook server: ClientCAFile: Required value: ClientNames are names in certificates that " +
 			"it verifies")
+	}
+	if len(s.OpenPaths) > 0 && s.ClientCAFile == "" {
+		return errors.New("webhook server: ClientCAFile: Required value: without it no path of OpenPaths differs from " +
+			"the others")
 	}
 	certificates, err := newCertificates(s)
 	if err != nil {
@@ -109,17 +117,22 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// authorized is the handler for clients with one of the names. The others are refused in HTTP: an
-// API server repeats the text to its client, where a failed handshake would say nothing but "bad
-// certificate".
+// authorized is the handler for clients with one of the names, and for all where a path is open.
+// The others are refused in HTTP: an API server repeats the text to its client, where a failed
+// handshake would say nothing but "bad certificate".
 func (s *Server) authorized() http.Handler {
-	if len(s.ClientNames) == 0 {
+	if len(s.ClientNames) == 0 && len(s.OpenPaths) == 0 {
 		return s.Handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if name := r.TLS.PeerCertificates[0].Subject.CommonName; !slices.Contains(s.ClientNames, name) {
-			http.Error(w, fmt.Sprintf("the client certificate is that of %q, who may not call this webhook", name),
-				http.StatusForbidden)
+		switch {
+		case slices.Contains(s.OpenPaths, r.URL.Path):
+		case len(r.TLS.VerifiedChains) == 0:
+			http.Error(w, "a client certificate is required to call this webhook", http.StatusUnauthorized)
+			return
+		case len(s.ClientNames) > 0 && !slices.Contains(s.ClientNames, r.TLS.PeerCertificates[0].Subject.CommonName):
+			http.Error(w, fmt.Sprintf("the client certificate is that of %q, who may not call this webhook",
+				r.TLS.PeerCertificates[0].Subject.CommonName), http.StatusForbidden)
 			return
 		}
 		s.Handler.ServeHTTP(w, r)

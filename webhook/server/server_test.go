@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -195,6 +196,52 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// Where paths are open to all, who else has no certificate learns what it lacks.
+func TestOpenPaths(t *testing.T) {
+	ours, theirs, f := webhooktest.NewAuthority(t), webhooktest.NewAuthority(t), newFiles(t)
+	cert, key := serving(t, ours)
+	write(t, f.cert, cert)
+	write(t, f.key, key)
+	write(t, f.clientCA, ours.PEM())
+	address := start(t, &server.Server{
+		Handler:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }),
+		CertFile: f.cert, KeyFile: f.key, ClientCAFile: f.clientCA, OpenPaths: []string{"/readyz"},
+	})
+	as := func(authority *webhooktest.Authority) *http.Client {
+		certificate, err := tls.X509KeyPair(authority.Client("apiserver"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client(t, ours, certificate)
+	}
+	const required = "401 a client certificate is required to call this webhook\n"
+	for name, test := range map[string]struct {
+		client *http.Client
+		path   string
+		want   string // empty for no answer
+	}{
+		"a probe":                      {client(t, ours), "/readyz", "200 /readyz"},
+		"a review without certificate": {client(t, ours), "/mutate", required},
+		"a path by way of an open one": {client(t, ours), "/readyz/../mutate", required},
+		"a path below an open one":     {client(t, ours), "/readyz/", required},
+		"a review with a certificate":  {as(ours), "/mutate", "200 /mutate"},
+		"a probe with a certificate":   {as(ours), "/readyz", "200 /readyz"},
+		"a certificate of somebody":    {as(theirs), "/mutate", ""},
+		"a probe with one of somebody": {as(theirs), "/readyz", ""},
+	} {
+		got := ""
+		if response, err := test.client.Get("https://" + address + test.path); err == nil {
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			got = fmt.Sprintf("%d %s%v", response.StatusCode, body, err)
+			got = strings.TrimSuffix(got, "<nil>")
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // A wrong configuration ends the start.
 func TestServeErrors(t *testing.T) {
 	authority, f := webhooktest.NewAuthority(t), newFiles(t)
@@ -221,6 +268,10 @@ func TestServeErrors(t *testing.T) {
 		{
 			&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, ClientNames: []string{"a"}},
 			"webhook server: ClientCAFile: Required value: ClientNames are names in certificates that it verifies",
+		},
+		{
+			&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, OpenPaths: []string{"/"}},
+			"webhook server: ClientCAFile: Required value: without it no path of OpenPaths differs from the others",
 		},
 		{&server.Server{Handler: h, CertFile: f.cert, KeyFile: f.key, Address: "127.0.0.1:http:"},
 			"listen tcp: address 127.0.0.1:http:: too many colons in address"},
