@@ -26,13 +26,16 @@ import (
 // differentialTimeout bounds the whole comparison, the building of the programs included.
 const differentialTimeout = 15 * time.Minute
 
+// built is in the environment: a directory with programs that were built already.
+const built = "DIFFERENTIAL_BIN"
+
 // TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other:
 // status, message, causes, object and what the audit log says of admission must be alike, but for
 // what docs/differences.md names.
 func TestDifferential(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), differentialTimeout)
 	defer cancel()
-	bin := os.Getenv("DIFFERENTIAL_BIN") // programs that were built already
+	bin := os.Getenv(built)
 	if bin == "" {
 		bin = t.TempDir()
 		if err := build(ctx, bin); err != nil {
@@ -55,6 +58,7 @@ func TestDifferential(t *testing.T) {
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 	t.Run("Outside", func(t *testing.T) { compareOutside(ctx, t, bin) })
+	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
 	t.Run("Readme", func(t *testing.T) { readReadme(ctx, t, bin) })
 }
 

@@ -218,7 +218,7 @@ func (s *instance) makeCertificates(dir, url string) error {
 	if err != nil {
 		return err
 	}
-	cert, key, err := authority.Serving(kubeAPIServer, []string{"127.0.0.1"})
+	cert, key, err := authority.Serving(kubeAPIServer, []string{"127.0.0.1", "10.96.0.1"}) // the latter for pods
 	if err != nil {
 		return err
 	}

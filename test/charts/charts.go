@@ -1,6 +1,7 @@
 // Package charts gives tests three charts that people use: those inside the Go modules of
-// Gatekeeper, Kyverno and cert-manager, and Helm to render them. Nothing of them is in this
-// repository: they come from the module cache, or from where Go finds modules.
+// Gatekeeper, Kyverno and cert-manager, and Helm to render them, and the definitions of Prometheus
+// Operator, which our own chart goes by. Nothing of them is in this repository: they come from the
+// module cache, or from where Go finds modules.
 package charts
 
 import (
@@ -32,22 +33,35 @@ var all = []chart{
 // cert-manager.
 func Put(ctx context.Context, dir string) error {
 	for _, c := range all {
-		out, err := run(ctx, "go", "mod", "download", "-json", c.module+"@"+c.version)
-		if err != nil {
-			return err
-		}
-		var downloaded struct{ Dir, Sum string }
-		if err := json.Unmarshal(out, &downloaded); err != nil {
-			return fmt.Errorf("go mod download of %s: %w", c.module, err)
-		}
-		if downloaded.Sum != c.sum {
-			return fmt.Errorf("%s@%s has the sum %s, want %s", c.module, c.version, downloaded.Sum, c.sum)
-		}
-		if err := os.CopyFS(filepath.Join(dir, c.name), os.DirFS(filepath.Join(downloaded.Dir, c.dir))); err != nil {
+		if err := c.put(ctx, filepath.Join(dir, c.name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// PutServiceMonitors copies the CustomResourceDefinitions of Prometheus Operator, which that of
+// ServiceMonitors is among, into a directory.
+func PutServiceMonitors(ctx context.Context, dir string) error {
+	c := chart{"", "example/prometheus-operator-crd", "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
+		"h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="}
+	return c.put(ctx, dir)
+}
+
+// put copies what is in the module into a directory.
+func (c *chart) put(ctx context.Context, dir string) error {
+	out, err := run(ctx, "go", "mod", "download", "-json", c.module+"@"+c.version)
+	if err != nil {
+		return err
+	}
+	var downloaded struct{ Dir, Sum string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		return fmt.Errorf("go mod download of %s: %w", c.module, err)
+	}
+	if downloaded.Sum != c.sum {
+		return fmt.Errorf("%s@%s has the sum %s, want %s", c.module, c.version, downloaded.Sum, c.sum)
+	}
+	return os.CopyFS(dir, os.DirFS(filepath.Join(downloaded.Dir, c.dir)))
 }
 
 // BuildHelm builds the program helm into dir; its package says what it can.

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse.dev/test/needs"
+)
+
+// isolated is in the environment of the processes with namespaces of their own.
+const isolated = "GATEHOUSE_TEST_ISOLATED"
+
+// Before TestMain: servers that tests share start there.
+func init() {
+	if os.Getenv(isolated) == "" {
+		return
+	}
+	if err := errors.Join(unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""), network()); err != nil {
+		fmt.Fprintln(os.Stderr, "The test's namespaces:", err)
+		os.Exit(1)
+	}
+}
+
+// Isolated runs the test once more, in a process with a network and mounts of its own, and tells
+// whether this is that process. Who isn't has nothing left to do. The environment is the process's,
+// besides this one's.
+func Isolated(t *testing.T, environment ...string) bool {
+	t.Helper()
+	if os.Getenv(isolated) != "" {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		needs.Missing(t, "root, to run pods")
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	again := exec.CommandContext(t.Context(), binary,
+		"-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
+	again.Env = append(append(os.Environ(), isolated+"=yes"), environment...)
+	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS,
+		Pdeathsig: syscall.SIGKILL}
+	output, err := again.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		needs.Missing(t, "the right to make namespaces: %v", err)
+	}
+	t.Logf("In namespaces of its own:\n%s", output)
+	if err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// network has the loopback device take what is for 127.0.0.0/8, as it does everywhere, and for
+// 10.0.0.0/8.
+func network() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	device, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	device.SetUint16(unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOOPBACK)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device); err != nil {
+		return fmt.Errorf("bringing up lo: %w", err)
+	}
+	alias, err := unix.NewIfreq("lo:pods")
+	if err != nil {
+		return err
+	}
+	if err := alias.SetInet4Addr([]byte{10, 0, 0, 1}); err != nil {
+		return err
+	}
+	// The netmask is that of a class A network, of which 10.0.0.0 is one.
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias); err != nil {
+		return fmt.Errorf("giving lo an address: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+package webhookmode_test
+
+import (
+	"testing"
+
+	"gatehouse.dev/test/chartrun"
+)
+
+// The chart installed on the server, and run as it says.
+func TestChart(t *testing.T) {
+	if chartrun.Isolated(t) {
+		chartrun.Run(t, cluster.Config, "../../deploy/chart")
+	}
+}
