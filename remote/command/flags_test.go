@@ -33,13 +33,16 @@ func TestWrongFlags(t *testing.T) {
 		{"", `--plugins is required: the names of the plugins to run; --url or --service is required: where API ` +
 			`servers call`},
 		{"a " + both, `gatehouse-webhook takes no arguments, got ["a"]`},
-		{both + " --plugins=NoSuch", `--plugins: there is no plugin "NoSuch": gatehouse plugins lists those that there are`},
-		{both + " --plugins=NamespaceLifecycle", `--plugins: NamespaceLifecycle can't run outside the API server: every ` +
-			`API server runs it itself, before it asks webhooks: leave it out`},
+		{both + " --plugins=NoSuch",
+			`--plugins: there is no plugin "NoSuch": gatehouse plugins lists those that there are`},
+		{both + " --plugins=NamespaceLifecycle",
+			`--plugins: NamespaceLifecycle can't run outside the API server: every ` +
+				`API server runs it itself, before it asks webhooks: leave it out`},
 		{"--plugins=AlwaysPullImages", `--url or --service is required: where API servers call`},
 		{both + " --service=a/b", `--url and --service are mutually exclusive: remove one of them`},
-		{url + "--url=http://a", `--url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: ` +
-			`https://host[/path]`},
+		{url + "--url=http://a",
+			`--url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: ` +
+				`https://host[/path]`},
 		{url + "--url=https://a/b?c", `--url: Invalid value: "c": query parameters are not permitted in the URL`},
 		{url + "--service=a", `--service: "a" must be namespace/name or namespace/name:port`},
 		{url + "--service=a/", `--service: "a/" must be namespace/name or namespace/name:port: a DNS-1035 label must`},
@@ -48,8 +51,10 @@ func TestWrongFlags(t *testing.T) {
 		{url + "--service=a/b:65536", `--service: "a/b:65536" must be namespace/name or namespace/name:port`},
 		{both + " --name=A_b", `--name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must consist of`},
 		{both + " --namespace=a.b", `--namespace: Invalid value: "a.b": must not contain dots`},
-		{both + " --exempt-namespaces=a,B", `--exempt-namespaces[1]: Invalid value: "B": a lowercase RFC 1123 label must`},
-		{both + " --timeout=31s", `--timeout: Invalid value: "31s": the timeout value must be between 1 and 30 seconds`},
+		{both + " --exempt-namespaces=a,B",
+			`--exempt-namespaces[1]: Invalid value: "B": a lowercase RFC 1123 label must`},
+		{both + " --timeout=31s",
+			`--timeout: Invalid value: "31s": the timeout value must be between 1 and 30 seconds`},
 		{both + " --timeout=abc", `invalid argument "abc" for "--timeout" flag: time: invalid duration "abc"`},
 		{both + " --failure-policy=Maybe", `--failure-policy: "Maybe" must be Fail or Ignore`},
 		{both + " --failure-policy=AlwaysPullImages=No", `--failure-policy: "No" must be Fail or Ignore`},
@@ -72,8 +77,9 @@ func TestWrongFlags(t *testing.T) {
 		{both + " --shutdown-delay-duration=-1s", `--shutdown-delay-duration: -1s must not be negative`},
 		{both + " --kubeconfig=gone", `kubeconfig: stat gone: no such file or directory`},
 		{both + " --tracing-config-file=gone", `--tracing-config-file gone: open gone: no such file or directory`},
-		{both + " --tracing-config-file=" + kubeconfig, `kind "Config": must be kind TracingConfiguration in one of the ` +
-			`apiVersions`},
+		{both + " --tracing-config-file=" + kubeconfig,
+			`kind "Config": must be kind TracingConfiguration in one of the ` +
+				`apiVersions`},
 		{both + " --decision-log-path=" + garbage + "/log", garbage + `: not a directory`},
 		{both + " --decision-log-maxsize=-1", `--decision-log-maxsize`},
 		{both + " --unheard-of", `unknown flag: --unheard-of (see 'gatehouse-webhook --help')`},

@@ -100,8 +100,9 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 	}
 	for _, name := range i.admission.Only {
 		if !slices.ContainsFunc(i.plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
-			errs = append(errs, fmt.Errorf("--plugins: there is no plugin %q: gatehouse plugins lists those that there are",
-				name))
+			errs = append(errs,
+				fmt.Errorf("--plugins: there is no plugin %q: gatehouse plugins lists those that there are",
+					name))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -220,7 +221,8 @@ func (o *options) flags() cliflag.NamedFlagSets {
 			"itself where it is its own authority, and else what API servers trust anyway.")
 	fs.StringVar(&o.clientCAFile, "client-ca-file", "",
 		"File with the authorities of those who may call; read again when it changes. API servers must show a "+
-			"certificate then, by the kubeConfigFile of their WebhookAdmissionConfiguration. Probes and /metrics need none. "+
+			"certificate then, by the kubeConfigFile of their WebhookAdmissionConfiguration. Probes and /metrics "+
+			"need none. "+
 			"Without it nobody who reaches the port is turned away.")
 	fs.DurationVar(&o.drain, "shutdown-delay-duration", o.drain,
 		"How long to go on serving after SIGTERM, while /readyz says no and others learn that.")

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package chartrun installs the Helm chart in deploy/chart on a running server and runs what it
-// consists of, as a cluster does: see [Run]. What controllers and a node would do package node does.
+// consists of, as a cluster does: see [Run]. Package node does what controllers and a node do.
 package chartrun
 
 import (

@@ -80,7 +80,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			"it verifies")
 	}
 	if len(s.OpenPaths) > 0 && s.ClientCAFile == "" {
-		return errors.New("webhook server: ClientCAFile: Required value: without it no path of OpenPaths differs from " +
+		return errors.New("webhook server: ClientCAFile: Required value: without it no path of OpenPaths differs " +
+			"from " +
 			"the others")
 	}
 	certificates, err := newCertificates(s)
