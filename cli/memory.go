@@ -3,32 +3,52 @@ package cli
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
 // settle is how long after it is ready a server still works at what its start began.
 const settle = 3 * time.Second
 
-// firstCollection is how much memory a process that calls collectLater has when it first collects,
-// in bytes.
-const firstCollection = 128 << 20
+// reviewMemory is how much memory the objects of a process that calls collectLater may take before
+// it collects, in bytes: with the program's own pages it is then some 300 MB in all.
+const reviewMemory = 144 << 20
 
-// laterPercent keeps a long review within some 300 MB, the program's own pages among them.
-const laterPercent = 60
+// leastPercent is how much more than it keeps such a process may have at any rate, in percent.
+const leastPercent = 60
 
 // collectLater puts the first collection off. Most of what a server's start makes stays, so that
 // collecting on the way finds little, and a process that ends soon never has to. From the first
-// collection on memory grows by laterPercent between two, at most.
+// collection on each comes when there is no more room, or where much is kept, when leastPercent of
+// it has come.
 func collectLater() {
 	limit := debug.SetMemoryLimit(-1) // as it is
-	if limit < firstCollection {
+	if limit < reviewMemory {
 		return
 	}
-	percent := debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(firstCollection)
-	runtime.AddCleanup(new(int64), func(int) {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(reviewMemory)
+	afterEach(func(kept uint64) {
 		debug.SetMemoryLimit(limit)
-		debug.SetGCPercent(min(percent, laterPercent))
+		debug.SetGCPercent(percentFor(kept))
+	})
+}
+
+// percentFor is how much more than what the last collection kept there may be until the next.
+func percentFor(kept uint64) int {
+	if kept >= reviewMemory {
+		return leastPercent
+	}
+	return max(leastPercent, int((reviewMemory-kept)*100/max(kept, 1)))
+}
+
+// afterEach calls f after each collection, with the number of bytes that it kept.
+func afterEach(f func(kept uint64)) {
+	runtime.AddCleanup(new([2]int64), func(int) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		f(live[0].Value.Uint64())
+		afterEach(f)
 	}, 0)
 }
 
