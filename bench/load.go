@@ -47,6 +47,10 @@ type load struct {
 	clients []kubernetes.Interface
 	pods    int    // made so far
 	prefix  string // of their names
+	// namespace, where it isn't empty, is where the pods are made.
+	namespace string
+	// shape, where there is one, makes of each pod what it is to be.
+	shape func(*corev1.Pod)
 	// speak, where there is one, makes of an administrator's configuration that of the clients.
 	speak func(context.Context, *rest.Config) (*rest.Config, error)
 }
@@ -69,13 +73,14 @@ func (l *load) prepare(ctx context.Context) error {
 		l.clients = append(l.clients, client)
 	}
 	core := l.clients[0].CoreV1()
-	if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+	in := cmp.Or(l.namespace, namespace)
+	if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}},
 		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	// kube-apiserver has no controllers that would make it.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	if _, err := core.ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil &&
+	if _, err := core.ServiceAccounts(in).Create(ctx, account, metav1.CreateOptions{}); err != nil &&
 		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
@@ -114,9 +119,12 @@ func (l *load) create(ctx context.Context, clients, n int) (batch, error) {
 	begin := time.Now()
 	for _, client := range l.clients[:clients] {
 		group.Go(func() {
-			pods := client.CoreV1().Pods(namespace)
+			pods := client.CoreV1().Pods(cmp.Or(l.namespace, namespace))
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				pod := newPod(cmp.Or(l.prefix, "web-") + strconv.Itoa(first+int(i)))
+				if l.shape != nil {
+					l.shape(pod)
+				}
 				sent := time.Now()
 				if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 					cancel(fmt.Errorf("creating pod %s: %w", pod.Name, err))

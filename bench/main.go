@@ -26,17 +26,21 @@ type options struct {
 	write                string
 	policies, decisions  bool
 	review, envtest      bool
-	writes               bool
+	writes, webhook      bool
 	profile              string
 }
 
 func main() {
-	if idle := os.Getenv(goTest); idle != "" {
-		if err := asGoTest(idle); err != nil {
-			fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-			os.Exit(1)
+	// Some of what is measured, or measured against, are processes of this program.
+	for variable, do := range map[string]func(string) error{goTest: asGoTest, bareWebhook: asBareWebhook,
+		profiledWebhook: asProfiledWebhook} {
+		if value := os.Getenv(variable); value != "" {
+			if err := do(value); err != nil {
+				fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	var o options
 	flag.IntVar(&o.starts, "starts", 5, "how often each server is started, fresh and again")
@@ -50,7 +54,9 @@ func main() {
 	flag.BoolVar(&o.review, "review", false, "measure gatehouse review and its peers, and nothing else")
 	flag.BoolVar(&o.envtest, "envtest", false, "measure servers for tests, and nothing else")
 	flag.BoolVar(&o.writes, "writes", false, "measure what writes cost both kinds of clients, and nothing else")
-	flag.StringVar(&o.profile, "profile", "", "with -writes, the directory for profiles of the servers under load")
+	flag.BoolVar(&o.webhook, "webhook", false, "measure gatehouse webhook and its peers, and nothing else")
+	flag.StringVar(&o.profile, "profile", "",
+		"with -writes or -webhook, the directory for profiles of the servers under load")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -89,6 +95,7 @@ func run(ctx context.Context, o options) error {
 		{o.review, measureReview},
 		{o.envtest, measureEnvtest},
 		{o.writes, measureWrites},
+		{o.webhook, measureWebhook},
 	} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)

@@ -178,3 +178,16 @@ func freePort() (string, error) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	return port, err
 }
+
+// freePorts are several of them.
+func freePorts(n int) ([]string, error) {
+	var ports []string
+	for range n {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}

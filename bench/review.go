@@ -67,7 +67,7 @@ func measureReview(ctx context.Context, o options, bin string) (string, error) {
 	}
 	var notes []string
 	for _, p := range reviewPeers {
-		if err := buildPeer(ctx, program(p.name), p.module, p.pkg); err != nil {
+		if _, err := buildPeer(ctx, program(p.name), p.module, p.pkg); err != nil {
 			notes = append(notes, fmt.Sprintf("%s doesn't build: %v", p.name, err))
 			continue
 		}
@@ -167,17 +167,17 @@ func goBuild(ctx context.Context, dir, out, pkg string, flags ...string) error {
 	return nil
 }
 
-// buildPeer builds a program where its module lies in the module cache.
-func buildPeer(ctx context.Context, out, module, pkg string) error {
+// buildPeer builds a program where its module lies in the module cache, and returns where that is.
+func buildPeer(ctx context.Context, out, module, pkg string) (dir string, err error) {
 	said, err := exec.CommandContext(ctx, "go", "mod", "download", "-json", module).Output()
 	if err != nil {
-		return fmt.Errorf("go mod download %s: %w: %s", module, err, said)
+		return "", fmt.Errorf("go mod download %s: %w: %s", module, err, said)
 	}
 	var downloaded struct{ Dir string }
 	if err := json.Unmarshal(said, &downloaded); err != nil {
-		return err
+		return "", err
 	}
-	return goBuild(ctx, downloaded.Dir, out, pkg, "-mod=readonly")
+	return downloaded.Dir, goBuild(ctx, downloaded.Dir, out, pkg, "-mod=readonly")
 }
 
 // kubeconfig writes one with which kubectl is the server's administrator.

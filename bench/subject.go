@@ -161,13 +161,9 @@ func (s *instance) runGatehouse(ctx context.Context, flags ...string) error {
 // etcd doesn't answer at once. Its certificates are made beforehand, so that their making is not in
 // the figures.
 func (s *instance) runPeer(ctx context.Context, flags ...string) error {
-	var ports []string
-	for range 3 {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		ports = append(ports, port)
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
 	}
 	client, member := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
 	host := "127.0.0.1:" + ports[2]
