@@ -76,6 +76,8 @@ type config struct {
 	customResources bool      // whether CustomResourceDefinitions are served
 	rbac            bool      // whether roles and bindings count
 	removed         []schema.GroupVersionResource
+	// admitted, where not nil, is around every request that may be admitted.
+	admitted func(http.Handler) http.Handler
 }
 
 // newConfig makes the configuration that the servers share, all but admission, which is built from
@@ -157,6 +159,9 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 func (c *config) writes(handler http.Handler) http.Handler {
 	if c.options.HideUninitialized {
 		handler = uninitialized.WithRequest(handler, c.generic.Serializer)
+	}
+	if c.admitted != nil {
+		handler = c.admitted(handler)
 	}
 	return c.options.extended(withTimeToAnswer(withQuotaHolder(handler)))
 }

@@ -48,7 +48,8 @@ const (
 )
 
 // An AdmissionFunc builds the chain that every write passes from what the server offers it. Where
-// the chain is a chain.ReadyChecker, /readyz shows its checks.
+// the chain is a chain.ReadyChecker, /readyz shows its checks; where it has a method WithRequest, as
+// chain.Reloader, that is around all requests.
 type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 
 // OptionsError is an error in the options or in a file that they name: the same options fail again,
@@ -239,6 +240,11 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	}
 	if checker, ok := built.(chain.ReadyChecker); ok {
 		c.generic.AddReadyzChecks(checker.ReadyChecks()...)
+	}
+	if requests, ok := built.(interface {
+		WithRequest(http.Handler) http.Handler
+	}); ok {
+		c.admitted = requests.WithRequest
 	}
 	s.admission = &bootstrapAdmission{chain: built}
 	c.generic.AdmissionControl = s.admission

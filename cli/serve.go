@@ -4,18 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/flagfile"
 	"gatehouse.dev/server"
 )
 
@@ -31,6 +37,7 @@ func newServe(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
 	log := &serverLogging{}
 	var version *versionFlag
+	var file string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a Kubernetes API server whose every write passes the admission plugins",
@@ -45,6 +52,9 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
   gatehouse serve --enable-admission-plugins=` + offByDefault(plugins) + ` \
     --admission-control-config-file=admission.yaml
 
+  # With flags from a file, such as "secure-port: 6444"
+  gatehouse serve --config=gatehouse.yaml
+
   # Over an existing etcd cluster
   gatehouse serve --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
     --etcd-certfile=client.crt --etcd-keyfile=client.key`,
@@ -52,6 +62,11 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version.print(c.OutOrStdout()) {
 				return nil
+			}
+			if file != "" {
+				if err := flagfile.Load(c.Flags(), file, "config", "help", "version"); err != nil {
+					return commandline.Usage(fmt.Errorf("--config: %w", err))
+				}
 			}
 			if config.API.DataDir == "" {
 				return commandline.Usage(errors.New("--data-dir must name a directory"))
@@ -68,6 +83,9 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 	groups.FlagSet("gatehouse").StringVar(&config.API.DataDir, "data-dir", config.API.DataDir,
 		"The directory of everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One "+
 			"process uses it at a time.")
+	groups.FlagSet("gatehouse").StringVar(&file, "config", "",
+		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. What the command line has "+
+			"goes before what the file has.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
@@ -141,10 +159,32 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		log.Show(true)
 		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
 			srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
+		tellSystemd(daemon.SdNotifyReady)
+		if config.Admission.ConfigFile != "" {
+			go followAdmission(ctx, srv)
+		}
 		returnMemory()
 		collect.FollowLoad(over)
 	}()
+	context.AfterFunc(ctx, func() { tellSystemd(daemon.SdNotifyStopping) })
 	return srv.Run(ctx)
+}
+
+// followAdmission has the server go by the admission configuration as it changes, and look at it
+// when it gets a SIGHUP. Without such a configuration that signal ends it, as when its terminal is
+// closed.
+func followAdmission(ctx context.Context, srv *server.Server) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGHUP)
+	defer signal.Stop(asked)
+	srv.FollowAdmission(ctx, asked)
+}
+
+// tellSystemd says to systemd, where that has started the server, how far it is.
+func tellSystemd(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		klog.ErrorS(err, "Telling systemd", "state", state)
+	}
 }
 
 // nameFlags says of an error about a file that flags name which flags they are, unless it does.

@@ -76,6 +76,8 @@ type Source[S any] struct {
 	caches  []<-chan struct{}
 	synced  chan struct{}
 	stores  map[schema.GroupResource]cache.Store
+	// unfollow has the informers forget the source.
+	unfollow []func()
 	// begun counts the snapshots, made has the last one that is there.
 	begun, made atomic.Int64
 }
@@ -117,6 +119,10 @@ func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedI
 	if err != nil {
 		return err
 	}
+	s.unfollow = append(s.unfollow, func() {
+		// An informer that has ended has forgotten it, which is the only error.
+		_ = informer.RemoveEventHandler(registration)
+	})
 	s.caches = append(s.caches, registration.HasSyncedChecker().Done())
 	s.stores[resource] = informer.GetStore()
 	return nil
@@ -146,8 +152,13 @@ const (
 	maxRest    = time.Second
 )
 
-// Run makes snapshots until done is closed.
+// Run makes snapshots until done is closed. Informers that others use forget the source then.
 func (s *Source[S]) Run(done <-chan struct{}) {
+	defer func() {
+		for _, unfollow := range s.unfollow {
+			unfollow()
+		}
+	}()
 	waiting := s.caches
 	changed, rested := s.changed, (<-chan time.Time)(nil)
 	for {

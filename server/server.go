@@ -63,7 +63,8 @@ func NewKubeAPIServerConfig(plugins []chain.Descriptor) *Config {
 type Server struct {
 	*apiserver.Server
 	config      *Config
-	chain       *chain.Chain
+	chain       *chain.Reloader
+	reloads     *reloads
 	decisions   *decision.Store
 	decisionLog *decision.Log
 }
@@ -136,10 +137,11 @@ func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admissi
 		return nil, err
 	}
 	env.Webhooks, env.LocalWebhooks = c.Webhooks, c.LocalWebhooks
-	s.chain, err = chain.New(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
+	s.chain, err = chain.NewReloader(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
 	if err != nil {
 		return nil, err
 	}
+	s.reloads = newReloads(env.APIServerID, config)
 	return warn(s.chain, c.Plugins, selected), nil
 }
 

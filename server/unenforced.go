@@ -38,12 +38,12 @@ type unenforcedWarning struct {
 
 // warned is a chain of which some plugins don't run. Who writes what only they enforce is warned.
 type warned struct {
-	*chain.Chain
+	*chain.Reloader
 	about map[schema.GroupResource][]unenforcedWarning
 }
 
 // warn is c with the warnings for what, of all that plugins enforce, the selected ones don't.
-func warn(c *chain.Chain, all, selected []chain.Descriptor) admission.Interface {
+func warn(c *chain.Reloader, all, selected []chain.Descriptor) admission.Interface {
 	about := unenforced(all, selected)
 	if len(about) == 0 {
 		return c
@@ -81,12 +81,12 @@ func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]une
 
 // Handles implements admission.Interface.
 func (w *warned) Handles(operation admission.Operation) bool {
-	return operation == admission.Create || operation == admission.Update || w.Chain.Handles(operation)
+	return operation == admission.Create || operation == admission.Update || w.Reloader.Handles(operation)
 }
 
 // Validate implements admission.ValidationInterface.
 func (w *warned) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := w.Chain.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
+	if err := w.Reloader.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
 		return err
 	}
 	for _, unenforced := range w.about[a.GetResource().GroupResource()] {

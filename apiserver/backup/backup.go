@@ -41,17 +41,11 @@ func Save(ctx context.Context, dir string, out io.Writer, progress Progress) err
 	} else if err != nil {
 		return err
 	}
-	lock, err := datadir.Acquire(dir)
-	if errors.Is(err, datadir.ErrInUse) {
-		endpoint, socketErr := etcd.Socket(filepath.Join(dir, datadir.Etcd))
-		if socketErr != nil {
-			return socketErr
-		}
-		if saveErr := save(ctx, dir, endpoint, out, progress); saveErr != nil {
-			return fmt.Errorf("%w (%w)", saveErr, err)
-		}
-		return nil
+	// The administrator may save a server that runs as another user.
+	if endpoint, runs := etcd.Running(filepath.Join(dir, datadir.Etcd)); runs {
+		return save(ctx, dir, endpoint, out, progress)
 	}
+	lock, err := datadir.Acquire(dir)
 	if err != nil {
 		return err
 	}

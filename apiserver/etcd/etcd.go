@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -214,16 +215,20 @@ func (s *Server) socketPath(dir string) (string, error) {
 	return socket, nil
 }
 
-// Socket is the endpoint of the server that runs in dir, of any process's.
-func Socket(dir string) (string, error) {
+// Running is the endpoint of a server that runs in dir, of any process's, if one does.
+func Running(dir string) (endpointOf string, runs bool) {
 	socket, err := filepath.Abs(filepath.Join(dir, socketName))
 	if err != nil {
-		return "", err
+		return "", false
 	}
 	if elsewhere, err := os.Readlink(socket); err == nil {
-		return endpoint(elsewhere), nil
+		socket = elsewhere
 	}
-	return endpoint(socket), nil
+	connection, err := net.Dial("unix", socket)
+	if err != nil {
+		return "", false
+	}
+	return endpoint(socket), connection.Close() == nil
 }
 
 func endpoint(socket string) string { return "unix://" + socket }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -40,6 +42,27 @@ type Process struct {
 
 	flags   []string
 	command *exec.Cmd
+	log     *log
+}
+
+// log is what a process writes, for who reads it meanwhile.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *log) Write(data []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(data)
+}
+
+// Log is what the server has logged since it was started last.
+func (p *Process) Log() string {
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	return p.log.text.String()
 }
 
 // NewProcess is one to be started, with flags besides those for the data directory and the port,
@@ -70,8 +93,8 @@ func (p *Process) Start(t testing.TB) {
 	}
 	p.command = exec.Command(binary, append([]string{"serve"}, p.flags...)...)
 	p.command.Env = append(os.Environ(), serving+"=yes")
-	var log bytes.Buffer
-	p.command.Stderr = &log
+	p.log = &log{}
+	p.command.Stderr = p.log
 	stdout, err := p.command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +110,15 @@ func (p *Process) Start(t testing.TB) {
 		}
 	}
 	p.Kill() // the log is there once it has ended
-	t.Fatalf("the server ended before it was ready:\n%s", &log)
+	t.Fatalf("the server ended before it was ready:\n%s", p.Log())
+}
+
+// Hangup sends the server a SIGHUP.
+func (p *Process) Hangup(t testing.TB) {
+	t.Helper()
+	if err := p.command.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Kill ends the server as kill -9 does. Where it has ended already that is nothing.

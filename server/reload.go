@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/util/filesystem"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/chain"
+)
+
+const (
+	// reloadPoll is how often the admission configuration is read where the file system tells of no
+	// changes. It is that of Kubernetes' own reloads.
+	reloadPoll = time.Minute
+	// reloadSettle is how long is waited after a change for those that belong to it.
+	reloadSettle = 50 * time.Millisecond
+)
+
+// The metrics are named as those of the configurations that kube-apiserver reloads.
+var (
+	reloadsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "apiserver", Subsystem: "admission_config_controller", Name: "automatic_reloads_total",
+		Help: "Total number of reload successes and failures of the admission configuration split by apiserver " +
+			"identity.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"status", "apiserver_id_hash"})
+
+	reloadTime = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "apiserver", Subsystem: "admission_config_controller",
+		Name: "automatic_reload_last_timestamp_seconds",
+		Help: "Timestamp of the last successful or failed reload of the admission configuration split by " +
+			"apiserver identity.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"status", "apiserver_id_hash"})
+
+	registerReloads = sync.OnceFunc(func() { legacyregistry.MustRegister(reloadsTotal, reloadTime) })
+)
+
+// reloads is what has become of reloads of the admission configuration.
+type reloads struct {
+	idHash string
+	mu     sync.Mutex
+	// files are those of the configuration in force.
+	files []string
+	// broken is true where there is another one that can't be used.
+	broken bool
+}
+
+func newReloads(apiServerID string, config *chain.Config) *reloads {
+	return &reloads{idHash: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(apiServerID))), files: config.Files()}
+}
+
+func (r *reloads) count(status string) {
+	registerReloads()
+	reloadsTotal.WithLabelValues(status, r.idHash).Inc()
+	reloadTime.WithLabelValues(status, r.idHash).SetToCurrentTime()
+}
+
+func (r *reloads) current() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.files
+}
+
+// ReloadAdmission reads the admission configuration and has the plugins go by it. Requests that have
+// begun end as they began. Where something is wrong with it, it is not used at all: what was in
+// force stays in force. Which plugins run doesn't change.
+func (s *Server) ReloadAdmission() error {
+	s.reloads.mu.Lock()
+	defer s.reloads.mu.Unlock()
+	_, config, err := s.config.Admission.Load(s.config.Plugins)
+	changed := false
+	if err == nil {
+		changed, err = s.chain.Reload(config)
+	}
+	switch {
+	case err != nil:
+		klog.ErrorS(err, "Reloading the admission configuration: the last good one stays in force", "file",
+			s.config.Admission.ConfigFile)
+		s.reloads.count("failure")
+		s.reloads.broken = true
+		return err
+	case changed:
+		klog.InfoS("Reloaded the admission configuration", "files", config.Files())
+		s.reloads.count("success")
+	case s.reloads.broken:
+		klog.InfoS("The admission configuration is the one in force again", "files", config.Files())
+		s.reloads.count("success")
+	}
+	s.reloads.broken, s.reloads.files = false, config.Files()
+	return nil
+}
+
+// FollowAdmission reloads the admission configuration whenever one of its files changes, and when
+// asked to, until ctx ends.
+func (s *Server) FollowAdmission(ctx context.Context, asked <-chan os.Signal) {
+	for ctx.Err() == nil {
+		s.followFiles(ctx, asked)
+	}
+}
+
+// followFiles is FollowAdmission until the configuration is in other files.
+func (s *Server) followFiles(ctx context.Context, asked <-chan os.Signal) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	files, changed := s.reloads.current(), make(chan struct{}, 1)
+	for _, file := range files {
+		go filesystem.WatchUntil(watching, reloadPoll, file, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}, func(err error) { klog.V(1).InfoS("Watching the admission configuration", "file", file, "err", err) })
+	}
+	for slices.Equal(files, s.reloads.current()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+		case <-changed:
+			time.Sleep(reloadSettle)
+		}
+		_ = s.ReloadAdmission() // it has said what is wrong
+	}
+}
