@@ -48,8 +48,8 @@ const (
 )
 
 // An AdmissionFunc builds the chain that every write passes from what the server offers it. Where
-// the chain is a chain.ReadyChecker, /readyz shows its checks; where it has a method WithRequest, as
-// chain.Reloader, that is around all requests.
+// the chain is a chain.ReadyChecker, /readyz shows its checks; where it has a method WithRequest,
+// as chain.Reloader, that is around all requests.
 type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
 
 // OptionsError is an error in the options or in a file that they name: the same options fail again,

@@ -67,6 +67,7 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse snapshot      what admission looks at in a cluster, for reviews without it
   gatehouse webhook       the plugins for a cluster whose API server is somebody else's
   gatehouse backup        what a server keeps, in one file; gatehouse restore makes it a server's
+  gatehouse kubeconfig    how kubectl reaches a server, printed or merged into your kubeconfig
   gatehouse envtest       the binaries for controller-runtime's envtest`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
@@ -84,7 +85,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	commandline.Prepare(root)
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(),
 		newReview(plugins), newTest(plugins), newSnapshot(plugins), command.New(plugins), newEnvtest(), newBackup(),
-		newRestore(), newVersion())
+		newRestore(), newKubeconfig(), newVersion())
 	completeNames(root, plugins)
 	return root
 }

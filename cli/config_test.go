@@ -17,7 +17,8 @@ import (
 func TestConfigHasAllFlags(t *testing.T) {
 	values := map[string]any{"bool": true, "int": 1, "int64": 1, "uint": 1, "Level": 1, "float32": 0.5, "float64": 0.5,
 		"quantity": "1Mi", "string": "s", "ip": "10.0.0.1", "duration": "1h", "portRange": "1-2",
-		"pattern=N,...": "a=1", "stringSlice": []string{"kube=1.36"}, "int32Slice": []int{1}, "stringArray": []string{"a"},
+		"pattern=N,...": "a=1", "stringSlice": []string{"kube=1.36"}, "int32Slice": []int{1},
+		"stringArray":  []string{"a"},
 		"namedCertKey": []string{"a,b"}, "mapStringString": map[string]string{"kube": "1.36"},
 		"colonSeparatedMultimapStringString": map[string]bool{"ContextualLogging": true},
 		"stringToString":                     map[string]string{"a": "b"}}
@@ -57,7 +58,8 @@ func TestConfigWrong(t *testing.T) {
 		}
 		want = "gatehouse: --config: " + want + "\n"
 		if strings.Contains(content, "LimitRangr") {
-			want = `gatehouse: enable-admission-plugins plugin "LimitRangr" is unknown, did you mean "LimitRanger"?` + "\n"
+			want = `gatehouse: enable-admission-plugins plugin "LimitRangr" is unknown, did you mean ` +
+				`"LimitRanger"?` + "\n"
 		}
 		_, stderr, code := runCommand(t, "serve", "--config=gatehouse.yaml")
 		if stderr != want || code != ExitUsage {

@@ -84,8 +84,8 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 		"The directory of everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One "+
 			"process uses it at a time.")
 	groups.FlagSet("gatehouse").StringVar(&file, "config", "",
-		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. What the command line has "+
-			"goes before what the file has.")
+		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. What the command line "+
+			"has goes before what the file has.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))

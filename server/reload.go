@@ -56,11 +56,11 @@ type reloads struct {
 }
 
 func newReloads(apiServerID string, config *chain.Config) *reloads {
+	registerReloads()
 	return &reloads{idHash: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(apiServerID))), files: config.Files()}
 }
 
 func (r *reloads) count(status string) {
-	registerReloads()
 	reloadsTotal.WithLabelValues(status, r.idHash).Inc()
 	reloadTime.WithLabelValues(status, r.idHash).SetToCurrentTime()
 }
@@ -71,9 +71,9 @@ func (r *reloads) current() []string {
 	return r.files
 }
 
-// ReloadAdmission reads the admission configuration and has the plugins go by it. Requests that have
-// begun end as they began. Where something is wrong with it, it is not used at all: what was in
-// force stays in force. Which plugins run doesn't change.
+// ReloadAdmission reads the admission configuration and has the plugins go by it. Requests that
+// have begun end as they began. Where something is wrong with it, it is not used at all: what was
+// in force stays in force. Which plugins run doesn't change.
 func (s *Server) ReloadAdmission() error {
 	s.reloads.mu.Lock()
 	defer s.reloads.mu.Unlock()

@@ -114,7 +114,8 @@ func TestReloadAdmission(t *testing.T) {
 	reloads := func(status string) int {
 		t.Helper()
 		found := regexp.MustCompile(`apiserver_admission_config_controller_automatic_reloads_total` +
-			`\{apiserver_id_hash="sha256:[0-9a-f]+",status="` + status + `"\} (\d+)`).FindStringSubmatch(raw("/metrics"))
+			`\{apiserver_id_hash="sha256:[0-9a-f]+",status="` + status + `"\} (\d+)`).
+			FindStringSubmatch(raw("/metrics"))
 		if found == nil {
 			return 0
 		}
@@ -144,14 +145,15 @@ func TestReloadAdmission(t *testing.T) {
 		t.Errorf("after a wrong configuration the pod is for nodes %q", got)
 	}
 	servertest.Eventually(t, "the log to tell of it", func() bool {
-		return strings.Contains(process.Log(), "Reloading the admission configuration: the last good one stays in force")
+		return strings.Contains(process.Log(),
+			"Reloading the admission configuration: the last good one stays in force")
 	})
 	if reloads("success") <= good {
 		t.Errorf("%d reloads have succeeded, %d before", reloads("success"), good)
 	}
 
-	// While it is reloaded fifty times nobody is refused, no write goes uncharged, and then nothing is
-	// left.
+	// While it is reloaded fifty times nobody is refused, no write goes uncharged, and then nothing
+	// is left.
 	goroutines := func() int {
 		t.Helper()
 		total := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(raw("/debug/pprof/goroutine"))

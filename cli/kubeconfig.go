@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/apiserver/datadir"
+	"gatehouse.dev/internal/commandline"
+)
+
+// ours is the extension by which clusters and users of a kubeconfig are known to be of Gatehouse.
+const ours = "gatehouse.dev"
+
+// contextName is what a context, and a cluster and a user of it, may be called.
+var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/-]*$`)
+
+func newKubeconfig() *cobra.Command {
+	dir, name := apiserver.DefaultDataDir, ""
+	var merge bool
+	access := clientcmd.NewDefaultPathOptions()
+	c := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print a server's kubeconfig, or merge it into your own",
+		Long: `Print the kubeconfig of a server's administrator. With --merge it goes into your own kubeconfig, as
+the context --name, which becomes the current one: the first file of $KUBECONFIG, or ~/.kube/config.
+What else is in there stays. A context of that name is replaced only if it was of Gatehouse.`,
+		Example: `  # kubectl's current context is the server in ./gatehouse-data
+  gatehouse kubeconfig --merge
+
+  # Two servers on one machine
+  gatehouse kubeconfig --merge --name=one --data-dir=one
+  gatehouse kubeconfig --merge --name=two --data-dir=two
+  kubectl --context=one get namespaces`,
+		Args: commandline.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !contextName.MatchString(name) {
+				return commandline.Usage(fmt.Errorf("--name %q must begin with a letter or a digit, and have only "+
+					"those and . _ - @ : /", name))
+			}
+			file := filepath.Join(dir, datadir.AdminKubeconfig)
+			admin, err := clientcmd.LoadFromFile(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return commandline.Usage(fmt.Errorf("data directory %s has no %s: no server has been started on it",
+					dir, datadir.AdminKubeconfig))
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			named, err := renamed(admin, name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			if !merge {
+				data, err := clientcmd.Write(*named)
+				if err != nil {
+					return err
+				}
+				_, err = c.OutOrStdout().Write(data)
+				return err
+			}
+			into := access.GetDefaultFilename()
+			if err := mergeInto(access, named, name); err != nil {
+				return fmt.Errorf("kubeconfig %s: %w", into, err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "context %s is the current one of %s\n", name, into)
+			return err
+		},
+	}
+	addDataDir(c, &dir, "The directory of the server.")
+	c.Flags().StringVar(&name, "name", "gatehouse", "The name of the context, its cluster and its user.")
+	c.Flags().BoolVar(&merge, "merge", false, "Merge it into your own kubeconfig, rather than print it.")
+	c.Flags().StringVar(&access.LoadingRules.ExplicitPath, "kubeconfig", "", "The kubeconfig file to merge it into.")
+	return c
+}
+
+// renamed is the current context of a kubeconfig, with all that belongs to it, by a name.
+func renamed(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, error) {
+	context := config.Contexts[config.CurrentContext]
+	if context == nil || config.Clusters[context.Cluster] == nil || config.AuthInfos[context.AuthInfo] == nil {
+		return nil, errors.New("has no current context with a cluster and a user")
+	}
+	named := clientcmdapi.NewConfig()
+	named.Clusters[name], named.AuthInfos[name] = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+	named.Contexts[name] = context
+	context.Cluster, context.AuthInfo = name, name
+	mark := map[string]runtime.Object{ours: &runtime.Unknown{Raw: []byte(`{"server":"gatehouse"}`),
+		ContentType: runtime.ContentTypeJSON}}
+	named.Clusters[name].Extensions, named.AuthInfos[name].Extensions = mark, mark
+	// They are in another file now.
+	named.Clusters[name].LocationOfOrigin, named.AuthInfos[name].LocationOfOrigin = "", ""
+	context.LocationOfOrigin = ""
+	named.CurrentContext = name
+	return named, nil
+}
+
+// mergeInto adds the one context of a kubeconfig to the user's, as kubectl config would: to the
+// file in which it is already, or else to the first, with the file locked.
+func mergeInto(access *clientcmd.PathOptions, named *clientcmdapi.Config, name string) error {
+	config, err := access.GetStartingConfig()
+	if err != nil {
+		return err
+	}
+	cluster, user, context := named.Clusters[name], named.AuthInfos[name], named.Contexts[name]
+	if there := config.Clusters[name]; there != nil {
+		if there.Extensions[ours] == nil {
+			return fmt.Errorf("there is a cluster %q already that is not of Gatehouse: choose another --name", name)
+		}
+		cluster.LocationOfOrigin = there.LocationOfOrigin
+	}
+	// Of the user and of the context, too, since a cluster may have been taken out by hand.
+	if there := config.AuthInfos[name]; there != nil {
+		if there.Extensions[ours] == nil {
+			return fmt.Errorf("there is a user %q already that is not of Gatehouse: choose another --name", name)
+		}
+		user.LocationOfOrigin = there.LocationOfOrigin
+	}
+	if there := config.Contexts[name]; there != nil {
+		if there.Cluster != name || there.AuthInfo != name {
+			return fmt.Errorf("there is a context %q already that is not of Gatehouse: choose another --name", name)
+		}
+		context.LocationOfOrigin, context.Namespace = there.LocationOfOrigin, there.Namespace
+	}
+	config.Clusters[name], config.AuthInfos[name], config.Contexts[name] = cluster, user, context
+	config.CurrentContext = name
+	return clientcmd.ModifyConfig(access, *config, false)
+}
