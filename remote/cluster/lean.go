@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +34,7 @@ func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
 // leanPod is what NodeRestriction reads of a pod: where it runs, as whom, whether it mirrors one of
 // the node's own, and which volumes need tokens.
 func leanPod(pod *corev1.Pod) *corev1.Pod {
-	kept := &corev1.Pod{ObjectMeta: identity(&pod.ObjectMeta)}
+	kept := corev1.Pod{ObjectMeta: identity(&pod.ObjectMeta)}
 	if mirrored, is := pod.Annotations[corev1.MirrorPodAnnotationKey]; is {
 		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: mirrored}
 	}
@@ -50,7 +52,24 @@ func leanPod(pod *corev1.Pod) *corev1.Pod {
 		}
 		kept.Spec.Volumes = append(kept.Spec.Volumes, *v)
 	}
-	return kept
+	kept.Spec.Volumes = shared(kept.Spec.Volumes)
+	// In place: a copy of ten thousand pods would lie between what is left of as many.
+	*pod = kept
+	return pod
+}
+
+// ofServiceAccount is what is left of the volumes of nearly every pod: the token for the API server
+// that is mounted without having been asked for. How the volume is named nobody reads of tokens.
+var ofServiceAccount = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}}}}}}
+
+// shared are the volumes, or those that many pods share and nobody may change.
+func shared(volumes []corev1.Volume) []corev1.Volume {
+	if len(volumes) == 1 && volumes[0].Projected != nil && len(volumes[0].Projected.Sources) == 1 &&
+		volumes[0].Projected.Sources[0].ServiceAccountToken.Audience == "" {
+		return ofServiceAccount
+	}
+	return slices.Clip(volumes)
 }
 
 // tokensOnly is a projected volume with its tokens alone; nil where it has none.
@@ -58,7 +77,8 @@ func tokensOnly(v *corev1.Volume) *corev1.Volume {
 	var tokens []corev1.VolumeProjection
 	for i := range v.Projected.Sources {
 		if token := v.Projected.Sources[i].ServiceAccountToken; token != nil {
-			tokens = append(tokens, corev1.VolumeProjection{ServiceAccountToken: token})
+			tokens = append(tokens, corev1.VolumeProjection{
+				ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: token.Audience}})
 		}
 	}
 	if len(tokens) == 0 {

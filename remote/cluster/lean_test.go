@@ -25,8 +25,13 @@ func TestLean(t *testing.T) {
 			`{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"5",` +
 				`"annotations":{"kubernetes.io/config.mirror":"m"}},"spec":{"volumes":[{"name":"claim",` +
 				`"persistentVolumeClaim":{"claimName":"p"}},{"name":"driver","csi":{"driver":"d"}},{"name":"token",` +
-				`"projected":{"sources":[{"serviceAccountToken":{"audience":"vault","path":"t"}}]}}],` +
+				`"projected":{"sources":[{"serviceAccountToken":{"audience":"vault","path":""}}]}}],` +
 				`"containers":null,"serviceAccountName":"sa","nodeName":"one"},"status":{}}`},
+		"a pod with its token alone": {`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"nodeName":
+			"one","containers":[],"volumes":[{"name":"kube-api-access-x","projected":{"sources":[
+			{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"ca"}}]}}]}}`,
+			`{"metadata":{"name":"a"},"spec":{"volumes":[{"name":"","projected":{"sources":[{"serviceAccountToken":` +
+				`{"path":""}}]}}],"containers":null,"nodeName":"one"},"status":{}}`},
 		"a node": {`{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"a":"b"},
 			"annotations":{"x":"y"}},"status":{"allocatable":{"cpu":"4"},"declaredFeatures":["F"],
 			"images":[{"names":["i"]}],"conditions":[{"type":"Ready"}]}}`,
