@@ -22,8 +22,8 @@ const (
 	mostIdle  = 60_000_000
 )
 
-// The program is small, and stays so beside a cluster of 1,000 namespaces and 10,000 pods: with five
-// plugins that many would run, and with the one besides that keeps something of every pod.
+// The program is small, and stays so beside a cluster of 1,000 namespaces and 10,000 pods: with
+// five plugins that many would run, and with the one besides that keeps something of every pod.
 func TestSize(t *testing.T) {
 	file, err := program.Build(t.Context(), t.TempDir())
 	if err != nil {
