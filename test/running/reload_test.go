@@ -85,8 +85,8 @@ func TestReloadAdmission(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", address.Name)
 	process.Start(t)
 	told := make([]byte, 64)
-	if n, err := systemd.Read(told); err != nil || string(told[:n]) != "READY=1" {
-		t.Errorf("systemd is told %q, %v", told, err)
+	if n, err := systemd.Read(told); err != nil || strings.TrimSpace(string(told[:n])) != "READY=1" {
+		t.Errorf("systemd is told %q, %v", told[:n], err)
 	}
 	c := process.Connect(t)
 	namespace := c.Namespace(t, nil)
