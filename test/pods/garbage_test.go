@@ -34,8 +34,8 @@ func TestGarbageCollection(t *testing.T) {
 			if pod, err = pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "v1", Kind: "Pod", Name: "web", UID: pod.UID}}}}
+			owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned",
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: pod.UID}}}}
 			if _, err := maps.Create(t.Context(), owned, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
