@@ -105,6 +105,16 @@ func newClient(config *rest.Config) (kubernetes.Interface, error) {
 
 // create makes n pods with so many clients, each of which makes one after the other.
 func (l *load) create(ctx context.Context, clients, n int) (batch, error) {
+	return l.createEvery(ctx, clients, n, 0)
+}
+
+// paced makes n pods with all clients, at most so many a second.
+func (l *load) paced(ctx context.Context, n, rate int) (batch, error) {
+	return l.createEvery(ctx, manyClients, n, time.Second/time.Duration(rate))
+}
+
+// createEvery makes n pods, each no sooner than its number of intervals after the beginning.
+func (l *load) createEvery(ctx context.Context, clients, n int, interval time.Duration) (batch, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	latencies := make([]time.Duration, n)
@@ -121,6 +131,9 @@ func (l *load) create(ctx context.Context, clients, n int) (batch, error) {
 		group.Go(func() {
 			pods := client.CoreV1().Pods(cmp.Or(l.namespace, namespace))
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if interval > 0 && sleep(ctx, time.Until(begin.Add(time.Duration(i)*interval))) != nil {
+					return // others failed
+				}
 				pod := newPod(cmp.Or(l.prefix, "web-") + strconv.Itoa(first+int(i)))
 				if l.shape != nil {
 					l.shape(pod)

@@ -27,7 +27,9 @@ type options struct {
 	policies, decisions  bool
 	review, envtest      bool
 	writes, webhook      bool
+	features             bool
 	profile              string
+	fill                 int
 }
 
 func main() {
@@ -55,8 +57,10 @@ func main() {
 	flag.BoolVar(&o.envtest, "envtest", false, "measure servers for tests, and nothing else")
 	flag.BoolVar(&o.writes, "writes", false, "measure what writes cost both kinds of clients, and nothing else")
 	flag.BoolVar(&o.webhook, "webhook", false, "measure gatehouse webhook and its peers, and nothing else")
+	flag.BoolVar(&o.features, "features", false, "measure webhooks, quotas and policies, and nothing else")
+	flag.IntVar(&o.fill, "fill", 0, "with -writes, the number of pods to measure again with")
 	flag.StringVar(&o.profile, "profile", "",
-		"with -writes or -webhook, the directory for profiles of the servers under load")
+		"with -writes, -webhook or -features, the directory for profiles of the servers under load")
 	flag.Parse()
 	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
 		flag.Usage()
@@ -96,6 +100,7 @@ func run(ctx context.Context, o options) error {
 		{o.envtest, measureEnvtest},
 		{o.writes, measureWrites},
 		{o.webhook, measureWebhook},
+		{o.features, measureFeatures},
 	} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)

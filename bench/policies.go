@@ -166,16 +166,7 @@ func inForce(ctx context.Context, client kubernetes.Interface) error {
 }
 
 func probed(ctx context.Context, client kubernetes.Interface) error {
-	for {
-		_, err := client.CoreV1().Pods(namespace).Create(ctx, newPod("probe"),
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'policy-9999'") {
-			return nil
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
+	return awaitRefusal(ctx, client, "ValidatingAdmissionPolicy 'policy-9999'")
 }
 
 // policyFigures are a subject's with one policyCase.

@@ -68,103 +68,189 @@ func withToken(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 
 // writeFigures are a server's.
 type writeFigures struct {
-	many              []loadFigures // by dialect
-	memory            samples       // MB, after the load
-	again, list, idle samples       // seconds, seconds, MB
+	many    []loadFigures // by dialect
+	watched watchedFigures
+	idle    samples   // MB, before the load
+	memory  []samples // MB, after a load
+	list    samples   // seconds
+	again   []samples // seconds
 }
 
 // measureWrites has both servers up and gives each its batches in turn, of one dialect and then of
-// the other, in an order that changes from round to round. At the end it lists all pods, and starts
-// each server again, alone.
+// the other, in an order that changes from round to round. At the end each makes pods that many
+// watch, lists them all, and is started again, alone; and once more with as many pods as are asked
+// for.
 func measureWrites(ctx context.Context, o options, bin string) (string, error) {
-	all := make([]*writeFigures, len(writers))
-	loads := make([][]*load, len(writers))
-	stop := func() {
-		for _, l := range loads {
-			if l != nil {
-				l[0].server.stop()
-			}
+	w := &writes{options: o, all: make([]*writeFigures, len(writers)), loads: make([][]*load, len(writers))}
+	defer w.stop()
+	for i := range writers {
+		if err := w.prepare(ctx, i, bin); err != nil {
+			return "", fmt.Errorf("%s: %w", writers[i].name, err)
 		}
 	}
-	defer stop()
-	for i, s := range writers {
-		dir, err := os.MkdirTemp(bin, "writes-")
-		if err != nil {
-			return "", err
-		}
-		server, err := start(ctx, s, bin, dir)
-		if err != nil {
-			return "", err
-		}
-		all[i] = &writeFigures{many: make([]loadFigures, len(dialects))}
-		loads[i] = make([]*load, len(dialects))
-		for d, dialect := range dialects {
-			l := &load{server: server, prefix: fmt.Sprintf("web-%d-", d), speak: dialect.speak}
-			loads[i][d] = l
-			if err := l.prepare(ctx); err != nil {
-				return "", fmt.Errorf("%s: %s: %w", s.name, dialect.name, err)
+	if err := w.batches(ctx); err != nil {
+		return "", err
+	}
+	for range max(o.rounds/2, 1) {
+		for i := range writers {
+			if err := w.loads[i][1].watched(ctx, &w.all[i].watched); err != nil {
+				return "", fmt.Errorf("%s: %w", writers[i].name, err)
 			}
+			f := w.all[i].watched
+			last := len(f.rate) - 1
+			progress("watched: %-23s %.0f/s, p99 %.0f ms, %.2f ms of CPU each, %.0f ms late", writers[i].name,
+				f.rate[last], f.p99[last], f.cpu[last], f.late[last])
 		}
 	}
-	for round := range o.rounds {
+	if err := w.again(ctx); err != nil {
+		return "", err
+	}
+	if missing := o.fill - w.pods[0]; missing > 0 {
+		if err := w.fill(ctx, missing); err != nil {
+			return "", err
+		}
+	}
+	return w.report(), nil
+}
+
+// writes is the measurement.
+type writes struct {
+	options options
+	all     []*writeFigures
+	loads   [][]*load // by writer and dialect
+	pods    []int     // that there were at each start
+}
+
+func (w *writes) stop() {
+	for _, l := range w.loads {
+		if l != nil {
+			l[0].server.stop()
+		}
+	}
+}
+
+func (w *writes) prepare(ctx context.Context, i int, bin string) error {
+	dir, err := os.MkdirTemp(bin, "writes-")
+	if err != nil {
+		return err
+	}
+	server, err := start(ctx, writers[i], bin, dir)
+	if err != nil {
+		return err
+	}
+	w.loads[i] = []*load{{server: server}}
+	if err := sleep(ctx, w.options.idle); err != nil {
+		return err
+	}
+	m, err := server.memory()
+	if err != nil {
+		return err
+	}
+	w.all[i] = &writeFigures{many: make([]loadFigures, len(dialects)), idle: samples{m.rss}}
+	var loads []*load
+	for d, dialect := range dialects {
+		l := &load{server: server, prefix: fmt.Sprintf("web-%d-", d), speak: dialect.speak}
+		loads = append(loads, l)
+		if err := l.prepare(ctx); err != nil {
+			return fmt.Errorf("%s: %w", dialect.name, err)
+		}
+	}
+	w.loads[i] = loads
+	return nil
+}
+
+// batches are those of all rounds.
+func (w *writes) batches(ctx context.Context) error {
+	for round := range w.options.rounds {
 		for d := range dialects {
 			for turn := range writers {
 				i := (round + turn) % len(writers)
 				if err := sleep(ctx, settle); err != nil {
-					return "", err
+					return err
 				}
-				b, err := loads[i][d].profiled(ctx, o, fmt.Sprintf("%d-%d", i, d), o.pods)
+				b, err := w.loads[i][d].profiled(ctx, w.options, fmt.Sprintf("%d-%d", i, d), w.options.pods)
 				if err != nil {
-					return "", fmt.Errorf("%s: %s: %w", writers[i].name, dialects[d].name, err)
+					return fmt.Errorf("%s: %s: %w", writers[i].name, dialects[d].name, err)
 				}
-				all[i].many[d].add(b)
-				progress("writes %d of %d: %-23s %-23s %.0f/s, p99 %.0f ms, %.2f ms of CPU each", round+1, o.rounds,
-					writers[i].name, dialects[d].name, b.rate, milliseconds(b.p99), milliseconds(b.cpu))
+				w.all[i].many[d].add(b)
+				progress("writes %d of %d: %-23s %-23s %.0f/s, p99 %.0f ms, %.2f ms of CPU each", round+1,
+					w.options.rounds, writers[i].name, dialects[d].name, b.rate, milliseconds(b.p99),
+					milliseconds(b.cpu))
 			}
 		}
 	}
+	return nil
+}
+
+// again reads what memory each has once it is calm, lists the pods, and starts each server again.
+func (w *writes) again(ctx context.Context) error {
 	pods := 0
 	for i := range writers {
-		if err := sleep(ctx, o.idle); err != nil {
-			return "", err
+		if err := sleep(ctx, w.options.idle); err != nil {
+			return err
 		}
-		f, l := all[i], loads[i][1]
+		f, l := w.all[i], w.loads[i][1]
 		m, err := l.server.memory()
 		if err != nil {
-			return "", err
+			return err
 		}
-		f.memory = append(f.memory, m.rss)
-		for range o.rounds {
+		f.memory = append(f.memory, samples{m.rss})
+		f.list = nil
+		for range w.options.rounds {
 			begin := time.Now()
 			list, err := l.clients[0].CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 			if err != nil {
-				return "", err
+				return err
 			}
 			f.list, pods = append(f.list, time.Since(begin).Seconds()), len(list.Items)
 		}
 		progress("%s: %.0f MB with %d pods, listed in %.2f s", writers[i].name, m.rss, pods, f.list.median())
 	}
-	stop()
-	for range o.starts {
+	w.pods = append(w.pods, pods)
+	w.stop()
+	for i := range writers {
+		w.all[i].again = append(w.all[i].again, nil)
+	}
+	for range w.options.starts {
 		for i, s := range writers {
-			again, err := start(ctx, s, bin, loads[i][0].server.dir)
+			server, err := start(ctx, s, w.loads[i][0].server.bin, w.loads[i][0].server.dir)
 			if err != nil {
-				return "", err
+				return err
 			}
-			again.stop()
-			progress("start with %d pods: %-23s %.2f s", pods, s.name, again.start.Seconds())
-			all[i].again = append(all[i].again, again.start.Seconds())
+			server.stop()
+			progress("start with %d pods: %-23s %.2f s", pods, s.name, server.start.Seconds())
+			starts := w.all[i].again
+			starts[len(starts)-1] = append(starts[len(starts)-1], server.start.Seconds())
 		}
 	}
-	return writesReport(all, pods), nil
+	return nil
 }
 
-func writesReport(all []*writeFigures, pods int) string {
+// fill starts the servers once more, makes so many pods, and does the same again.
+func (w *writes) fill(ctx context.Context, missing int) error {
+	for i, s := range writers {
+		server, err := start(ctx, s, w.loads[i][0].server.bin, w.loads[i][0].server.dir)
+		if err != nil {
+			return err
+		}
+		l := &load{server: server, prefix: "more-"}
+		w.loads[i] = []*load{l, l}
+		if err := l.prepare(ctx); err != nil {
+			return err
+		}
+		if _, err := l.create(ctx, manyClients, missing-warmUp); err != nil {
+			return err
+		}
+	}
+	return w.again(ctx)
+}
+
+func (w *writes) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %d clients | %s | %s | ratio |\n| --- | ---: | ---: | ---: |\n", manyClients, writers[0].name,
 		writers[1].name)
 	row := func(name, unit string, digits int, of func(*writeFigures) samples) {
-		ours, theirs := of(all[0]), of(all[1])
+		ours, theirs := of(w.all[0]), of(w.all[1])
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, ours.show(digits, unit), theirs.show(digits, unit),
 			ours.over(theirs).show(2, ""))
 	}
@@ -176,10 +262,18 @@ func writesReport(all []*writeFigures, pods int) string {
 		row("… p99", " ms", 0, of(func(f *loadFigures) samples { return f.p99 }))
 		row("… CPU time, each", " ms", 2, of(func(f *loadFigures) samples { return f.cpu }))
 	}
-	row(fmt.Sprintf("memory after that, %d pods, RSS", pods), " MB", 0,
-		func(f *writeFigures) samples { return f.memory })
-	row("… list of them", " s", 2, func(f *writeFigures) samples { return f.list })
-	row("… start to `/readyz`", " s", 2, func(f *writeFigures) samples { return f.again })
+	row(fmt.Sprintf("%d creates/s asked for, %d watchers", watchedRate, watchers), "", 0,
+		func(f *writeFigures) samples { return f.watched.rate })
+	row("… p99", " ms", 0, func(f *writeFigures) samples { return f.watched.p99 })
+	row("… CPU time, each", " ms", 2, func(f *writeFigures) samples { return f.watched.cpu })
+	row("… all events are there after", " ms", 0, func(f *writeFigures) samples { return f.watched.late })
+	row("idle memory, RSS", " MB", 0, func(f *writeFigures) samples { return f.idle })
+	for i, pods := range w.pods {
+		row(fmt.Sprintf("memory with %d pods, RSS", pods), " MB", 0,
+			func(f *writeFigures) samples { return f.memory[i] })
+		row("… start to `/readyz`", " s", 2, func(f *writeFigures) samples { return f.again[i] })
+	}
+	row(fmt.Sprintf("list of %d pods", w.pods[len(w.pods)-1]), " s", 2, func(f *writeFigures) samples { return f.list })
 	return b.String()
 }
 
