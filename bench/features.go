@@ -223,7 +223,8 @@ func measureFeature(ctx context.Context, o options, bin string, f feature, hook 
 			progress("features %d of %d: %-40s %-24s %.2f ms, %.0f/s", round+1, o.rounds, f.name,
 				subjects[measured[i]].name, milliseconds(lone[i].p50), all[i].rate)
 		}
-		one.ours, one.theirs = append(one.ours, milliseconds(lone[0].p50)), append(one.theirs, milliseconds(lone[1].p50))
+		one.ours = append(one.ours, milliseconds(lone[0].p50))
+		one.theirs = append(one.theirs, milliseconds(lone[1].p50))
 		many.ours, many.theirs = append(many.ours, all[0].rate), append(many.theirs, all[1].rate)
 	}
 	one.times, many.times = one.theirs.over(one.ours), many.ours.over(many.theirs)
