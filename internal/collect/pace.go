@@ -46,7 +46,7 @@ func FollowLoad(over <-chan struct{}) {
 	if err != nil {
 		return // on a system that doesn't tell
 	}
-	p := newPace(uint64(float64(memory) * budgetShare))
+	p := pace{budget: uint64(float64(memory) * budgetShare), percent: usualPercent}
 	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(read)
 	before := read[1].Value.Uint64()
@@ -79,11 +79,6 @@ type pace struct {
 	percent int    // as it is now
 	calm    int    // for how many ticks
 	since   uint64 // bytes allocated since memory was given back
-}
-
-// newPace is that of a server that has started, which left enough behind to be given back.
-func newPace(budget uint64) pace {
-	return pace{budget: budget, percent: usualPercent, since: worthwhile}
 }
 
 // next is the pace after a tick, by the bytes that the last collection left, and those allocated
