@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -20,10 +21,10 @@ const leastPercent = 60
 // collectLater puts the first collection off. Most of what a server's start makes stays, so that
 // collecting on the way finds little, and a process that ends soon never has to. From the first
 // collection on each comes when there is no more room, or where much is kept, when leastPercent of
-// it has come.
+// it has come. Who has set GOGC is obeyed.
 func collectLater() {
 	limit := debug.SetMemoryLimit(-1) // as it is
-	if limit < reviewMemory {
+	if limit < reviewMemory || os.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(-1)
