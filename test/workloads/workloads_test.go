@@ -127,7 +127,8 @@ func TestDaemonSet(t *testing.T) {
 	c := cluster()
 	ns := c.Namespace(t, nil)
 	node(t, "daemons")
-	create(t, c.Client.AppsV1().DaemonSets(ns).Create, `{metadata: {name: web}, spec: {selector: {matchLabels: {app: web}},
+	create(t, c.Client.AppsV1().DaemonSets(ns).Create, `{metadata: {name: web}, spec: {
+		selector: {matchLabels: {app: web}},
 		template: {metadata: {labels: {app: web}}, spec: {nodeSelector: {for: daemons},
 		containers: [{name: main, image: "registry.example/main:1"}]}}}}`)
 	pod := awaitPods(t, ns, 1)[0]
