@@ -70,19 +70,9 @@ type copier func(to, from unsafe.Pointer)
 var copiers sync.Map // by reflect.Type
 
 func copierOf(t reflect.Type) copier {
-	if c, ok := copiers.Load(t); ok {
-		return c.(copier)
-	}
-	// As in sameOf.
-	var c copier
-	made := make(chan struct{})
-	if other, ok := copiers.LoadOrStore(t, copier(func(to, from unsafe.Pointer) { <-made; c(to, from) })); ok {
-		return other.(copier)
-	}
-	c = newCopier(t)
-	close(made)
-	copiers.Store(t, c)
-	return c
+	return madeFor(&copiers, t, newCopier, func(ready <-chan struct{}, c *copier) copier {
+		return func(to, from unsafe.Pointer) { <-ready; (*c)(to, from) }
+	})
 }
 
 func newCopier(t reflect.Type) copier {

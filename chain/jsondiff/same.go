@@ -18,20 +18,26 @@ type same func(a, b unsafe.Pointer) bool
 var sames sync.Map // by reflect.Type
 
 func sameOf(t reflect.Type) same {
-	if s, ok := sames.Load(t); ok {
-		return s.(same)
+	return madeFor(&sames, t, newSame, func(ready <-chan struct{}, s *same) same {
+		return func(a, b unsafe.Pointer) bool { <-ready; return (*s)(a, b) }
+	})
+}
+
+// madeFor is what is made of a type, once. Types may contain themselves, and others may ask
+// meanwhile: what is stored first is later, which waits for what is stored last.
+func madeFor[F any](all *sync.Map, t reflect.Type, build func(reflect.Type) F,
+	later func(ready <-chan struct{}, made *F) F) F {
+	if made, ok := all.Load(t); ok {
+		return made.(F)
 	}
-	// Types may contain themselves, and others may ask meanwhile: what is stored first waits for
-	// what is stored last.
-	var s same
-	made := make(chan struct{})
-	if other, ok := sames.LoadOrStore(t, same(func(a, b unsafe.Pointer) bool { <-made; return s(a, b) })); ok {
-		return other.(same)
+	made, ready := new(F), make(chan struct{})
+	if other, ok := all.LoadOrStore(t, later(ready, made)); ok {
+		return other.(F)
 	}
-	s = newSame(t)
-	close(made)
-	sames.Store(t, s)
-	return s
+	*made = build(t)
+	close(ready)
+	all.Store(t, *made)
+	return *made
 }
 
 func newSame(t reflect.Type) same {
