@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/component-base/tracing"
 
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -26,7 +26,7 @@ var suite servertest.Suite
 var (
 	cluster     *servertest.Cluster
 	client      kubernetes.Interface
-	spans       *receiver
+	spans       *otlp.Receiver
 	auditLog    string
 	decisionLog string
 )
@@ -59,19 +59,19 @@ plugins:
 `
 
 func TestMain(m *testing.M) {
-	os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // milliseconds until spans are sent; 5000 by default
+	otlp.Quickly()
 	dir, err := os.MkdirTemp("", "telemetry-")
 	if err != nil {
 		suite.Fatal(err)
 	}
 	suite.Cleanup(func() { os.RemoveAll(dir) })
-	spans = newReceiver(&suite)
+	spans = otlp.Receive(&suite)
 	auditLog, decisionLog = filepath.Join(dir, "audit.log"), filepath.Join(dir, "decisions.log")
 	policy := filepath.Join(dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		suite.Fatal(err)
 	}
-	traces := tracingConfig(&suite, dir, spans.address, 0)
+	traces := spans.Config(&suite, dir, 0)
 	configuration := filepath.Join(dir, "admission.yaml")
 	manifests := filepath.Join(dir, "manifests")
 	if err := os.Mkdir(manifests, 0o700); err != nil {
@@ -87,27 +87,8 @@ func TestMain(m *testing.M) {
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
 		c.Decisions.LogPath = decisionLog
 	})
-	client = clientOf(cluster)
+	client = otlp.Client(servertest.Quick(cluster.Config))
 	suite.Main(m)
-}
-
-// clientOf is a client of the administrator that is part of the trace of its context.
-func clientOf(c *servertest.Cluster) kubernetes.Interface {
-	config := servertest.Quick(c.Config)
-	config.Wrap(tracing.WrapperFor(nil))
-	return kubernetes.NewForConfigOrDie(config)
-}
-
-// tracingConfig is a file for --tracing-config-file.
-func tracingConfig(t testing.TB, dir, endpoint string, rate int) string {
-	t.Helper()
-	file := filepath.Join(dir, "tracing.yaml")
-	content := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\n"+
-		"samplingRatePerMillion: %d\n", endpoint, rate)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // namespace makes a namespace for the test.

@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,17 +20,10 @@ import (
 
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
 )
-
-// newTrace is the context of a request in a client's trace, and the trace's ID.
-func newTrace(t *testing.T) (context.Context, trace.SpanContext) {
-	id := trace.TraceID([]byte(fmt.Sprintf("test%012x", time.Now().UnixNano()&0xffffffffffff)))
-	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{1},
-		TraceFlags: trace.FlagsSampled})
-	return trace.ContextWithSpanContext(t.Context(), span), span
-}
 
 // told is a webhook that changes pods, and writes down what headers it got.
 type told struct {
@@ -140,14 +131,14 @@ func TestTrace(t *testing.T) {
 	configure(t, ns, webhooktest.New(t, hook.handler()))
 	hook.headers = nil
 
-	ctx, parent := newTrace(t)
+	ctx, parent := otlp.NewTrace(t.Context())
 	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("p", map[string]string{"a": ""}),
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	got := spans.trace(t, parent.TraceID())
+	got := spans.Trace(t, parent)
 	id := parent.SpanID()
-	if root := got.the(t, request); string(root.ParentSpanId) != string(id[:]) {
+	if root := got.The(t, request); string(root.ParentSpanId) != string(id[:]) {
 		t.Errorf("the request's parent is %x", root.ParentSpanId)
 	}
 	const (
@@ -168,74 +159,75 @@ func TestTrace(t *testing.T) {
 	} {
 		name, _, _ := strings.Cut(ways[0], " < ")
 		var found []string
-		for _, span := range got.named(name) {
-			found = append(found, got.way(span))
+		for _, span := range got.Named(name) {
+			found = append(found, got.Way(span))
 		}
 		if !slices.Equal(found, ways) {
 			t.Errorf("%s is at\n%q, want\n%q, in\n%s", name, found, ways, got)
 		}
 	}
-	for i, span := range got.named("Admit ServiceAccount") {
-		if round := attribute(span, "admission.round"); round != strconv.Itoa(i) {
+	for i, span := range got.Named("Admit ServiceAccount") {
+		if round := span.Attribute("admission.round"); round != strconv.Itoa(i) {
 			t.Errorf("round %d is %s", i, round)
 		}
 	}
-	if phase := got.the(t, "Mutating admission"); attribute(phase, "admission.rounds") != "2" ||
-		attribute(phase, "k8s.namespace.name") != ns || attribute(phase, "operation") != "CREATE" ||
-		attribute(phase, "resource") != "/v1, Resource=pods" || attribute(phase, "admission.dry_run") != "false" {
+	if phase := got.The(t, "Mutating admission"); phase.Attribute("admission.rounds") != "2" ||
+		phase.Attribute("k8s.namespace.name") != ns || phase.Attribute("operation") != "CREATE" ||
+		phase.Attribute("resource") != "/v1, Resource=pods" || phase.Attribute("admission.dry_run") != "false" {
 		t.Errorf("the mutating phase is %v", phase)
 	}
-	if policy := got.the(t, "Policy "+ns); attribute(policy, "admission.verdict") != "Admitted" ||
-		attribute(policy, "admission.call.binding") != ns {
+	if policy := got.The(t, "Policy "+ns); policy.Attribute("admission.verdict") != "Admitted" ||
+		policy.Attribute("admission.call.binding") != ns {
 		t.Errorf("the policy's span is %v", policy)
 	}
 	// The webhook learns what span it is part of.
-	post := got.named("HTTP POST")[0]
+	post := got.Named("HTTP POST")[0]
 	want := fmt.Sprintf("00-%s-%x-01", parent.TraceID(), post.SpanId)
 	if !slices.Equal(hook.headers, []string{want}) {
 		t.Errorf("the webhook got the traceparents %q, want %q", hook.headers, want)
 	}
 	// That of which nobody answered failed open.
-	if span := got.named("HTTP POST")[1]; span.Status.GetCode() != tracev1.Status_STATUS_CODE_ERROR {
+	if span := got.Named("HTTP POST")[1]; span.Status.GetCode() != tracev1.Status_STATUS_CODE_ERROR {
 		t.Errorf("the call that failed is %v", span)
 	}
-	plugin := got.named("Admit MutatingAdmissionWebhook")[0]
-	if attribute(plugin, "admission.verdict") != "Admitted" ||
-		!strings.Contains(events(plugin), "Webhook failed: admission.call.configuration="+ns+
+	plugin := got.Named("Admit MutatingAdmissionWebhook")[0]
+	if plugin.Attribute("admission.verdict") != "Admitted" ||
+		!strings.Contains(plugin.History(), "Webhook failed: admission.call.configuration="+ns+
 			" admission.call.failed_open=true admission.call.name=lost.example.com ") {
-		t.Errorf("the webhooks' plugin is %v, with events %s", plugin, events(plugin))
+		t.Errorf("the webhooks' plugin is %v, with events %s", plugin, plugin.History())
 	}
 
 	// A refusal.
-	ctx, parent = newTrace(t)
+	ctx, parent = otlp.NewTrace(t.Context())
 	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("q", map[string]string{"bad": ""}),
 		metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Fatal(err)
 	}
-	got = spans.trace(t, parent.TraceID())
+	got = spans.Trace(t, parent)
 	for _, name := range []string{"Validate ValidatingAdmissionPolicy", "Validating admission"} {
-		span := got.the(t, name)
-		if attribute(span, "admission.verdict") != "Refused" || !strings.Contains(events(span), "exception: ") ||
-			!strings.Contains(events(span), "a bad pod") || span.Status.GetCode() == tracev1.Status_STATUS_CODE_ERROR {
+		span := got.The(t, name)
+		if span.Attribute("admission.verdict") != "Refused" || !strings.Contains(span.History(), "exception: ") ||
+			!strings.Contains(span.History(), "a bad pod") ||
+			span.Status.GetCode() == tracev1.Status_STATUS_CODE_ERROR {
 			t.Errorf("%s is %v", name, span)
 		}
 	}
-	if policy := got.the(t, "Policy "+ns); attribute(policy, "admission.verdict") != "Refused" ||
-		attribute(policy, "admission.why") != "a bad pod" {
+	if policy := got.The(t, "Policy "+ns); policy.Attribute("admission.verdict") != "Refused" ||
+		policy.Attribute("admission.why") != "a bad pod" {
 		t.Errorf("the policy's span is %v", policy)
 	}
-	if len(got.named("Validate ResourceQuota")) != 0 {
+	if len(got.Named("Validate ResourceQuota")) != 0 {
 		t.Error("the chain went on")
 	}
 
 	// Only what clients trace is traced: the rate is 0.
-	for _, span := range spans.all() {
-		if !bytes.HasPrefix(span.TraceId, []byte("test")) {
+	for _, span := range spans.Spans() {
+		if !span.OfTest() {
 			t.Errorf("trace %x has a span %s", span.TraceId, span.Name)
 		}
-	}
-	if !slices.Contains(spans.names(), "apiserver") {
-		t.Errorf("the services are %q", spans.names())
+		if span.Service != "apiserver" {
+			t.Errorf("a span %s is of service %q", span.Name, span.Service)
+		}
 	}
 }
 
@@ -252,24 +244,24 @@ func TestTraceOfEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer storage.Stop()
-	receiver := newReceiver(t)
-	traces := tracingConfig(t, t.TempDir(), receiver.address, 1_000_000)
+	receiver := otlp.Receive(t)
+	traces := receiver.Config(t, t.TempDir(), 1_000_000)
 	cluster := servertest.Start(t, func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{storage.Endpoint()}
 		c.API.Traces.ConfigFile = traces
 	})
-	ctx, parent := newTrace(t)
-	maps := clientOf(cluster).CoreV1().ConfigMaps("default")
+	ctx, parent := otlp.NewTrace(t.Context())
+	maps := otlp.Client(cluster.Config).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	got := receiver.trace(t, parent.TraceID())
+	got := receiver.Trace(t, parent)
 	const call = "etcdserverpb.KV/Txn < Create etcd3 < Create"
-	if way := got.way(got.the(t, "etcdserverpb.KV/Txn")); !strings.HasPrefix(way, call) {
+	if way := got.Way(got.The(t, "etcdserverpb.KV/Txn")); !strings.HasPrefix(way, call) {
 		t.Errorf("the call of etcd is at %s", way)
 	}
-	receiver.server.Stop()
+	receiver.Stop()
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "d"}},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

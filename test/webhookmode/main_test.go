@@ -30,6 +30,8 @@ import (
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/command"
+	"gatehouse.dev/server"
+	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -72,11 +74,25 @@ func (v validator) Validate(_ context.Context, a admission.Attributes, _ admissi
 var (
 	suite   servertest.Suite
 	cluster *servertest.Cluster
+	// spans are those of requests that clients trace, by the server and the replicas that are
+	// configured by traces.
+	spans  *otlp.Receiver
+	traces string
 )
 
 func TestMain(m *testing.M) {
+	otlp.Quickly()
+	spans = otlp.Receive(&suite)
+	dir, err := os.MkdirTemp("", "webhookmode-")
+	if err != nil {
+		suite.Fatal(err)
+	}
+	suite.Cleanup(func() { os.RemoveAll(dir) })
+	traces = spans.Config(&suite, dir, 0)
 	// The plugin that the replicas run must not be in the server as well.
-	cluster = servertest.Start(&suite, gatehousetest.WithoutPlugins("ResourceQuota"))
+	cluster = servertest.Start(&suite, gatehousetest.WithoutPlugins("ResourceQuota"), func(c *server.Config) {
+		c.API.Traces.ConfigFile = traces
+	})
 	suite.Main(m)
 }
 
