@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/util/cert"
@@ -29,8 +30,9 @@ type Files struct {
 
 // NewFiles are those of the files, in PEM form: the serving certificate with its chain, its key,
 // and the authorities to verify it with. Without caFile that is the certificate itself, where it is
-// its own authority, and else what API servers trust anyway. The certificate has to be valid for
-// all hosts. c may be nil for the real clock.
+// its own authority, and else what API servers trust anyway; it stays with that for as long as it
+// runs, for a caBundle can't say both. The certificate has to be valid for all hosts. c may be nil
+// for the real clock.
 func NewFiles(certFile, keyFile, caFile string, hosts []string, c clock.Clock) (*Files, error) {
 	f := &Files{serving: newServing(c), certFile: certFile, keyFile: keyFile, caFile: caFile, hosts: hosts}
 	if err := f.read(); err != nil {
@@ -112,6 +114,15 @@ func (f *Files) read() error {
 	} else if pair.Leaf.CheckSignature(pair.Leaf.SignatureAlgorithm, pair.Leaf.RawTBSCertificate,
 		pair.Leaf.Signature) == nil {
 		bundle = []*x509.Certificate{pair.Leaf}
+	}
+	if before, known := f.CABundle(); known && (len(before) == 0) != (len(bundle) == 0) {
+		by := []string{"itself", "what API servers trust anyway"}
+		if len(bundle) > 0 {
+			slices.Reverse(by)
+		}
+		return fmt.Errorf("%s: the certificate before this one is verified with %s, this one with %s: API servers "+
+			"can't be told of both: name the authorities of both in --tls-ca-file, or start the replicas again",
+			f.certFile, by[0], by[1])
 	}
 	f.contents = contents
 	f.offer(&pair, bundle)

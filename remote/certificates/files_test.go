@@ -2,13 +2,20 @@ package certificates
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 
 	"gatehouse.dev/internal/authority"
 )
@@ -115,6 +122,84 @@ func TestFiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Without a file of authorities, a certificate that is its own is replaced by others of this kind,
+// and one of authorities that API servers trust anyway by others of that kind: a caBundle can't be
+// for both.
+func TestFilesWithoutAuthorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		validity := authority.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * day)}
+		a, _ := byHand(t, validity)
+		dir := t.TempDir()
+		certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+		kinds := map[string]func() (certPEM, keyPEM []byte){
+			"its own authority": func() (certPEM, keyPEM []byte) { return ofItself(t, validity) },
+			"another's": func() (certPEM, keyPEM []byte) {
+				certPEM, keyPEM, err := a.Serving("web", hosts, validity)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return certPEM, keyPEM
+			},
+		}
+		for first := range kinds {
+			put := func(kind string) *x509.Certificate {
+				certPEM, keyPEM := kinds[kind]()
+				pair, err := tls.X509KeyPair(certPEM, keyPEM)
+				if err := errors.Join(err, os.WriteFile(certFile, certPEM, 0o600),
+					os.WriteFile(keyFile, keyPEM, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				return pair.Leaf
+			}
+			served := put(first)
+			f, err := NewFiles(certFile, keyFile, "", hosts, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for second := range kinds {
+				bundle, _ := f.CABundle()
+				f.Trusted(bundle)
+				replaced := put(second)
+				err := f.read()
+				if second == first {
+					served = replaced
+				}
+				if (err == nil) != (second == first) || err != nil && !strings.Contains(err.Error(),
+					"name the authorities of both in --tls-ca-file") {
+					t.Errorf("%s, after %s: %v", second, first, err)
+				}
+				bundle, _ = f.CABundle()
+				f.Trusted(bundle)
+				time.Sleep(settling)
+				f.choose()
+				if got, err := f.GetCertificate(nil); err != nil || !got.Leaf.Equal(served) {
+					t.Errorf("%s, after %s: another certificate is served than should be: %v", second, first, err)
+				}
+			}
+		}
+	})
+}
+
+// ofItself is a certificate that is its own authority, with its key.
+func ofItself(t *testing.T, validity authority.Validity) (certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := authority.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: validity.NotBefore,
+		NotAfter: validity.NotAfter, DNSNames: hosts[:1], IPAddresses: []net.IP{net.ParseIP(hosts[1])}}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority.Encode(&x509.Certificate{Raw: raw}), keyPEM
 }
 
 // Files that can't be used when the process starts are an error that names them.

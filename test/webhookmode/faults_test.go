@@ -2,10 +2,7 @@ package webhookmode_test
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,63 +134,11 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// balancer is the Service before replicas: connections go to those that are ready.
-type balancer struct {
-	net.Listener
-	mu       sync.Mutex
-	replicas []*replica
-	next     int
-}
-
-func newBalancer(t *testing.T) *balancer {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{Listener: listener}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go b.forward(connection)
-		}
-	}()
-	return b
-}
-
-// set has new connections go to the replicas.
-func (b *balancer) set(replicas ...*replica) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.replicas = slices.Clone(replicas)
-}
-
-func (b *balancer) forward(client net.Conn) {
-	defer client.Close()
-	b.mu.Lock()
-	b.next++
-	replicas, next := b.replicas, b.next
-	b.mu.Unlock()
-	for i := range replicas {
-		backend, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", replicas[(next+i)%len(replicas)].port))
-		if err != nil {
-			continue
-		}
-		defer backend.Close()
-		go func() { _, _ = io.Copy(backend, client) }()
-		_, _ = io.Copy(client, backend)
-		return
-	}
-}
-
 // Of two replicas one may be stopped under load, and the other replaced: no request is refused.
 // Where one is killed, those are that were on their way to it.
 func TestDrain(t *testing.T) {
-	b := newBalancer(t)
-	flags := []string{"--url=https://" + b.Addr().String(), "--plugins=Slow", "--shutdown-delay-duration=500ms"}
+	service := servertest.Forward(t)
+	flags := []string{"--url=https://" + service.Address, "--plugins=Slow", "--shutdown-delay-duration=500ms"}
 	client := insecure(t)
 	replicaOf := func() *replica {
 		r := launch(t, executable(t), flags...)
@@ -203,61 +148,39 @@ func TestDrain(t *testing.T) {
 		})
 		return r
 	}
-	first, second := replicaOf(), replicaOf()
-	b.set(first, second)
-	waitAsked(t, first, second)
+	replicas := []*replica{replicaOf(), replicaOf()}
+	balance := func() {
+		var addresses []string
+		for _, r := range replicas {
+			addresses = append(addresses, r.address())
+		}
+		service.To(addresses...)
+	}
+	balance()
+	waitAsked(t, replicas...)
 
 	maps := cluster.Client.CoreV1().ConfigMaps(cluster.Namespace(t, nil))
 	const clients = 8
-	var refused, admitted atomic.Int32
-	var last atomic.Pointer[error]
-	stop := make(chan struct{})
-	var loading sync.WaitGroup
-	for range clients {
-		loading.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}},
-					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-				if err != nil {
-					refused.Add(1)
-					last.Store(&err)
-				} else {
-					admitted.Add(1)
-				}
-			}
-		})
+	l := newLoad(t, clients, func() error {
+		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}}, dry)
+		return err
+	})
+	l.more(t)
+	for range 2 { // one after the other, each replaced first
+		oldest := replicas[0]
+		replicas = append(replicas[1:], replicaOf())
+		balance()
+		oldest.stop(t)
+		l.more(t)
 	}
-	defer loading.Wait()
-	defer close(stop)
-	more := func() {
-		t.Helper()
-		before := admitted.Load()
-		servertest.Eventually(t, "requests admitted", func() bool { return admitted.Load() > before+100 })
-	}
-	more()
-	for _, r := range []*replica{first, second} { // one after the other, each replaced first
-		replacement := replicaOf()
-		b.set(append(slices.DeleteFunc(slices.Clone(b.replicas), func(x *replica) bool { return x == r }),
-			replacement)...)
-		r.stop(t)
-		more()
-	}
-	if n := refused.Load(); n > 0 {
-		t.Errorf("%d of %d requests were refused while replicas were stopped: %v", n, n+admitted.Load(), *last.Load())
-	}
-	killed := b.replicas[0]
-	refused.Store(0)
+	l.noneRefused(t, "while replicas were stopped")
+	killed := replicas[0]
 	_ = killed.command.Process.Kill()
 	<-killed.exited
-	more()
-	more()
-	if n := refused.Load(); n > clients {
+	l.more(t)
+	l.more(t)
+	if n := l.refused.Load(); n > clients {
 		t.Errorf("%d requests were refused, %d were on their way when a replica was killed: %v", n, clients,
-			*last.Load())
+			*l.last.Load())
 	}
 }

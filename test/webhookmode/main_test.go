@@ -106,6 +106,8 @@ type replica struct {
 	log        buffer
 }
 
+func (r *replica) address() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
+
 // buffer is written to by a process, and read by a test.
 type buffer struct {
 	mu sync.Mutex
@@ -291,13 +293,13 @@ func insecure(t testing.TB) *http.Client {
 // get is the code and body of an answer; 0 where there is none.
 func (r *replica) get(t testing.TB, client *http.Client, path string) (int, string) {
 	t.Helper()
-	return answered(client.Get(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, path)))
+	return answered(client.Get("https://" + r.address() + path))
 }
 
 // post posts a review.
 func (r *replica) post(t testing.TB, client *http.Client, path, body string) (int, string) {
 	t.Helper()
-	return answered(client.Post(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, path), "application/json",
+	return answered(client.Post("https://"+r.address()+path, "application/json",
 		strings.NewReader(body)))
 }
 

@@ -24,29 +24,16 @@ func TestCommand(t *testing.T) {
 	api.Start(t)
 	i := &installation{t: t, cluster: api.Connect(t)}
 	i.options.Name, i.options.Namespace = name, namespace
-	ports := [2]int{}
+	ports := [2]string{}
 	for n := range ports {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports[n] = listener.Addr().(*net.TCPAddr).Port
+		_, ports[n], _ = net.SplitHostPort(listener.Addr().String())
 		listener.Close()
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go toAny(connection, ports[:])
-		}
-	}()
+	both := servertest.Forward(t, "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1])
 	command := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
 		binary, err := os.Executable()
 		if err != nil {
@@ -60,9 +47,9 @@ func TestCommand(t *testing.T) {
 		c.Stdout, c.Stderr = &output, &output
 		return c, &output
 	}
-	start := func(port int) *exec.Cmd {
-		c, output := command("--plugins=AlwaysPullImages", "--url=https://"+listener.Addr().String(),
-			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port))
+	start := func(port string) *exec.Cmd {
+		c, output := command("--plugins=AlwaysPullImages", "--url=https://"+both.Address,
+			"--bind-address=127.0.0.1", "--secure-port="+port)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +57,7 @@ func TestCommand(t *testing.T) {
 			_ = c.Process.Kill()
 			_ = c.Wait() // was killed
 			if t.Failed() {
-				t.Logf("the replica on port %d has logged:\n%s", port, output)
+				t.Logf("the replica on port %s has logged:\n%s", port, output)
 			}
 		})
 		return c
@@ -107,7 +94,7 @@ func TestCommand(t *testing.T) {
 	if err := uninstall.Run(); err != nil {
 		t.Errorf("%v: %s", err, output)
 	}
-	_, err = i.cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	_, err := i.cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) || i.mutating() != nil || i.secret() != nil {
 		t.Errorf("uninstalled, there is still %v, %v, %v", i.mutating(), i.secret(), err)
 	}
@@ -117,16 +104,4 @@ func TestCommand(t *testing.T) {
 	if err := second.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the replica has ended: %v", err)
 	}
-}
-
-// toAny forwards a connection to the first port where somebody listens.
-func toAny(connection net.Conn, ports []int) {
-	for _, port := range ports {
-		other, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			join(connection, other)
-			return
-		}
-	}
-	connection.Close()
 }

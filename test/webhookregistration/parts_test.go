@@ -2,15 +2,10 @@ package webhookregistration_test
 
 import (
 	"crypto/tls"
-	"io"
 	"net"
 	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 )
 
@@ -113,80 +108,3 @@ func (h *handed) Close() error {
 
 // Addr implements net.Listener.
 func (*handed) Addr() net.Addr { return &net.TCPAddr{} }
-
-// A line is what lies between replicas and their API server, and can be cut.
-type line struct {
-	cut     atomic.Bool
-	refused atomic.Int64
-
-	mu   sync.Mutex
-	open map[net.Conn]bool
-}
-
-// client is one over a line.
-func (l *line) client(t *testing.T, config *rest.Config) kubernetes.Interface {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	l.open = map[net.Conn]bool{}
-	to := config.Host[len("https://"):]
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go l.forward(connection, to)
-		}
-	}()
-	config = rest.CopyConfig(config)
-	config.Host = "https://" + listener.Addr().String()
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-func (l *line) forward(connection net.Conn, to string) {
-	if l.cut.Load() {
-		l.refused.Add(1)
-		connection.Close()
-		return
-	}
-	other, err := net.Dial("tcp", to)
-	if err != nil {
-		connection.Close()
-		return
-	}
-	l.mu.Lock()
-	l.open[connection] = true
-	l.mu.Unlock()
-	join(connection, other)
-}
-
-// join has two connections forward to each other until one of them hangs up.
-func join(a, b net.Conn) {
-	defer a.Close()
-	defer b.Close()
-	go func() {
-		_, _ = io.Copy(b, a)
-		b.Close()
-	}()
-	_, _ = io.Copy(a, b)
-}
-
-// setCut cuts the line, with all that is under way, or mends it.
-func (l *line) setCut(cut bool) {
-	l.cut.Store(cut)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for connection := range l.open {
-		connection.Close()
-		delete(l.open, connection)
-	}
-}

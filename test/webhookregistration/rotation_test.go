@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/internal/authority"
 	"gatehouse.dev/test/servertest"
@@ -195,8 +196,11 @@ func TestClocks(t *testing.T) {
 // meantime they mend after that.
 func TestAPIServerAway(t *testing.T) {
 	i := begin(t, 0, nil)
-	l := &line{}
-	client := l.client(t, i.cluster.Config)
+	server := strings.TrimPrefix(i.cluster.Config.Host, "https://")
+	line := servertest.Forward(t, server)
+	config := servertest.Quick(i.cluster.Config)
+	config.Host = "https://" + line.Address
+	client := kubernetes.NewForConfigOrDie(config)
 	for range 2 {
 		i.start(i.clock, client).ready()
 	}
@@ -207,7 +211,7 @@ func TestAPIServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := i.load()
-	l.setCut(true)
+	line.Cut()
 	// longer than the Lease is held
 	until := lease.Spec.RenewTime.Add(20 * time.Second)
 	servertest.Eventually(t, "the Lease to be lost", func() bool { return time.Now().After(until) })
@@ -215,8 +219,8 @@ func TestAPIServerAway(t *testing.T) {
 	// making by this clock, and the API server goes by the real one.
 	i.clock.ahead(time.Minute)
 	i.more()
-	if asked := end(); asked < 50 || l.refused.Load() == 0 {
-		t.Errorf("asked %d times, tried in vain %d times", asked, l.refused.Load())
+	if asked := end(); asked < 50 || line.Refused.Load() == 0 {
+		t.Errorf("asked %d times, tried in vain %d times", asked, line.Refused.Load())
 	}
 	configurations := i.cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	if err := errors.Join(configurations.Delete(t.Context(), name, metav1.DeleteOptions{}),
@@ -224,7 +228,7 @@ func TestAPIServerAway(t *testing.T) {
 			metav1.DeleteOptions{})); err != nil {
 		t.Fatal(err)
 	}
-	l.setCut(false)
+	line.To(server)
 	servertest.Retry(t, "all to be mended", func() error {
 		i.clock.ahead(settled)
 		if i.secret() == nil || i.mutating() == nil {
