@@ -63,8 +63,6 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case code != 0:
 		refuseAs(w, code, map[int]v1.StatusReason{403: v1.StatusReasonForbidden,
 			404: v1.StatusReasonNotFound}[code])
-	case watches && r.URL.Query().Get("sendInitialEvents") == "true":
-		refuseAs(w, http.StatusUnprocessableEntity, v1.StatusReasonInvalid) // as a server that can't
 	case watches:
 		_ = http.NewResponseController(w).Flush()
 		for e := range events {
@@ -219,7 +217,7 @@ func (r *reading) next(name, text string) string {
 
 func TestEvents(t *testing.T) {
 	f := newFakeAPI(t)
-	f.set(0, *made("second", 2), *made("first", 1))
+	f.set(0, *made("first", 1), *made("second", 2))
 	d, client := start(t, f, "")
 	page := d.read(t, client)
 	page.next("state", `"live"`)

@@ -69,7 +69,7 @@ func (s *stream) tell(n news) {
 		slices.Reverse(n.rows)
 		for part := firstRows; len(n.rows) > 0; part = partRows {
 			part = min(part, len(n.rows))
-			s.event("rows", array(n.rows[:part], func(e *entry) []byte { return e.row }))
+			s.event("rows", array(n.rows[:part], func(e *entry) []byte { return e.row() }))
 			s.flush()
 			n.rows = n.rows[part:]
 		}
@@ -81,7 +81,7 @@ func (s *stream) tell(n news) {
 		if end < 0 {
 			end = len(n.changes)
 		}
-		name, text := "added", func(c change) []byte { return c.entry.row }
+		name, text := "added", func(c change) []byte { return c.entry.row() }
 		if n.changes[0].gone {
 			name, text = "gone", func(c change) []byte {
 				quoted, _ := json.Marshal(c.entry.key) // a string always can be

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"encoding/json"
-	"slices"
 	"sync"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -28,11 +27,12 @@ type mirror struct {
 	pages map[*page]struct{}
 }
 
-// entry is one decision, and its row as JSON. But for gone it doesn't change.
+// entry is one decision, and its row as JSON, made when a page wants it: the first ones that a page
+// is to show don't wait for ten thousand others. But for gone it doesn't change.
 type entry struct {
 	key      string
 	decision *v1alpha1.Decision
-	row      []byte
+	row      func() []byte
 	gone     bool
 }
 
@@ -73,17 +73,16 @@ func newMirror(limit int, s state) *mirror {
 	return &mirror{limit: limit, byKey: map[string]*entry{}, state: s, pages: map[*page]struct{}{}}
 }
 
-func newEntry(d *v1alpha1.Decision) (*entry, error) {
-	encoded, err := json.Marshal(newRow(d))
-	return &entry{key: key(d), decision: d, row: encoded}, err
+func newEntry(d *v1alpha1.Decision) *entry {
+	return &entry{key: key(d), decision: d, row: sync.OnceValue(func() []byte {
+		encoded, _ := json.Marshal(newRow(d)) // texts and numbers always can be
+		return encoded
+	})}
 }
 
 // Add implements cache.ReflectorStore.
 func (m *mirror) Add(object any) error {
-	e, err := newEntry(object.(*v1alpha1.Decision))
-	if err != nil {
-		return err
-	}
+	e := newEntry(object.(*v1alpha1.Decision))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.remove(e.key)
@@ -106,27 +105,13 @@ func (m *mirror) Delete(object any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore.
+// Replace implements cache.ReflectorStore. The objects are in order, as the server lists them.
 func (m *mirror) Replace(objects []any, _ string) error {
-	decisions := make([]*v1alpha1.Decision, len(objects))
-	for i, object := range objects {
-		decisions[i] = object.(*v1alpha1.Decision)
-	}
-	// A Reflector that got them by a watch has them in no order.
-	slices.SortStableFunc(decisions, func(a, b *v1alpha1.Decision) int { return a.Time.Compare(b.Time.Time) })
-	var entries []*entry
-	for _, d := range decisions[max(0, len(decisions)-m.limit):] {
-		e, err := newEntry(d)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, e)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.byKey, m.order = map[string]*entry{}, nil
-	for _, e := range entries {
-		m.put(e)
+	for _, object := range objects[max(0, len(objects)-m.limit):] {
+		m.put(newEntry(object.(*v1alpha1.Decision)))
 	}
 	for p := range m.pages {
 		p.all, p.changes = true, nil

@@ -1,7 +1,7 @@
 // The page: it gets rows from the server, shows those that the filters want, and keeps what is shown
 // in the address.
 import { byId, count, h } from "./dom.js";
-import { filters, matcher, noNamespace, Rows, values, verdicts } from "./rows.js";
+import { choices, filters, noNamespace, Rows, values, verdicts, wanted } from "./rows.js";
 import { List } from "./list.js";
 import { every, request } from "./request.js";
 import { chain, parts } from "./sums.js";
@@ -41,10 +41,11 @@ window.addEventListener("popstate", () => {
   openStated();
 });
 
-// ---- Drawing: at most once a frame, sums at most once a second ----
+// ---- Drawing: at most once a frame, sums at most once a second and once the list is painted ----
 
 let due = false;
-let lists = 0;
+let summed = -Infinity;
+let summing = 0;
 
 function update() {
   if (due) return;
@@ -52,20 +53,23 @@ function update() {
   requestAnimationFrame(() => {
     due = false;
     draw();
+    clearTimeout(summing);
+    summing = setTimeout(sum, Math.max(0, summed + 1000 - performance.now()));
   });
 }
 
+const view = () => (views.includes(state.view) ? state.view : "requests");
+
 function draw() {
-  const view = views.includes(state.view) ? state.view : "requests";
   for (const name of views) {
-    byId(name).hidden = name !== view;
+    byId(name).hidden = name !== view();
     const tab = byId(`tab-${name}`);
-    tab.setAttribute("aria-selected", name === view);
-    tab.tabIndex = name === view ? 0 : -1;
+    tab.setAttribute("aria-selected", name === view());
+    tab.tabIndex = name === view() ? 0 : -1;
   }
   const q = byId("q");
   if (q !== document.activeElement && q.value !== state.q) q.value = state.q;
-  shown = rows.all.filter(matcher(state));
+  shown = wanted(rows.all, state);
   list.show(shown);
   const filtered = filters.some((name) => state[name]);
   byId("count").textContent = filtered ? `${shown.length.toLocaleString("en")} of ${count(rows.all.length, "request")}`
@@ -75,20 +79,12 @@ function draw() {
   newer.hidden = !rows.since;
   newer.textContent = `${count(rows.since, "newer request")}: go on`;
   empty(filtered);
-  const now = performance.now();
-  if (now - lists > 900) {
-    lists = now;
-    choices();
-    sums(view);
-  } else later();
 }
 
-let waiting = 0;
-function later() {
-  waiting ||= setTimeout(() => {
-    waiting = 0;
-    update();
-  }, 1000);
+function sum() {
+  summed = performance.now();
+  choose();
+  sums(view());
 }
 
 function empty(filtered) {
@@ -102,26 +98,19 @@ function empty(filtered) {
       h("code", {}, "kubectl create configmap hello"), ", say."));
 }
 
-// choices are what there is to filter by, with how many requests each has.
-function choices() {
-  const verdict = matcher(state, "verdict");
-  const counts = Object.fromEntries(Object.keys(verdicts).map((name) => [name, 0]));
-  for (const row of rows.all) {
-    if (!verdict(row)) continue;
-    for (const name in verdicts) if (verdicts[name](row)) counts[name]++;
-  }
+// choose shows what there is to filter by, with how many requests each has.
+function choose() {
+  const found = choices(rows.all, state);
   for (const button of byId("verdicts").querySelectorAll("button")) {
     button.setAttribute("aria-pressed", state.verdict === button.value);
-    button.lastChild.textContent = counts[button.value].toLocaleString("en");
+    button.lastChild.textContent = (found.verdict.get(button.value) ?? 0).toLocaleString("en");
   }
-  for (const [name, of] of Object.entries(values)) {
+  for (const name of Object.keys(values)) {
     const select = byId(name);
     if (select === document.activeElement && select.options.length > 1) continue; // it may be open
-    const matches = matcher(state, name);
-    const found = new Map();
-    for (const row of rows.all) if (matches(row)) for (const value of of(row)) found.set(value, (found.get(value) ?? 0) + 1);
-    if (state[name] && !found.has(state[name])) found.set(state[name], 0);
-    const items = [...found].sort(([a], [b]) => (b === noNamespace) - (a === noNamespace) || a.localeCompare(b));
+    const counts = found[name];
+    if (state[name] && !counts.has(state[name])) counts.set(state[name], 0);
+    const items = [...counts].sort(([a], [b]) => (b === noNamespace) - (a === noNamespace) || a.localeCompare(b));
     const key = items.map((item) => item.join(" ")).join("\n") + state[name];
     if (select.key === key) continue;
     select.key = key;
@@ -131,13 +120,13 @@ function choices() {
   }
 }
 
-function sums(view) {
-  const section = byId(view);
-  if (view === "requests" || section.contains(document.activeElement) && section.querySelector("a:focus")) return;
+function sums(name) {
+  const section = byId(name);
+  if (name === "requests" || section.contains(document.activeElement) && section.querySelector("a:focus")) return;
   const scrolled = section.querySelector(".table")?.scrollLeft ?? 0;
   const top = section.scrollTop;
   const focused = document.activeElement?.classList.contains("table") && section.contains(document.activeElement);
-  section.replaceChildren(...(view === "chain"
+  section.replaceChildren(...(name === "chain"
     ? chain(shown, (plugin) => set({ view: "requests", plugin }))
     : parts(shown, configured)).flat());
   const table = section.querySelector(".table");
@@ -148,7 +137,7 @@ function sums(view) {
 
 // again draws with the lists of choices and the sums, too.
 function again() {
-  lists = 0;
+  summed = -Infinity;
   update();
 }
 
@@ -217,11 +206,11 @@ function connect() {
   on("reset", () => rows.reset());
   on("rows", (some) => {
     rows.older(some);
-    if (rows.order.length === some.length) lists = 0;
+    if (rows.order.length === some.length) summed = -Infinity; // the first ones
   });
   on("ready", () => {
     rows.ready = true;
-    lists = 0;
+    summed = -Infinity;
     performance.mark("ready");
   });
   on("added", (some) => rows.newer(some));

@@ -57,8 +57,9 @@ export class List {
   render() {
     const { height, container, rows, pool } = this;
     const over = 8;
-    const first = Math.max(0, Math.floor(container.scrollTop / height) - over);
     const last = Math.min(rows.length, Math.ceil((container.scrollTop + container.clientHeight) / height) + over);
+    // Where rows have gone it may be scrolled beyond the last one, until the browser has seen that.
+    const first = Math.max(0, Math.min(Math.floor(container.scrollTop / height) - over, last));
     while (pool.length < last - first) {
       const element = line();
       pool.push(element);

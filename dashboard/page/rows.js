@@ -3,6 +3,8 @@
 export class Rows {
   known = new Map(); // by ID
   order = [];
+  fresh = []; // what order lacks, the newest last
+  stale = false; // order has rows that are gone
   held = null; // what order was when the list was paused
   since = 0; // how many came since
   ready = false;
@@ -10,6 +12,8 @@ export class Rows {
   reset() {
     this.known.clear();
     this.order = [];
+    this.fresh = [];
+    this.stale = false;
     this.ready = false;
   }
 
@@ -23,23 +27,35 @@ export class Rows {
 
   // newer adds rows that are newer, the newest last.
   newer(rows) {
-    for (const row of rows) this.known.set(row.id, row);
-    this.order = rows.reverse().concat(this.order);
+    for (const row of rows) {
+      this.known.set(row.id, row);
+      this.fresh.push(row);
+    }
     if (this.held) this.since += rows.length;
   }
 
   gone(ids) {
     for (const id of ids) this.known.delete(id);
-    this.order = this.order.filter((row) => this.known.get(row.id) === row);
+    this.stale = true;
   }
 
   pause(on) {
-    this.held = on ? this.order : null;
+    this.held = on ? this.ordered() : null;
     this.since = 0;
   }
 
+  // ordered is what all changes since it was called last have made of the order: a busy server's are
+  // many, and each would cost a walk through all rows.
+  ordered() {
+    if (this.fresh.length) this.order = this.fresh.reverse().concat(this.order);
+    this.fresh = [];
+    if (this.stale) this.order = this.order.filter((row) => this.known.get(row.id) === row);
+    this.stale = false;
+    return this.order;
+  }
+
   get all() {
-    return this.held ?? this.order;
+    return this.held ?? this.ordered();
   }
 }
 
@@ -71,19 +87,55 @@ export const values = {
   plugin: (row) => (row.by && !row.changed?.includes(row.by) ? [row.by, ...(row.changed ?? [])] : row.changed ?? []),
 };
 
-// matcher is whether a row is wanted, by all filters but those left out.
-export function matcher(state, ...except) {
-  const tests = [];
+// tests are what the filters that are set want of a row, by their names.
+function tests(state) {
+  const set = {};
   for (const [name, of] of Object.entries(values)) {
-    if (state[name] && !except.includes(name)) tests.push((row) => of(row).includes(state[name]));
+    if (state[name]) set[name] = (row) => of(row).includes(state[name]);
   }
-  if (state.verdict && !except.includes("verdict")) tests.push(verdicts[state.verdict] ?? (() => true));
-  const words = (state.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  for (const word of words) {
-    if (word.length > 1 && word[0] === "-") tests.push((row) => !text(row).includes(word.slice(1)));
-    else tests.push((row) => text(row).includes(word));
+  if (verdicts[state.verdict]) set.verdict = verdicts[state.verdict];
+  const words = (state.q ?? "").toLowerCase().split(/\s+/).filter(Boolean).map((word) =>
+    (word.length > 1 && word[0] === "-" ? [word.slice(1), false] : [word, true]));
+  if (words.length) set.q = (row) => words.every(([word, wanted]) => text(row).includes(word) === wanted);
+  return Object.entries(set);
+}
+
+// wanted are the rows that the filters want.
+export function wanted(rows, state) {
+  const wants = tests(state);
+  return wants.length ? rows.filter((row) => wants.every(([, test]) => test(row))) : rows;
+}
+
+// choices are what there is to choose from for each filter, with how many rows have it that the
+// other filters want: a Map of counts by value, for each filter's name.
+export function choices(rows, state) {
+  const found = Object.fromEntries(["verdict", ...Object.keys(values)].map((name) => [name, new Map()]));
+  const wants = tests(state);
+  const add = (name, value) => found[name].set(value, (found[name].get(value) ?? 0) + 1);
+  const tally = {
+    verdict: (row) => {
+      for (const name in verdicts) if (verdicts[name](row)) add("verdict", name);
+    },
+  };
+  for (const name in values) {
+    tally[name] = (row) => {
+      for (const value of values[name](row)) add(name, value);
+    };
   }
-  return (row) => tests.every((test) => test(row));
+  const all = Object.values(tally);
+  for (const row of rows) {
+    // Whom one filter alone doesn't want counts for that one.
+    let unwanted = "";
+    let n = 0;
+    for (const [name, test] of wants) {
+      if (test(row)) continue;
+      unwanted = name;
+      if (++n > 1) break;
+    }
+    if (n === 0) for (const count of all) count(row);
+    else if (n === 1) tally[unwanted]?.(row);
+  }
+  return found;
 }
 
 // text is all of a row that is searched, made once.

@@ -76,7 +76,8 @@ type browser struct {
 
 	mu    sync.Mutex
 	hosts map[string]bool
-	wrong []string // what the page complains about
+	paths map[string]int // how often each was asked for
+	wrong []string       // what the page complains about
 }
 
 // deadline is how long anything may take on a busy machine.
@@ -93,7 +94,7 @@ func newBrowser(t testing.TB) *browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	b := &browser{TB: t, ctx: ctx, hosts: map[string]bool{}}
+	b := &browser{TB: t, ctx: ctx, hosts: map[string]bool{}, paths: map[string]int{}}
 	b.do()
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
@@ -112,14 +113,28 @@ func (b *browser) hear(event any) {
 	case *network.EventRequestWillBeSent:
 		if address, err := url.Parse(event.Request.URL); err == nil {
 			b.hosts[address.Host] = true
+			b.paths[address.Path]++
 		}
 	case *runtime.EventExceptionThrown:
-		b.wrong = append(b.wrong, event.ExceptionDetails.Text)
+		text := event.ExceptionDetails.Text
+		if thrown := event.ExceptionDetails.Exception; thrown != nil {
+			text += " " + thrown.Description
+		}
+		b.wrong = append(b.wrong, text)
 	case *runtime.EventConsoleAPICalled:
 		b.wrong = append(b.wrong, "the console has something of type "+string(event.Type))
 	case *log.EventEntryAdded:
 		b.wrong = append(b.wrong, event.Entry.Text+" "+event.Entry.URL)
 	}
+}
+
+// asked is how often the page has asked for which path since this was called last.
+func (b *browser) asked() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	asked := b.paths
+	b.paths = map[string]int{}
+	return asked
 }
 
 // quiet wants the page to have complained about nothing, and to have asked nobody but its server.
