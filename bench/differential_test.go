@@ -58,6 +58,7 @@ func TestDifferential(t *testing.T) {
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 	t.Run("Outside", func(t *testing.T) { compareOutside(ctx, t, bin) })
+	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
 	t.Run("Readme", func(t *testing.T) { readReadme(ctx, t, bin) })
 }

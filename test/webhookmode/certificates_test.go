@@ -74,12 +74,12 @@ func TestClientCertificates(t *testing.T) {
 		code, _ := r.get(t, insecure(t), "/readyz")
 		return code == http.StatusOK
 	})
-	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 200, "/metrics": 200, "/": 401} {
+	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 200, "/metrics": 200, "/": 403} {
 		if code, body := r.get(t, insecure(t), path); code != want {
 			t.Errorf("%s: got %d %.200s, want %d", path, code, body, want)
 		}
 	}
-	if code, body := r.post(t, insecure(t), "/mutate/ignore", fmt.Sprintf(review, 1)); code != http.StatusUnauthorized {
+	if code, body := r.post(t, insecure(t), "/mutate/ignore", fmt.Sprintf(review, 1)); code != http.StatusForbidden {
 		t.Errorf("a review without a certificate: %d %s", code, body)
 	}
 	certificate, key, err := g.Client("apiserver", nil, g.validity)

@@ -45,7 +45,8 @@ type Server struct {
 	ClientCAFile string
 
 	// OpenPaths are those for which a client needs no certificate, such as "/readyz". They need
-	// ClientCAFile. A client without one is told so in HTTP then, with status 401.
+	// ClientCAFile. A client without one is told so in HTTP then, with status 403: of a 401 API
+	// servers don't repeat the text.
 	OpenPaths []string
 
 	// ClientNames, where there are any, are the common names of the client certificates that may
@@ -129,7 +130,7 @@ func (s *Server) authorized() http.Handler {
 		switch {
 		case slices.Contains(s.OpenPaths, r.URL.Path):
 		case len(r.TLS.VerifiedChains) == 0:
-			http.Error(w, "a client certificate is required to call this webhook", http.StatusUnauthorized)
+			http.Error(w, "a client certificate is required to call this webhook", http.StatusForbidden)
 			return
 		case len(s.ClientNames) > 0 && !slices.Contains(s.ClientNames, r.TLS.PeerCertificates[0].Subject.CommonName):
 			http.Error(w, fmt.Sprintf("the client certificate is that of %q, who may not call this webhook",

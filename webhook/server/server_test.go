@@ -214,7 +214,7 @@ func TestOpenPaths(t *testing.T) {
 		}
 		return client(t, ours, certificate)
 	}
-	const required = "401 a client certificate is required to call this webhook\n"
+	const required = "403 a client certificate is required to call this webhook\n"
 	for name, test := range map[string]struct {
 		client *http.Client
 		path   string
