@@ -165,7 +165,8 @@ func TestRotation(t *testing.T) {
 	files := newGiven(t, t.TempDir())
 	first := files.serving(t, given.host)
 	given.start(t, "--plugins=PodNodeSelector", "--service="+serviceOf(t, given),
-		"--tls-cert-file="+files.file("tls.crt"), "--tls-private-key-file="+files.file("tls.key"), "--tls-ca-file="+files.file("ca.crt"))
+		"--tls-cert-file="+files.file("tls.crt"), "--tls-private-key-file="+files.file("tls.key"),
+		"--tls-ca-file="+files.file("ca.crt"))
 
 	// A third of the authority's life is left in a moment.
 	due := newInstalled(t, "due")
