@@ -60,7 +60,11 @@ func TestDifferential(t *testing.T) {
 	t.Run("Outside", func(t *testing.T) { compareOutside(ctx, t, bin) })
 	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
-	t.Run("Readme", func(t *testing.T) { readReadme(ctx, t, bin) })
+	t.Run("Alone", func(t *testing.T) {
+		p := startAlone(ctx, t, bin)
+		t.Run("Why", func(t *testing.T) { askWhy(ctx, t, bin, p) })
+		t.Run("Readme", func(t *testing.T) { readReadme(ctx, t, bin, p) })
+	})
 }
 
 // optional are plugins that are off by default, and need no configuration.

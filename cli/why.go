@@ -179,6 +179,8 @@ func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error
 		object += fmt.Sprintf(" in namespace %q", found.Namespace)
 	}
 	switch {
+	case found.Unavailable != "" && found.Gone:
+		return fmt.Errorf("%s not found, and %w", object, w.unavailable(found.Unavailable))
 	case found.Unavailable != "":
 		return w.unavailable(found.Unavailable)
 	case found.Gone:

@@ -27,7 +27,8 @@ type fakeAPI struct {
 
 	mu       sync.Mutex
 	items    []v1alpha1.Decision
-	code     int // with which everything is answered, unless 0
+	code     int  // with which everything is answered, unless 0
+	lacks    bool // the API group, of which it tells everybody
 	watchers map[chan watchEvent]struct{}
 	asked    []string
 }
@@ -52,6 +53,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r.URL.Path)
 	code := f.code
+	if f.lacks && !strings.HasSuffix(r.URL.Path, "/decisions") {
+		code = http.StatusNotFound
+	}
 	list := v1alpha1.DecisionList{ListMeta: v1.ListMeta{ResourceVersion: "1"}, Items: slices.Clone(f.items)}
 	events := make(chan watchEvent, 100)
 	watches := r.URL.Query().Get("watch") != ""
@@ -278,19 +282,22 @@ func TestWhatIsMissing(t *testing.T) {
 	for name, test := range map[string]struct {
 		code            int
 		namespace, want string
+		lacks           bool
 	}{
 		"no right": {403, "", "kubectl create clusterrolebinding NAME " +
-			"--clusterrole=gatehouse:decisions-viewer --user=USER"},
+			"--clusterrole=gatehouse:decisions-viewer --user=USER", false},
 		"no right in a namespace": {403, "shop", "kubectl create rolebinding NAME --namespace=shop " +
-			"--clusterrole=gatehouse:decisions-viewer --user=USER"},
-		"no decisions":  {404, "", "--decisions=false"},
-		"no such user":  {401, "", "doesn't know who you are"},
-		"out of breath": {503, "", "can't be reached"},
+			"--clusterrole=gatehouse:decisions-viewer --user=USER", false},
+		"no decisions":                       {404, "", "--decisions=false", true},
+		"no decisions, and no right to them": {403, "", "--decisions=false", true},
+		"no such user":                       {401, "", "doesn't know who you are", false},
+		"out of breath":                      {503, "", "can't be reached", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
 			f.set(test.code)
+			f.lacks = test.lacks
 			d, client := start(t, f, test.namespace)
 			var said state
 			if err := json.Unmarshal([]byte(d.read(t, client).next("state", `"waiting"`)), &said); err != nil ||

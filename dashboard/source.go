@@ -31,7 +31,7 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 	say := func(err error) {
 		// Who has been away for too long is told all anew, which is nothing to say.
 		if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) {
-			m.set(waiting, explain(err, namespace))
+			m.set(waiting, explain(err, namespace, client.NotServed(ctx, decisions, err)))
 		}
 	}
 	source := &cache.ListWatch{
@@ -66,8 +66,11 @@ type listing struct{ *cache.ListWatch }
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
 
 // explain says why there are no decisions, and what can be done.
-func explain(err error, namespace string) string {
+func explain(err error, namespace string, notServed bool) string {
 	switch {
+	case notServed:
+		return fmt.Sprintf("The server has no API group %s: it isn't Gatehouse, or runs with --decisions=false.",
+			v1alpha1.SchemeGroupVersion.Group)
 	case apierrors.IsForbidden(err):
 		grant := fmt.Sprintf("kubectl create clusterrolebinding NAME --clusterrole=%s --user=USER",
 			v1alpha1.ViewerRole)
@@ -81,9 +84,6 @@ func explain(err error, namespace string) string {
 			message += ". Who has it in one namespace starts the dashboard with --namespace."
 		}
 		return message
-	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("The server has no API group %s: it isn't Gatehouse, or runs with --decisions=false.",
-			v1alpha1.SchemeGroupVersion.Group)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("The server doesn't know who you are: %v.", err)
 	}

@@ -3,6 +3,9 @@
 package client
 
 import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,4 +38,15 @@ func New(config *rest.Config) (*rest.RESTClient, error) {
 func Request(client rest.Interface, namespace string, options metav1.ListOptions) *rest.Request {
 	return client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(v1alpha1.Decisions.Resource).
 		VersionedParams(&options, metav1.ParameterCodec)
+}
+
+// NotServed tells whether a request for decisions failed since the server has none: it isn't
+// Gatehouse, or records none. kube-apiserver forbids who has no right to them what it doesn't have,
+// too; which API groups there are it tells everybody.
+func NotServed(ctx context.Context, client rest.Interface, err error) bool {
+	if apierrors.IsForbidden(err) {
+		group := v1alpha1.SchemeGroupVersion
+		err = client.Get().AbsPath("/apis", group.Group, group.Version).Do(ctx).Error()
+	}
+	return apierrors.IsNotFound(err)
 }

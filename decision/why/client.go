@@ -95,10 +95,10 @@ func (c *Client) list(ctx context.Context, namespace string, want fields.Selecto
 	var list v1alpha1.DecisionList
 	err := client.Request(c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()}).Do(ctx).Into(&list)
 	switch {
+	case client.NotServed(ctx, c.decisions, err):
+		return nil, NotServed
 	case apierrors.IsForbidden(err):
 		return nil, Forbidden
-	case apierrors.IsNotFound(err):
-		return nil, NotServed
 	}
 	slices.Reverse(list.Items)
 	return list.Items, err
