@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 )
 
@@ -10,38 +9,49 @@ import (
 // them alone saves going over them twice more, and most of a review is objects. Where it is written
 // in an unusual way all of it is returned, and no objects.
 func cutOut(body []byte) (around, object, old []byte) {
+	d := scan(body)
 	var pieces [][]byte
-	usual, rest := true, 0
-	cut := func(at int, into *[]byte) {
-		end := past(body, at)
-		if usual = usual && end >= 0 && *into == nil && json.Valid(body[at:end]); usual {
+	rest := 0
+	cut := func(into *[]byte) (usual bool) {
+		value, err := d.ReadValue()
+		if err != nil || *into != nil {
+			return false
+		}
+		if value.Kind() == '{' {
+			end := int(d.InputOffset())
+			at := end - len(value)
 			*into = body[at:end:end]
 			pieces = append(pieces, body[rest:at], []byte("null"))
 			rest = end
 		}
+		return true
 	}
 	requests := 0
-	whole := members(body, space(body, 0), func(key []byte, at int) bool {
-		usual = usual && bytes.IndexByte(key, '\\') < 0
-		if string(key) != "request" {
-			return !usual
+	usual := members(d, func(name []byte) bool {
+		if escaped(name) {
+			return false
+		}
+		if string(name) != "request" || d.PeekKind() != '{' {
+			return d.SkipValue() == nil
 		}
 		requests++
-		members(body, at, func(key []byte, at int) bool {
-			usual = usual && bytes.IndexByte(key, '\\') < 0
+		return members(d, func(name []byte) bool {
 			switch {
-			case at >= len(body) || body[at] != '{':
-			case string(key) == "object":
-				cut(at, &object)
-			case string(key) == "oldObject":
-				cut(at, &old)
+			case escaped(name):
+				return false
+			case string(name) == "object":
+				return cut(&object)
+			case string(name) == "oldObject":
+				return cut(&old)
+			default:
+				return d.SkipValue() == nil
 			}
-			return !usual
 		})
-		return !usual
 	})
-	if !usual || !whole || requests != 1 || pieces == nil {
+	if !usual || requests != 1 || pieces == nil {
 		return body, nil, nil
 	}
 	return slices.Concat(append(pieces, body[rest:])...), object, old
 }
+
+func escaped(name []byte) bool { return bytes.IndexByte(name, '\\') >= 0 }

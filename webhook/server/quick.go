@@ -1,11 +1,9 @@
 package server
 
 import (
-	"reflect"
-	"strconv"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime"
+	"reflect"
+	"strings"
 
 	"gatehouse.dev/chain/jsondiff"
 )
@@ -44,9 +42,6 @@ type sentDocument struct {
 	// lists have got or lost elements by the operations so far: which of both, by path. Their other
 	// elements have moved.
 	lists map[string]string
-	// last is where the value is that was looked for last.
-	last     string
-	position int
 }
 
 // fits tells whether an operation can be done to the document and loses nothing of it. Where what
@@ -62,25 +57,27 @@ func (s *sentDocument) fits(o *jsondiff.Operation) bool {
 			return false
 		}
 	}
-	at := s.find(parent)
-	if at < 0 {
-		return false
+	d := scan(s.data)
+	for _, segment := range strings.Split(parent, "/")[1:] { // before the first slash there is nothing
+		if !enter(d, unescapePointer.Replace(segment)) {
+			return false
+		}
 	}
 	plain := len(o.Value) > 0 && o.Value[0] != '{' && o.Value[0] != '['
-	switch s.data[at] {
+	switch d.PeekKind() {
 	case '{':
-		was := member(s.data, at, key)
-		switch o.Op {
-		case "add":
+		if o.Op == "add" {
 			return true
-		case "remove":
-			return was >= 0
 		}
-		if was < 0 {
+		there := enter(d, key)
+		switch {
+		case o.Op == "remove":
+			return there
+		case !there:
 			o.Op = "add"
 			return true
 		}
-		return plain || s.data[was] == 'n' // null
+		return plain || d.PeekKind() == 'n' // null
 	case '[':
 		if o.Op == "replace" {
 			return plain
@@ -92,36 +89,6 @@ func (s *sentDocument) fits(o *jsondiff.Operation) bool {
 		return true
 	}
 	return false
-}
-
-// find is where the value at a pointer is, -1 where there is none.
-func (s *sentDocument) find(pointer string) int {
-	if pointer != "" && pointer == s.last {
-		return s.position
-	}
-	at := space(s.data, 0)
-	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
-		if at < 0 || at >= len(s.data) {
-			return -1
-		}
-		if s.data[at] == '[' {
-			n, err := strconv.Atoi(segment)
-			if err != nil {
-				return -1
-			}
-			at = element(s.data, at, n)
-			continue
-		}
-		at = member(s.data, at, unescapePointer.Replace(segment))
-	}
-	if at >= len(s.data) {
-		return -1
-	}
-	s.last, s.position = pointer, at
-	return at
 }
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")

@@ -1,124 +1,63 @@
 package server
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
 
-// The functions here find things in JSON without decoding it, which is most of what a review costs.
-// They take it to be well-formed: what isn't they may take for something else, but they end, and
-// stay within it. Who decodes what they found sees what is wrong.
+	"github.com/go-json-experiment/json/jsontext"
+)
 
-// space is where the next thing begins that is no white space, at or after i.
-func space(data []byte, i int) int {
-	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
-		i++
-	}
-	return i
+// scan reads JSON without decoding it, which is most of what a review costs. It takes what
+// encoding/json takes.
+func scan(data []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 }
 
-// text is where the string that begins at i has ended, -1 where it doesn't.
-func text(data []byte, i int) int {
-	for i++; i < len(data); i++ {
-		switch data[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return -1
-}
-
-// past is where the value that begins at i has ended, -1 where it doesn't.
-func past(data []byte, i int) int {
-	if i >= len(data) {
-		return -1
-	}
-	switch data[i] {
-	case '"':
-		return text(data, i)
-	case '{', '[':
-		depth := 0
-		for i < len(data) {
-			switch data[i] {
-			case '"':
-				if i = text(data, i); i < 0 {
-					return -1
-				}
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-		return -1
-	}
-	if end := bytes.IndexAny(data[i:], ",]} \n\t\r"); end > 0 {
-		return i + end
-	}
-	return -1
-}
-
-// members calls see with each member of the object that begins at i, until it says that it has seen
-// enough: with the key as it is written, and where the value begins. It is false where there is no
-// object.
-func members(data []byte, i int, see func(key []byte, at int) (enough bool)) bool {
-	if i >= len(data) || data[i] != '{' {
+// members calls see with the name of each member of the object that comes next, as it is written
+// between its quotes, for as long as it returns true; it has to read or skip the value. The result
+// is whether all have been seen.
+func members(d *jsontext.Decoder, see func(name []byte) bool) bool {
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		return false
 	}
-	for i = space(data, i+1); i < len(data) && data[i] == '"'; i = space(data, i+1) {
-		end := text(data, i)
-		if end < 0 {
+	for d.PeekKind() == '"' {
+		name, err := d.ReadValue()
+		if err != nil || !see(name[1:len(name)-1]) {
 			return false
-		}
-		key := data[i+1 : end-1]
-		if i = space(data, end); i >= len(data) || data[i] != ':' {
-			return false
-		}
-		if i = space(data, i+1); see(key, i) {
-			return true
-		}
-		if i = past(data, i); i < 0 {
-			return false
-		}
-		if i = space(data, i); i >= len(data) || data[i] != ',' {
-			break
 		}
 	}
-	return i < len(data) && data[i] == '}'
+	_, err := d.ReadToken()
+	return err == nil
 }
 
-// member is where the value of an object's member begins, -1 where there is none. A key that is
-// written with escapes isn't found.
-func member(data []byte, i int, key string) int {
-	found := -1
-	members(data, i, func(k []byte, at int) bool {
-		if string(k) == key {
-			found = at
+// enter goes on to a member of the object, or an element of the array, that comes next, and tells
+// whether there is such a one. A name that is written with escapes isn't found.
+func enter(d *jsontext.Decoder, key string) bool {
+	switch d.PeekKind() {
+	case '{':
+		found := false
+		members(d, func(name []byte) bool {
+			found = string(name) == key
+			return !found && d.SkipValue() == nil
+		})
+		return found
+	case '[':
+		n, err := strconv.Atoi(key)
+		if err != nil {
+			return false
 		}
-		return found >= 0
-	})
-	return found
-}
-
-// element is where an array's nth element begins, -1 where it has none.
-func element(data []byte, i, n int) int {
-	if i >= len(data) || data[i] != '[' {
-		return -1
+		if _, err := d.ReadToken(); err != nil {
+			return false
+		}
+		for ; d.PeekKind() != ']'; n-- {
+			if n == 0 {
+				return true
+			}
+			if d.SkipValue() != nil {
+				return false
+			}
+		}
 	}
-	for i = space(data, i+1); i < len(data) && data[i] != ']'; n-- {
-		if n == 0 {
-			return i
-		}
-		if i = past(data, i); i < 0 {
-			return -1
-		}
-		if i = space(data, i); i >= len(data) || data[i] != ',' {
-			return -1
-		}
-		i = space(data, i+1)
-	}
-	return -1
+	return false
 }
