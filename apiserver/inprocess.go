@@ -71,9 +71,12 @@ func (s *Server) cached() iter.Seq[runtime.Object] {
 }
 
 // Await returns once the server's informers, by which plugins and authorizers decide, have an
-// object as it was written, or as it was later, or once ctx ends, with its error. It returns at
-// once where no informer has the resource.
+// object as it was written, or as it was later, and quotas show what came of it, or once ctx ends,
+// with its error.
 func (s *Server) Await(ctx context.Context, written chain.Written) error {
+	if err := s.backend.Counted(ctx); err != nil {
+		return err
+	}
 	for object := range s.cached() {
 		if resourceOf(object) != written.Resource {
 			continue
@@ -165,7 +168,8 @@ type exemptKey struct{}
 
 // WithoutAdmission is a context for requests to Handler that are not to be admitted, but stored as
 // they are, once they have their defaults and are valid: objects that a server is to have from the
-// start, as they have been admitted elsewhere. A quota has the usage that is sent with it.
+// start, as they have been admitted elsewhere. A quota has the usage that is sent with it, and is
+// taken to have other objects of the start in it.
 func WithoutAdmission(ctx context.Context) context.Context {
 	return quota.WithStatedUsage(context.WithValue(ctx, exemptKey{}, true))
 }

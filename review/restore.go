@@ -93,6 +93,7 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 			delete(before, key) // its status is the server's
 		}
 	}
+	clear(r.namespaces)
 	clear(r.manifests)
 	maps.Copy(r.manifests, m.manifests)
 	return r.undo(ctx, m, before, is)

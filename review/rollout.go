@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"gatehouse.dev/apiserver"
@@ -146,41 +145,4 @@ func (r *Reviewer) free(ctx context.Context, owner *unstructured.Unstructured, p
 		}
 	}
 	return nil
-}
-
-// quotas are those of a namespace, by their names.
-func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*corev1.ResourceQuota, error) {
-	items, err := r.list(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
-		"kind": "ResourceQuota"}})
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*corev1.ResourceQuota{}
-	for _, item := range items {
-		quota := &corev1.ResourceQuota{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, quota); err != nil {
-			return nil, err
-		}
-		if quota.Namespace == namespace {
-			all[quota.Name] = quota
-		}
-	}
-	return all, nil
-}
-
-// state has a quota show the usage that its status says.
-func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(quota)
-	if err != nil {
-		return err
-	}
-	object := &unstructured.Unstructured{Object: fields}
-	object.SetAPIVersion("v1")
-	object.SetKind("ResourceQuota")
-	mapping, err := r.cluster.find(object)
-	if err != nil {
-		return err
-	}
-	_, err = r.loadStatus(ctx, mapping, quota.Namespace, object, fields["status"])
-	return err
 }

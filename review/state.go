@@ -84,7 +84,7 @@ func turn(d input.Document) int {
 		return 0
 	case kind.Group == "admissionregistration.k8s.io":
 		return 2 // when the params are there that policies look for
-	case kind == schema.GroupKind{Kind: "ResourceQuota"}:
+	case kind == quotaKind:
 		// Quotas have their usage with all objects there, read or not; what is stored after them
 		// would be charged.
 		return 3

@@ -36,16 +36,10 @@ type account struct {
 	counting sync.Mutex
 	counted  time.Time
 
-	mu     sync.Mutex
-	flying int
-	landed chan struct{} // closed when nothing flies
+	flights // the transactions under way
 }
 
-func newAccount() *account {
-	a := &account{turn: make(chan struct{}, 1), landed: make(chan struct{})}
-	close(a.landed)
-	return a
-}
+func newAccount() *account { return &account{turn: make(chan struct{}, 1)} }
 
 // wait takes the turn; done gives it back. A request that has ended gets none, be the turn free or
 // not: it stores nothing any more.
@@ -63,32 +57,50 @@ func (a *account) wait(ctx context.Context) error {
 
 func (a *account) done() { <-a.turn }
 
-// launch and land enclose a transaction.
-func (a *account) launch() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.flying++; a.flying == 1 {
-		a.landed = make(chan struct{})
-	}
-}
-
-func (a *account) land() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.flying--; a.flying == 0 {
-		close(a.landed)
-	}
-}
-
 // settle waits until nothing flies, after which tip must be read. It is the caller's turn.
 func (a *account) settle(ctx context.Context) error {
 	a.tip = nil
-	a.mu.Lock()
-	landed := a.landed
-	a.mu.Unlock()
+	if err := a.allLanded(ctx); err != nil {
+		return err
+	}
+	a.stale.Store(false)
+	return nil
+}
+
+// flights are what is under way, and can be waited for.
+type flights struct {
+	mu     sync.Mutex
+	flying int
+	landed chan struct{} // closed when nothing flies; nil before anything has
+}
+
+// launch and land enclose one.
+func (f *flights) launch() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.flying++; f.flying == 1 {
+		f.landed = make(chan struct{})
+	}
+}
+
+func (f *flights) land() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.flying--; f.flying == 0 {
+		close(f.landed)
+	}
+}
+
+// allLanded waits until nothing flies, or ctx ends.
+func (f *flights) allLanded(ctx context.Context) error {
+	f.mu.Lock()
+	landed := f.landed
+	f.mu.Unlock()
+	if landed == nil {
+		return nil
+	}
 	select {
 	case <-landed:
-		a.stale.Store(false)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -128,7 +128,7 @@ func (s *accounted) commit(ctx context.Context, namespace string, w *write) (out
 // written is called when an object outside of namespaces has been written or deleted.
 func (s *accounted) written(key string) {
 	if s.resource == classResource && quota.Tied(deviceClaims, s.ledger.off) {
-		go s.ledger.reclassify(key)
+		s.ledger.later(func() { s.ledger.reclassify(key) })
 	}
 }
 

@@ -114,6 +114,9 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
+// Counted waits until quotas show what came of the writes so far; see Ledger.Counted.
+func (b *Backend) Counted(ctx context.Context) error { return b.ledger.Counted(ctx) }
+
 // connection is that of the cluster at t, dialled where there is none yet.
 func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, error) {
 	b.mu.Lock()

@@ -55,6 +55,11 @@ func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done
 	if err != nil {
 		return false, fmt.Errorf("usage of quota %s/%s: %w", c.namespace, entry.quota.Name, err)
 	}
+	unseen, err := l.unseenIn(ctx, c.namespace)
+	if err != nil {
+		return false, err
+	}
+	unseen.addTo(total, entry.quota.UID)
 	counted := quotaEntry{key: entry.key, quota: entry.quota.DeepCopy()}
 	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
 	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {

@@ -30,7 +30,7 @@ func overdue(c *quota.Cost) bool {
 // end looks at that time whether it is still there.
 func (l *Ledger) expire(namespace, key string, change quota.Change) {
 	if ended := change.Old.Expired(); !ended.IsZero() {
-		go l.giveBack(namespace, ended)
+		l.later(func() { l.giveBack(namespace, ended) })
 		return
 	}
 	switch end := change.New.Expires(); {
@@ -40,6 +40,19 @@ func (l *Ledger) expire(namespace, key string, change quota.Change) {
 		l.await(namespace, key, end)
 	}
 }
+
+// later does what no request waits for.
+func (l *Ledger) later(count func()) {
+	l.counts.launch()
+	go func() {
+		defer l.counts.land()
+		count()
+	}()
+}
+
+// Counted waits until what writes have left to be counted after them has been; what a pod's grace
+// period leaves to its end is not among it.
+func (l *Ledger) Counted(ctx context.Context) error { return l.counts.allLanded(ctx) }
 
 // await gives back at end what the pod at key uses, if it is still there. Where it is not, because
 // another server has deleted it, there is nothing to wait for, and lookAgain is the longest that

@@ -48,6 +48,8 @@ type Ledger struct {
 	ctx     context.Context // of what no request waits for; ends with the backend
 	cancel  context.CancelFunc
 	endings endings
+	counts  flights // of namespaces, which no request waits for
+	unseen  unseen
 
 	mu       sync.Mutex
 	accounts *lru.Cache // *account by namespace
@@ -116,6 +118,8 @@ type write struct {
 	// conditions are what else must be so for that to be true. change sets them.
 	conditions []clientv3.Cmp
 	enforced   *quota.Enforcement
+	// stated are the quotas that have the object in their usage already; see unseen.
+	stated unseenUse
 	// on is the state of the quotas on which it was decided last.
 	on []*corev1.ResourceQuota
 }
@@ -140,6 +144,11 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	if err != nil {
 		return outcome{}, err
 	}
+	if quota.IsStated(ctx) {
+		if w.stated, err = l.unseenIn(ctx, namespace); err != nil {
+			return outcome{}, err
+		}
+	}
 	var result outcome
 	if change.Moves() {
 		result, err = l.charge(ctx, namespace, a, w, &change)
@@ -150,6 +159,9 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	}
 	if result.succeeded {
 		w.enforced.Made(change, w.on)
+		if len(w.stated) > 0 {
+			err = l.see(ctx, namespace, func(e quotaEntry) bool { return w.stated[e.quota.UID] != nil })
+		}
 		l.expire(namespace, w.key, change)
 		l.untie(namespace, w.key, change)
 	}
@@ -332,7 +344,9 @@ func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 // admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is
 // written itself the write says all.
 func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQuota, error) {
-	w.on = list.without(w.key).objects()
+	w.on = slices.DeleteFunc(list.without(w.key).objects(), func(q *corev1.ResourceQuota) bool {
+		return w.stated[q.UID] != nil
+	})
 	if w.enforced != nil {
 		return change.Admit(w.on, w.enforced.Limited)
 	}
@@ -378,10 +392,13 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 		}
 		if result.succeeded {
 			w.enforced.Made(change, w.on)
+			if quota.IsStated(ctx) {
+				err = l.see(ctx, namespace, func(e quotaEntry) bool { return e.key == w.key })
+			}
 			// The write is done. What fails now is made up for by the first write that needs it,
 			// and by the controller.
 			_ = l.refresh(ctx, namespace, a)
-			return result.outcome, nil
+			return result.outcome, err
 		}
 	}
 }

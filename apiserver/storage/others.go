@@ -147,7 +147,7 @@ func (l *Ledger) untie(namespace, key string, change quota.Change) {
 	if kin == "" {
 		kin = change.Old.Kin()
 	}
-	go func() {
+	l.later(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
 		count := change.Uncertain()
@@ -166,7 +166,7 @@ func (l *Ledger) untie(namespace, key string, change quota.Change) {
 		if count {
 			l.giveBack(namespace, time.Now())
 		}
-	}()
+	})
 }
 
 // reclassify counts the namespaces with quotas that resource claims count for, after the device

@@ -1,0 +1,111 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// unseen is about servers that have another cluster's quotas without its objects (see
+// quota.WithStatedUsage). What such a quota says is used, and isn't by what is stored, is used by
+// objects that are elsewhere, and stays so: whenever the quota is counted it is added. An object
+// that is stored in such a context is one of those that the quota has in its usage already, and
+// moves it from there to here.
+//
+// It is kept beside the objects, so that who puts the store back to what it was puts this back,
+// too. any tells whether there is some; where there never is, as in every server that is one's own,
+// nobody looks for it.
+type unseen struct{ any atomic.Bool }
+
+// unseenUse is what is used by objects that aren't there, of quotas by their UIDs. It can be less
+// than nothing, where a quota was said to use less than there is.
+type unseenUse map[types.UID]corev1.ResourceList
+
+// addTo adds to what a quota's objects use what those use that aren't there.
+func (u unseenUse) addTo(total corev1.ResourceList, quota types.UID) {
+	for name, amount := range u[quota] {
+		is, limited := total[name]
+		if !limited {
+			continue
+		}
+		if is.Add(amount); is.Sign() < 0 {
+			is = resource.Quantity{Format: is.Format}
+		}
+		total[name] = is
+	}
+}
+
+// storedUnseen is that of one quota, as it is stored.
+type storedUnseen struct {
+	UID  types.UID           `json:"uid"`
+	Used corev1.ResourceList `json:"used"`
+}
+
+// unseenPrefix is where that of a namespace's quotas is.
+func (l *Ledger) unseenPrefix(namespace string) string {
+	return keyPrefix(l.backend.prefix, "gatehouse.dev/unseen") + namespace + "/"
+}
+
+// unseenIn is that of the quotas of a namespace.
+func (l *Ledger) unseenIn(ctx context.Context, namespace string) (unseenUse, error) {
+	if !l.unseen.any.Load() {
+		return nil, nil
+	}
+	response, err := l.backend.Client().KV.Get(ctx, l.unseenPrefix(namespace), clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	all := unseenUse{}
+	for _, kv := range response.Kvs {
+		var one storedUnseen
+		if err := json.Unmarshal(kv.Value, &one); err != nil {
+			return nil, err
+		}
+		all[one.UID] = one.Used
+	}
+	return all, nil
+}
+
+// see takes down of some quotas of a namespace what they say is used and isn't by what is stored.
+// One that says nothing, as a new one, is counted like every other.
+func (l *Ledger) see(ctx context.Context, namespace string, which func(quotaEntry) bool) error {
+	list, err := l.read(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	_, prefix := l.quotas(namespace)
+	all := l.census(ctx, namespace, list.revision)
+	for _, entry := range list.entries {
+		if !which(entry) || len(entry.quota.Status.Used) == 0 {
+			continue
+		}
+		total, err := all.total(ctx, entry.quota)
+		if err != nil {
+			return err
+		}
+		one := storedUnseen{entry.quota.UID, corev1.ResourceList{}}
+		for name, used := range entry.quota.Status.Used {
+			if counted, limited := total[name]; limited {
+				left := used.DeepCopy()
+				left.Sub(counted)
+				one.Used[name] = left
+			}
+		}
+		data, err := json.Marshal(one)
+		if err != nil {
+			return err
+		}
+		l.unseen.any.Store(true)
+		key := l.unseenPrefix(namespace) + strings.TrimPrefix(entry.key, prefix)
+		if _, err := l.backend.Client().KV.Put(ctx, key, string(data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/review/input"
+)
+
+// quotas are those of a namespace, by their names.
+func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*corev1.ResourceQuota, error) {
+	items, err := r.list(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
+		"kind": "ResourceQuota"}})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*corev1.ResourceQuota{}
+	for _, item := range items {
+		quota := &corev1.ResourceQuota{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, quota); err != nil {
+			return nil, err
+		}
+		if quota.Namespace == namespace {
+			all[quota.Name] = quota
+		}
+	}
+	return all, nil
+}
+
+// state has a quota show the usage that its status says.
+func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(quota)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	object.SetAPIVersion("v1")
+	object.SetKind("ResourceQuota")
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return err
+	}
+	_, err = r.loadStatus(ctx, mapping, quota.Namespace, object, fields["status"])
+	return err
+}
+
+var quotaKind = schema.GroupKind{Kind: "ResourceQuota"}
+
+// uncounted notes of a quota that it limits what the cluster doesn't say the usage of, since it is
+// new, or was another before; nil where it isn't a quota, or there is nothing to note. Nobody has
+// read the objects that would tell.
+func uncounted(before, now *unstructured.Unstructured) []string {
+	if now.GroupVersionKind().GroupKind() != quotaKind {
+		return nil
+	}
+	var used map[string]any
+	if before != nil {
+		used, _, _ = unstructured.NestedMap(before.Object, "status", "used")
+	}
+	hard, _, _ := unstructured.NestedMap(now.Object, "spec", "hard")
+	var names []string
+	for name := range hard {
+		if _, shown := used[name]; !shown {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{fmt.Sprintf("%s in namespace %s: the cluster doesn't say what is used of %s: judged as if it were "+
+		"nothing but what is read and reviewed here", input.Named(now), now.GetNamespace(), strings.Join(names, ", "))}
+}
