@@ -18,7 +18,7 @@ type CallObserver interface {
 // A Call is a step within a plugin's step: one webhook, policy or other thing that users configure,
 // and what it did with the request.
 type Call struct {
-	// Kind is what it is: Webhook, Policy, Quota, LimitRange.
+	// Kind is what it is: Webhook, Policy, Quota, LimitRange, Backend.
 	Kind CallKind
 	// Name is its name. Configuration is that of the object that a webhook is in.
 	Name, Configuration string
@@ -57,6 +57,8 @@ const (
 	Policy     CallKind = "Policy"
 	Quota      CallKind = "Quota"
 	LimitRange CallKind = "LimitRange"
+	// Backend is what a plugin asks by its own configuration. It is called what the plugin is.
+	Backend CallKind = "Backend"
 )
 
 // Verdict is what a Call came to.

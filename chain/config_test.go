@@ -93,6 +93,11 @@ func TestPathsInConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Dir(file)
+	t.Chdir(dir)
+	here, err := LoadConfig(filepath.Base(file))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		config     io.Reader
 		path, want string
@@ -104,6 +109,7 @@ func TestPathsInConfiguration(t *testing.T) {
 		{c.For("B"), "", ""},
 		{strings.NewReader("{}"), "key.pem", "key.pem"},
 		{nil, "key.pem", "key.pem"},
+		{here.For("B"), "key.pem", filepath.Join(dir, "key.pem")},
 	} {
 		if got := pluginconfig.Path(test.config, test.path); got != test.want {
 			t.Errorf("%q: got %q, want %q", test.path, got, test.want)

@@ -139,7 +139,8 @@ func (p Phases) Names() []string {
 // String is the phases' names, separated by commas.
 func (p Phases) String() string { return strings.Join(p.Names(), ",") }
 
-// WebhookCalls says whether admission webhooks are called.
+// WebhookCalls says whether admission webhooks are called, and other backends that plugins ask by
+// their own configuration; see WebhookCalls.Ask.
 type WebhookCalls string
 
 const (
@@ -155,7 +156,7 @@ const (
 )
 
 // WouldBeAsked begins the reason of a Call that isn't made because of WebhookCalls alone.
-const WouldBeAsked = "it would be asked, but "
+const WouldBeAsked = "it would be asked"
 
 // Env is what the host offers a plugin while it is being built. A plugin takes what it needs
 // and keeps that; New fails, naming the field, where something it needs is nil.
@@ -189,7 +190,7 @@ type Env struct {
 	// APIServerID tells this server from the others of a cluster, in metrics. It may be empty.
 	APIServerID string
 
-	// Webhooks says whether admission webhooks are called.
+	// Webhooks says whether admission webhooks and other backends are called.
 	Webhooks WebhookCalls
 
 	// LocalWebhooks are URLs, of processes on this machine, at which webhooks are asked, as for a

@@ -95,11 +95,16 @@ func (p Print) details(r *Result) []string {
 	if d := r.Decision; d != nil && len(d.ChangedBy) > 0 && !p.Changes && r.Verdict == v1alpha1.Admitted {
 		lines = append(lines, "changed by "+strings.Join(d.ChangedBy, ", "))
 	}
-	lines = append(lines, unasked(r.Decision)...)
+	for _, webhook := range unasked(r.Decision) {
+		lines = append(lines, "not asked: "+webhook)
+	}
 	for _, warning := range r.Warnings {
 		lines = append(lines, "warning: "+warning)
 	}
 	for _, pods := range r.Pods {
+		for _, webhook := range pods.NotAsked {
+			lines = append(lines, "not asked about its pods: "+webhook)
+		}
 		if pods.Admitted < pods.Wanted {
 			lines = append(lines, pods.String())
 			lines = append(lines, p.remedies(pods.Decision)...)
@@ -132,7 +137,7 @@ func (p Print) remedies(d *v1alpha1.Decision) []string {
 	return lines
 }
 
-// unasked names the webhooks that a cluster would ask.
+// unasked names the webhooks, and other backends of plugins, that a cluster would ask.
 func unasked(d *v1alpha1.Decision) []string {
 	if d == nil {
 		return nil
@@ -140,7 +145,10 @@ func unasked(d *v1alpha1.Decision) []string {
 	var lines []string
 	for i := range d.Steps {
 		for _, c := range d.Steps[i].Calls {
-			line := fmt.Sprintf("not asked: webhook %s of %s at %s", c.Name, c.Configuration, c.Backend)
+			line := fmt.Sprintf("webhook %s of %s at %s", c.Name, c.Configuration, c.Backend)
+			if c.Kind == string(chain.Backend) {
+				line = fmt.Sprintf("%s%s: %s", c.Name, at(c.Backend), c.Why)
+			}
 			if c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, chain.WouldBeAsked) &&
 				!slices.Contains(lines, line) {
 				lines = append(lines, line)
@@ -148,6 +156,13 @@ func unasked(d *v1alpha1.Decision) []string {
 		}
 	}
 	return lines
+}
+
+func at(backend string) string {
+	if backend == "" {
+		return ""
+	}
+	return " at " + backend
 }
 
 // by names the plugin that refused.

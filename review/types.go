@@ -81,6 +81,9 @@ type Pods struct {
 	// Refused is what was refused: a pod, or what must be there before it, as the ReplicaSet of a
 	// Deployment, the Job of a CronJob, a claim of a StatefulSet.
 	Refused *Object `json:"refused,omitempty"`
+	// NotAsked are the webhooks that a cluster would ask about them, or about what must be there
+	// before them, and that weren't.
+	NotAsked []string `json:"notAsked,omitempty"`
 	// Decision is that of the refusal, Message why.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	Message  string             `json:"message,omitempty"`

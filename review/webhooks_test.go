@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review"
+	"gatehouse.dev/test/imagebackend"
 	"gatehouse.dev/webhook/webhooktest"
 )
 
@@ -78,6 +81,65 @@ admitted  ConfigMap default/c  -:1
 			got = strings.ReplaceAll(got, *client.URL, "URL")
 			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Who would be asked about the pods of a workload is named with it, once, and so is the backend of
+// a plugin, with what it would be asked; where they are down the plugin's configuration decides.
+func TestAboutPods(t *testing.T) {
+	const hook = `
+kind: MutatingWebhookConfiguration
+apiVersion: admissionregistration.k8s.io/v1
+metadata: {name: inject}
+webhooks:
+- name: inject.example.com
+  rules: [{operations: [CREATE], apiGroups: ["", apps], apiVersions: [v1], resources: [pods, replicasets]}]
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Ignore
+`
+	backend := imagebackend.Start(t, imagebackend.Allow)
+	config := filepath.Join(t.TempDir(), "admission.yaml")
+	if err := os.WriteFile(config, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"+
+		"plugins:\n- name: ImagePolicyWebhook\n  configuration: {imagePolicy: {kubeConfigFile: "+backend.Kubeconfig+
+		"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for calls, want := range map[chain.WebhookCalls]string{
+		"": `
+admitted  Deployment shop/web  -:2
+          not asked about its pods: webhook inject.example.com of inject at https://127.0.0.1:1/
+          not asked about its pods: ImagePolicyWebhook at BACKEND: it would be asked, about images nginx, but no ` +
+			`webhooks are
+1 admitted, 0 refused, 0 failed
+`,
+		chain.WebhooksAsked: `
+admitted  Deployment shop/web  -:2
+1 admitted, 0 refused, 0 failed
+`,
+		chain.WebhooksDown: `
+refused   Deployment shop/web  -:2
+          none of 2 pods would start: by ImagePolicyWebhook: pods "web-…" is forbidden: error contacting webhook ` +
+			`backend: all webhooks are taken to be down
+0 admitted, 1 refused, 0 failed
+`,
+	} {
+		t.Run(string(calls), func(t *testing.T) {
+			before := len(backend.Calls())
+			got := judged(t, []string{shop, hook}, []string{deployment("web", 2)}, func(o *review.Options) {
+				o.Webhooks = calls
+				o.Config.Admission.Enable = []string{"ImagePolicyWebhook"}
+				o.Config.Admission.ConfigFile = config
+			})
+			got = strings.ReplaceAll(got, backend.URL+"/policy", "BACKEND")
+			if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if asked := len(backend.Calls()) > before; asked != (calls == chain.WebhooksAsked) {
+				t.Errorf("the backend was asked: %t", asked)
 			}
 		})
 	}

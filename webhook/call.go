@@ -40,7 +40,7 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	}
 	if e.calling == chain.WebhooksDown && !h.local {
 		return nil, callError(h, apierrors.NewServiceUnavailable("error calling webhook"),
-			errors.New("failed to call webhook: all webhooks are taken to be down"))
+			fmt.Errorf("failed to call webhook: %w", chain.ErrBackendDown))
 	}
 	if h.reviewVersion == "" {
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),

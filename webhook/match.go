@@ -38,10 +38,10 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	switch {
 	case c.local:
 	case r.calling == chain.WebhooksSkipped:
-		r.reportSkipped(c, chain.WouldBeAsked+"no webhooks are")
+		r.reportSkipped(c, chain.WouldBeAsked+", but no webhooks are")
 		return nil, nil
 	case r.calling == chain.WebhooksAsked && !c.noSideEffects:
-		r.reportSkipped(c, chain.WouldBeAsked+"has side effects")
+		r.reportSkipped(c, chain.WouldBeAsked+", but has side effects")
 		return nil, nil
 	}
 	return v, nil

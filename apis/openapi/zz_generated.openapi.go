@@ -280,12 +280,12 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange.",
+				Description: "Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange, or another backend that a plugin's configuration names.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind is what it is: Webhook, Policy, Quota or LimitRange.",
+							Description: "kind is what it is: Webhook, Policy, Quota, LimitRange or Backend.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

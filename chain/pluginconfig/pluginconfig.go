@@ -25,11 +25,14 @@ func None(plugin string, config io.Reader) error {
 }
 
 // Path is what a path means that a plugin's configuration has: a relative one is relative to the
-// file with that configuration. Configuration that isn't from a file, and the empty path, leave it
-// as it is.
+// file with that configuration, and absolute then. Configuration that isn't from a file, and the
+// empty path, leave it as it is.
 func Path(config io.Reader, path string) string {
 	if file, ok := config.(interface{ Dir() string }); ok && path != "" && !filepath.IsAbs(path) {
-		return filepath.Join(file.Dir(), path)
+		path = filepath.Join(file.Dir(), path)
+		if absolute, err := filepath.Abs(path); err == nil {
+			return absolute
+		}
 	}
 	return path
 }

@@ -1,6 +1,8 @@
 package imagepolicywebhook
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/test/imagebackend"
 )
@@ -120,5 +123,44 @@ func TestAuditAnnotations(t *testing.T) {
 	if err := plugin.Interface.(admission.ValidationInterface).Validate(t.Context(), attributes(pod("other")),
 		nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where webhooks are skipped the backend isn't called, and observers are told what it would be
+// asked; where they are down defaultAllow decides.
+func TestNotCalled(t *testing.T) {
+	backend := imagebackend.Start(t, imagebackend.Allow)
+	configuration := "imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: " + backend.Kubeconfig + "\n"
+	for name, test := range map[string]struct {
+		calls            chain.WebhookCalls
+		more, want, told string
+	}{
+		"skipped": {chain.WebhooksSkipped, "", "<nil>", "Backend ImagePolicyWebhook at " + backend.URL +
+			"/policy: it would be asked, about images a, b, but no webhooks are"},
+		"down": {chain.WebhooksDown, "", `pods "p" is forbidden: error contacting webhook backend: all webhooks are ` +
+			"taken to be down", ""},
+		"down, and allowed": {chain.WebhooksDown, "  defaultAllow: true\n", "<nil>", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := chaintest.NewCluster(t)
+			cluster.Env.Webhooks = test.calls
+			told := ""
+			err := cluster.Build(t, Descriptor, configuration+test.more).Observe(t.Context(), t, chain.Validating,
+				chaintest.Create(pod("a", "b")), chain.ObserverFuncs{Calls: true,
+					Plugin: func(_ context.Context, step chain.PluginStep) {
+						for _, c := range step.Calls {
+							told += fmt.Sprintf("%s %s at %s: %s", c.Kind, c.Name, c.Backend, c.Why)
+						}
+					}})
+			if got := fmt.Sprint(err); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if told != test.told {
+				t.Errorf("observers are told %q, want %q", told, test.told)
+			}
+		})
+	}
+	if calls := backend.Calls(); len(calls) > 0 {
+		t.Errorf("the backend was called: %q", calls)
 	}
 }

@@ -75,7 +75,7 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  chain.On(pods, "", ephemeralContainers),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
@@ -84,6 +84,7 @@ var Descriptor = chain.Descriptor{
 			Handler:       admission.NewHandler(admission.Create, admission.Update),
 			configuration: c,
 			answers:       cache.NewLRUExpireCache(remembered),
+			calls:         env.Webhooks,
 		}, nil
 	},
 }
@@ -93,6 +94,8 @@ type plugin struct {
 	*configuration
 	// answers are *imagepolicyv1alpha1.ImageReviewStatus by the hash of their question.
 	answers *cache.LRUExpireCache
+	// calls says whether the backend is asked at all.
+	calls chain.WebhookCalls
 }
 
 var _ admission.ValidationInterface = &plugin{}
@@ -107,7 +110,13 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return err
 	}
-	status, err := p.review(ctx, question(pod, a))
+	spec := question(pod, a)
+	if ask, err := p.calls.Ask(a, name, p.address(), imagesOf(spec)); err != nil {
+		return p.failed(a, err)
+	} else if !ask {
+		return nil
+	}
+	status, err := p.review(ctx, spec)
 	if err != nil {
 		return p.failed(a, err)
 	}
@@ -162,6 +171,22 @@ func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.Image
 		}
 	}
 	return spec
+}
+
+// imagesOf are the images that a question is about, in words.
+func imagesOf(spec imagepolicyv1alpha1.ImageReviewSpec) string {
+	images := make([]string, len(spec.Containers))
+	for i := range spec.Containers {
+		images[i] = spec.Containers[i].Image
+	}
+	return "images " + strings.Join(images, ", ")
+}
+
+// address is where the backend is, without credentials.
+func (p *plugin) address() string {
+	u := p.backend.RestClient.Post().URL()
+	u.User, u.RawQuery = nil, ""
+	return u.String()
 }
 
 // review is the answer to the question, the remembered or the backend's. The error says that there

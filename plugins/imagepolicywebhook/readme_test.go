@@ -35,7 +35,7 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chain.New([]chain.Descriptor{Descriptor}, config, nil); err != nil {
+	if _, err := chain.New([]chain.Descriptor{Descriptor}, config, &chain.Env{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -61,7 +61,7 @@ func TestStartIsStopped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = chain.New([]chain.Descriptor{Descriptor}, config, nil)
+		_, err = chain.New([]chain.Descriptor{Descriptor}, config, &chain.Env{})
 		want := `admission plugin "ImagePolicyWebhook" (configured in ` + where +
 			`): the configuration of ImagePolicyWebhook: ` +
 			`[imagePolicy.kubeConfigFile: Invalid value: "/nowhere": open /nowhere: no such file or directory, ` +

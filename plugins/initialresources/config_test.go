@@ -77,14 +77,14 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"unknown field": {address + "percentil: 90", `unknown field "percentil", did you mean "percentile"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(head+test.config), nil)
+			_, err := Descriptor.New(strings.NewReader(head+test.config), &chain.Env{})
 			if want := "the configuration of InitialResources: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
 	}
 	for _, config := range []string{"", "\n"} {
-		_, err := Descriptor.New(strings.NewReader(config), nil)
+		_, err := Descriptor.New(strings.NewReader(config), &chain.Env{})
 		if want := "InitialResources needs a configuration: address says where Prometheus is"; err == nil ||
 			err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

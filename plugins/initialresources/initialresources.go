@@ -41,6 +41,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +71,7 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  chain.On(pods),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
@@ -80,6 +81,7 @@ var Descriptor = chain.Descriptor{
 			Handler:   admission.NewHandler(admission.Create),
 			estimator: newEstimator(c, newPrometheus(c.address)),
 			request:   c.apply == applyRequest,
+			calls:     env.Webhooks,
 		}, nil
 	},
 }
@@ -89,6 +91,8 @@ type plugin struct {
 	estimator *estimator
 	// request says that estimates become requests.
 	request bool
+	// calls says whether Prometheus is asked at all.
+	calls chain.WebhookCalls
 }
 
 var _ admission.MutationInterface = &plugin{}
@@ -104,6 +108,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	lacking := lacking(&pod.Spec)
 	if len(lacking) == 0 {
+		return nil
+	}
+	if ask, err := p.calls.Ask(a, name, p.estimator.prometheus.address(), imagesOf(lacking)); !ask || err != nil {
 		return nil
 	}
 	again := a.GetReinvocationContext()
@@ -137,6 +144,17 @@ func lacking(spec *corev1.PodSpec) []lack {
 	look(spec.InitContainers, "init container")
 	look(spec.Containers, "container")
 	return all
+}
+
+// imagesOf are the images of the containers, in words.
+func imagesOf(lacking []lack) string {
+	var images []string
+	for _, l := range lacking {
+		if !slices.Contains(images, l.container.Image) {
+			images = append(images, l.container.Image)
+		}
+	}
+	return "what images " + strings.Join(images, ", ") + " have used"
 }
 
 // set writes down the estimates, each of the lack at its index; nil is none. again tells that the

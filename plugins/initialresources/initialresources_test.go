@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
 )
 
@@ -269,5 +270,28 @@ func BenchmarkAdmit(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Where webhooks aren't called Prometheus isn't either, and the pod stays as it is.
+func TestNotCalled(t *testing.T) {
+	for calls, want := range map[chain.WebhookCalls]string{
+		chain.WebhooksSkipped: "at http://prometheus.example:9090/api/v1/query: it would be asked, about what images " +
+			"a, b have used, but no webhooks are",
+		chain.WebhooksDown: "",
+	} {
+		cluster := chaintest.NewCluster(t)
+		cluster.Env.Webhooks = calls
+		told := ""
+		err := cluster.Build(t, Descriptor, strings.Replace(nowhere, "http://", "http://user:secret@", 1)).Observe(
+			t.Context(), t, chain.Mutating, chaintest.Create(pod("a", "b", "a")), chain.ObserverFuncs{Calls: true,
+				Plugin: func(_ context.Context, step chain.PluginStep) {
+					for _, c := range step.Calls {
+						told += fmt.Sprintf("at %s: %s", c.Backend, c.Why)
+					}
+				}})
+		if err != nil || told != want {
+			t.Errorf("%s: got %v, and observers are told %q, want %q", calls, err, told, want)
+		}
 	}
 }

@@ -33,6 +33,16 @@ func newPrometheus(address *url.URL) *prometheus {
 	}
 }
 
+// address is where it is, without credentials.
+func (p *prometheus) address() string {
+	u, err := url.Parse(p.url)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
 // A queryError says what Prometheus has against a query. It would say so again; other errors are of
 // the moment.
 type queryError struct{ message string }

@@ -139,7 +139,7 @@ func TestNoAnswer(t *testing.T) {
 		cancel()
 		cloudtest.Hang(w, r)
 	})
-	_, err := p.find(ctx, onEBS("vol-1", ""))
+	_, err := p.find(ctx, nil, onEBS("vol-1", ""))
 	if want := `error querying AWS EBS volume vol-1: Post "` + cloud.URL + `/": context canceled`; err == nil ||
 		err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -121,7 +121,7 @@ func TestWrongConfiguration(t *testing.T) {
 				`value: "x": must be a region of Google Cloud, such as us-central1]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(test.config), nil)
+			_, err := Descriptor.New(strings.NewReader(test.config), &chain.Env{})
 			if want := "the configuration of PersistentVolumeLabel: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -130,7 +130,7 @@ func TestWrongConfiguration(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Descriptor.New(iotest.ErrReader(errors.New("disk gone")), nil); err == nil ||
+	if _, err := Descriptor.New(iotest.ErrReader(errors.New("disk gone")), &chain.Env{}); err == nil ||
 		err.Error() != "reading the configuration of PersistentVolumeLabel: disk gone" {
 		t.Errorf("got %v", err)
 	}
@@ -163,7 +163,7 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chain.New([]chain.Descriptor{Descriptor}, config, nil); err != nil {
+	if _, err := chain.New([]chain.Descriptor{Descriptor}, config, &chain.Env{}); err != nil {
 		t.Error(err)
 	}
 }

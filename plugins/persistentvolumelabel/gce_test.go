@@ -277,14 +277,14 @@ func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 	var waited sync.WaitGroup
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
 		waited.Go(func() { // while the token is being got
-			if _, err := p.find(t.Context(), onPD("zonal", "")); err != nil {
+			if _, err := p.find(t.Context(), nil, onPD("zonal", "")); err != nil {
 				t.Error(err)
 			}
 		})
 		giveUp()
 		cloudtest.Hang(w, r)
 	})
-	if _, err := p.find(impatient, onPD("zonal", "")); err == nil ||
+	if _, err := p.find(impatient, nil, onPD("zonal", "")); err == nil ||
 		err.Error() != `error querying GCE PD volume zonal: getting a token for GCE: Post "`+cloud.URL+
 			`/token": context canceled` {
 		t.Errorf("got %v", err)
@@ -293,7 +293,7 @@ func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 	if _, err := p.gce.locate(impatient, "twice", "us-central1-a"); err == nil {
 		t.Error("is found by who has given up")
 	}
-	if _, err := p.find(t.Context(), onPD("zonal", "")); err != nil {
+	if _, err := p.find(t.Context(), nil, onPD("zonal", "")); err != nil {
 		t.Error(err)
 	}
 }

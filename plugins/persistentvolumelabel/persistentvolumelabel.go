@@ -64,12 +64,12 @@ var Descriptor = chain.Descriptor{
 	Phases:     chain.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  chain.On(persistentVolumes),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{Handler: admission.NewHandler(admission.Create), configuration: c}, nil
+		return &plugin{Handler: admission.NewHandler(admission.Create), configuration: c, calls: env.Webhooks}, nil
 	},
 }
 
@@ -84,6 +84,8 @@ type configuration struct {
 type plugin struct {
 	*admission.Handler
 	*configuration
+	// calls says whether the clouds are asked at all.
+	calls chain.WebhookCalls
 }
 
 var _ admission.MutationInterface = &plugin{}
@@ -98,7 +100,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumes is a %T", name,
 			a.GetObject()))
 	}
-	found, err := p.find(ctx, volume)
+	found, err := p.find(ctx, a, volume)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -109,7 +111,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // find tells where a volume is; it is empty where that is nobody's business.
-func (p *plugin) find(ctx context.Context, volume *corev1.PersistentVolume) (topology, error) {
+func (p *plugin) find(ctx context.Context, a admission.Attributes, volume *corev1.PersistentVolume) (topology,
+	error) {
 	var from provider
 	var kind, id string
 	switch source := &volume.Spec.PersistentVolumeSource; {
@@ -125,6 +128,13 @@ func (p *plugin) find(ctx context.Context, volume *corev1.PersistentVolume) (top
 	}
 	if id == beingProvisioned {
 		return nil, nil
+	}
+	if _, nobody := from.(notConfigured); !nobody {
+		if ask, err := p.calls.Ask(a, name, "", kind+" volume "+id); err != nil {
+			return nil, fmt.Errorf("error querying %s volume %s: %w", kind, id, err)
+		} else if !ask {
+			return nil, nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

@@ -3,6 +3,7 @@ package persistentvolumelabel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func (f failing) locate(context.Context, string, string) (location, error) {
 func over(aws, gce provider) chain.Descriptor {
 	d := Descriptor
 	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &plugin{admission.NewHandler(admission.Create), &configuration{aws, gce, time.Minute}}, nil
+		return &plugin{admission.NewHandler(admission.Create), &configuration{aws, gce, time.Minute}, ""}, nil
 	}
 	return d
 }
@@ -273,17 +274,43 @@ func (waiting) locate(ctx context.Context, _, _ string) (location, error) {
 func TestTimeout(t *testing.T) {
 	d := over(waiting{}, waiting{})
 	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &plugin{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond}},
-			nil
+		return &plugin{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond},
+			""}, nil
 	}
 	chaintest.New(t, d, "").Admit(t, chaintest.Create(onEBS("vol-1", ""))).
 		Refused(t, 403,
 			`persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: context deadline exceeded`)
 }
 
+// Where webhooks aren't called the cloud isn't either.
+func TestNotCalled(t *testing.T) {
+	for calls, want := range map[chain.WebhookCalls]string{
+		chain.WebhooksSkipped: "it would be asked, about AWS EBS volume vol-1, but no webhooks are; <nil>",
+		chain.WebhooksDown: `; persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: all ` +
+			"webhooks are taken to be down",
+	} {
+		cluster := chaintest.NewCluster(t)
+		d := over(failing("asked"), failing("asked"))
+		d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
+			return &plugin{admission.NewHandler(admission.Create),
+				&configuration{failing("asked"), failing("asked"), time.Minute}, calls}, nil
+		}
+		told := ""
+		err := cluster.Build(t, d, "").Observe(t.Context(), t, chain.Mutating, chaintest.Create(onEBS("vol-1", "")),
+			chain.ObserverFuncs{Calls: true, Plugin: func(_ context.Context, step chain.PluginStep) {
+				for _, c := range step.Calls {
+					told += c.Why
+				}
+			}})
+		if got := fmt.Sprintf("%s; %v", told, err); got != want {
+			t.Errorf("%s: got %s, want %s", calls, got, want)
+		}
+	}
+}
+
 // What isn't handled costs nothing.
 func BenchmarkOtherResource(b *testing.B) {
-	p := &plugin{admission.NewHandler(admission.Create), &configuration{}}
+	p := &plugin{Handler: admission.NewHandler(admission.Create), configuration: &configuration{}}
 	a := admission.NewAttributesRecord(&corev1.Pod{}, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	b.ReportAllocs()

@@ -151,9 +151,10 @@ type Step struct {
 	OmittedCalls int32 `json:"omittedCalls,omitempty"`
 }
 
-// Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange.
+// Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange, or
+// another backend that a plugin's configuration names.
 type Call struct {
-	// kind is what it is: Webhook, Policy, Quota or LimitRange.
+	// kind is what it is: Webhook, Policy, Quota, LimitRange or Backend.
 	Kind string `json:"kind"`
 	// name is its name.
 	Name string `json:"name"`

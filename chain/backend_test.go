@@ -1,0 +1,43 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// A plugin asks its backend, doesn't and observers are told, or takes it to be down.
+func TestBackendsAreAsked(t *testing.T) {
+	for calls, want := range map[WebhookCalls]struct {
+		ask  bool
+		err  error
+		told []Call
+	}{
+		WebhooksCalled: {ask: true},
+		WebhooksAsked:  {ask: true},
+		WebhooksSkipped: {told: []Call{{Kind: Backend, Name: "P", Backend: "https://b", Verdict: Skipped,
+			Why: "it would be asked, about images a, b, but no webhooks are"}}},
+		WebhooksDown: {err: ErrBackendDown},
+	} {
+		t.Run(string(calls), func(t *testing.T) {
+			var told []Call
+			asked := false
+			c := newChain(t, validators(func(a admission.Attributes) error {
+				var err error
+				asked, err = calls.Ask(a, "P", "https://b", "images a, b")
+				return err
+			}), ObserverFuncs{Calls: true,
+				Plugin: func(_ context.Context, step PluginStep) { told = append(told, step.Calls...) }})
+			err := c.Validate(t.Context(), create(newPod()), newInterfaces())
+			if asked != want.ask || !errors.Is(err, want.err) || (err == nil) != (want.err == nil) {
+				t.Errorf("asked: %t, and %v; want %t, %v", asked, err, want.ask, want.err)
+			}
+			if diff := cmp.Diff(want.told, told); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
