@@ -18,7 +18,8 @@ import (
 	"gatehouse.dev/review/suite"
 )
 
-// Coverage is what cases have touched of one thing in the state of suites.
+// Coverage is what cases have touched of one thing in the state of suites, or of what plugins have
+// from files.
 type Coverage struct {
 	Source    input.Source `json:"source"`
 	Kind      string       `json:"kind"`
@@ -102,6 +103,9 @@ func (c *covering) include(documents []input.Document) {
 	for _, d := range documents {
 		o := d.Object
 		thing := Coverage{Source: d.Source, Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+		if thing.Kind == "LimitRange" {
+			thing.Namespace = input.NamespaceOf(o)
+		}
 		if slices.ContainsFunc(c.all, func(known *Coverage) bool {
 			return known.Kind == thing.Kind && known.Namespace == thing.Namespace && known.Name == thing.Name
 		}) {
@@ -121,7 +125,6 @@ func (c *covering) include(documents []input.Document) {
 		case "admissionregistration.k8s.io/MutatingAdmissionPolicy":
 			c.all = append(c.all, &thing)
 		case "/LimitRange":
-			thing.Namespace = input.NamespaceOf(o)
 			c.all = append(c.all, &thing)
 		case "admissionregistration.k8s.io/ValidatingWebhookConfiguration",
 			"admissionregistration.k8s.io/MutatingWebhookConfiguration":

@@ -17,7 +17,8 @@ type Report struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Suites     []Suite `json:"suites"`
-	// Coverage is what of the suites' state cases have touched; nil where nobody asked.
+	// Coverage is what cases have touched of the suites' state, and of what plugins have from
+	// files; nil where nobody asked.
 	Coverage []Coverage `json:"coverage,omitempty"`
 	Summary  Summary    `json:"summary"`
 }

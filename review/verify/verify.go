@@ -12,6 +12,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review"
+	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/suite"
 )
 
@@ -128,6 +129,8 @@ type worker struct {
 	// base is what the server had from the start.
 	base *review.Mark
 	seen *observer
+	// static are what its plugins have from files, where that is to be covered.
+	static []input.Document
 }
 
 func (w *worker) close() error {
@@ -142,10 +145,13 @@ func (w *worker) close() error {
 // judge judges a suite.
 func (w *worker) judge(t *task) {
 	t.report = Suite{Source: t.Source, Name: t.Name, Cases: []*Case{}}
+	mark, err := w.begin(t)
 	if w.Coverage {
 		t.covering = newCovering(t.Suite)
+		if w.reviewer != nil {
+			t.covering.include(w.static)
+		}
 	}
-	mark, err := w.begin(t)
 	begin := time.Now()
 	for i := range t.Cases {
 		c := &t.Cases[i]
@@ -201,6 +207,11 @@ func (w *worker) begin(t *task) (*review.Mark, error) {
 		return nil, err
 	}
 	w.flags = t.flags
+	if w.Coverage {
+		if w.static, err = static(w.Plugins, &options.Config.Admission); err != nil {
+			return nil, err
+		}
+	}
 	if w.base, err = w.reviewer.Mark(w.ctx); err != nil {
 		return nil, err
 	}
