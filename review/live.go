@@ -22,6 +22,8 @@ import (
 var unread = []schema.GroupKind{
 	{Kind: "Secret"},
 	{Kind: "Pod"}, // quotas say what they use
+	// Read where they matter, see everywhere.
+	{Kind: "Service"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"},
 	{Kind: "Event"}, {Group: "events.k8s.io", Kind: "Event"},
 	{Group: "coordination.k8s.io", Kind: "Lease"},
 	// What a node's kubelet may read, which writes nothing that is reviewed.
@@ -36,22 +38,21 @@ var unread = []schema.GroupKind{
 	{Group: "networking.k8s.io", Kind: "ServiceCIDR"}, // read in any case
 }
 
-// backends are kinds by which webhooks are found, where they are asked.
-var backends = []schema.GroupKind{{Kind: "Service"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"}}
-
-// deviceClass is what quotas look up, without a cache.
-var deviceClass = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"}
+var (
+	// deviceClass is what quotas look up, without a cache.
+	deviceClass = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"}
+	// service is what has IPs and node ports, which no other service can have, and endpointSlice
+	// where webhooks are that are services.
+	service       = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
+	endpointSlice = schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}
+)
 
 // kinds are those that decide a verdict: what the server and its plugins have caches of, what only
 // a plugin enforces, and what quotas look up.
 func (r *Reviewer) kinds() []schema.GroupVersionKind {
-	left := unread
-	if r.options.Webhooks != chain.WebhooksAsked {
-		left = append(slices.Clone(left), backends...)
-	}
 	kinds := []schema.GroupVersionKind{}
 	add := func(kind schema.GroupVersionKind) {
-		if !slices.Contains(left, kind.GroupKind()) &&
+		if !slices.Contains(unread, kind.GroupKind()) &&
 			!slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.GroupKind() == kind.GroupKind()
 			}) {
@@ -72,6 +73,20 @@ func (r *Reviewer) kinds() []schema.GroupVersionKind {
 	return kinds
 }
 
+// everywhere are kinds that decide about objects of all namespaces: services, where there is one
+// among the objects or webhooks are asked, and where the latter are.
+func (r *Reviewer) everywhere(objects []*unstructured.Unstructured) []schema.GroupVersionKind {
+	if r.options.Webhooks == chain.WebhooksAsked {
+		return []schema.GroupVersionKind{service, endpointSlice}
+	}
+	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GroupVersionKind().GroupKind() == service.GroupKind()
+	}) {
+		return []schema.GroupVersionKind{service}
+	}
+	return nil
+}
+
 // readLive reads of a cluster what decides about documents: what is in their namespaces and in
 // none, and the objects themselves.
 func (r *Reviewer) readLive(ctx context.Context, documents []input.Document) (*live.State, error) {
@@ -88,8 +103,9 @@ func (r *Reviewer) readLive(ctx context.Context, documents []input.Document) (*l
 		}
 	}
 	slices.Sort(in)
+	objects := r.objects(documents)
 	return r.options.Live.Read(ctx, live.Want{Kinds: r.kinds(), Namespaces: slices.Compact(in),
-		Objects: r.objects(documents), Own: r.own})
+		Everywhere: r.everywhere(objects), Objects: objects, Own: r.own})
 }
 
 // objects are those of documents, each with the namespace that it is in.
@@ -148,7 +164,7 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	kinds := append(r.kinds(), schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+	kinds := append(r.kinds(), service, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
 		Kind: "CustomResourceDefinition"})
 	state, err := cluster.Read(ctx, live.Want{Kinds: kinds, Objects: r.objects(documents), Own: r.own})
 	if err != nil {
@@ -173,7 +189,11 @@ func (r *Reviewer) isOwn(ctx context.Context, object *unstructured.Unstructured)
 
 // loadCluster gives the server what was read of a cluster. What it can't store it notes.
 func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
+	r.ofCluster = true
 	r.notes = append(r.notes, state.Notes...)
+	for _, object := range state.Objects {
+		r.notes = append(r.notes, uncounted(object, object)...)
+	}
 	r.notes = append(r.notes, r.otherVersion(state.Version)...)
 	return r.store(ctx, state.Documents(), func(d input.Document, err error) error {
 		if ctx.Err() != nil {

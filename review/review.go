@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -74,6 +75,12 @@ type Reviewer struct {
 	cluster *cluster
 	// notes are those about the state.
 	notes []string
+	// ofCluster says that the state is one of a running cluster, read now or before. namespaces are
+	// those that it doesn't have: they were made here, and all that is in them.
+	ofCluster  bool
+	namespaces map[string]bool
+	// unasked are the webhooks that weren't asked about what was made for the workload at hand.
+	unasked []string
 	// manifests are those that the state's objects were made from.
 	manifests map[key]*unstructured.Unstructured
 }
@@ -94,7 +101,8 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{}}
+	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{},
+		namespaces: map[string]bool{}}
 	if err := r.loadState(ctx); err != nil {
 		return nil, errors.Join(err, cluster.stop())
 	}
@@ -161,7 +169,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		if progress != nil {
 			progress(i, len(documents))
 		}
-		result, err := r.judge(ctx, d)
+		result, err := r.judge(ctx, d, review)
 		var unknown unknownKindError
 		if errors.As(err, &unknown) && r.options.IgnoreUnknown {
 			review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %v", d.Source, err))
@@ -184,8 +192,8 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 	return review, nil
 }
 
-// judge writes one object.
-func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error) {
+// judge writes one object. What there is to say of it to who reads the review, it notes there.
+func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) (*Result, error) {
 	object := d.Object.DeepCopy()
 	result := &Result{Source: d.Source, Object: objectOf(object), Sent: d.Object}
 	c, err := r.callOf(ctx, d, object, result)
@@ -223,6 +231,12 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		return result, nil
 	}
 	result.Stored = a.object
+	if c.before == nil && object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+		r.namespaces[object.GetName()] = true
+	}
+	if r.ofCluster && !r.namespaces[c.namespace] {
+		review.Notes = append(review.Notes, uncounted(c.before, a.object)...)
+	}
 	if err := r.settle(ctx, a.object); err != nil {
 		return result, err
 	}
@@ -232,10 +246,12 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document) (*Result, error)
 		if err := r.free(ctx, c.before, now.freed); err != nil {
 			return result, fmt.Errorf("the pods that it replaces: %w", err)
 		}
+		r.unasked = nil
 		pods, err := follow(ctx, r, a.object, now)
 		if err != nil {
 			return result, fmt.Errorf("its pods: %w", err)
 		}
+		pods.NotAsked = r.unasked
 		result.Pods = []Pods{*pods}
 	}
 	return result, nil
@@ -394,6 +410,11 @@ func (r *Reviewer) add(ctx context.Context, pods *Pods, as user.Info, object *un
 		body: object, as: as})
 	if err != nil {
 		return false, err
+	}
+	for _, webhook := range unasked(a.decision) {
+		if !slices.Contains(r.unasked, webhook) {
+			r.unasked = append(r.unasked, webhook)
+		}
 	}
 	if a.ok() {
 		pods.Admitted++

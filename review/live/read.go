@@ -36,6 +36,8 @@ type Want struct {
 	Kinds []schema.GroupVersionKind
 	// Namespaces are those in which to read; nil for all.
 	Namespaces []string
+	// Everywhere are kinds that are read in all namespaces, whatever Namespaces are.
+	Everywhere []schema.GroupVersionKind
 	// Objects are read where the cluster has them.
 	Objects []*unstructured.Unstructured
 	// Own tells whether the reader has a kind of its own; of others the cluster's
@@ -55,6 +57,7 @@ type State struct {
 
 var (
 	secrets     = schema.GroupKind{Kind: "Secret"}
+	services    = schema.GroupKind{Kind: "Service"}
 	namespaces  = schema.GroupKind{Kind: "Namespace"}
 	definitions = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
 		Kind: "CustomResourceDefinition"}
@@ -80,6 +83,9 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 	var tasks []func(context.Context) error
 	for _, kind := range append(slices.Clone(want.Kinds), serviceRanges) {
 		tasks = append(tasks, r.kind(kind, want.Namespaces)...)
+	}
+	for _, kind := range want.Everywhere {
+		tasks = append(tasks, r.kind(kind, nil)...)
 	}
 	for _, object := range want.Objects {
 		tasks = append(tasks, func(ctx context.Context) error { return r.named(ctx, object) })
@@ -334,6 +340,9 @@ func (r *reading) params() (kinds map[schema.GroupVersionKind]bool, in []string)
 // add keeps an object; whole says that its status is kept, too.
 func (r *reading) add(object *unstructured.Unstructured, whole bool) {
 	class := object.GroupVersionKind().GroupKind()
+	if class == services && object.GetNamespace() == metav1.NamespaceDefault && object.GetName() == "kubernetes" {
+		return // every server makes its own
+	}
 	created := object.GetCreationTimestamp()
 	clean(object, whole)
 	if slices.Contains(classes, class) {

@@ -106,8 +106,11 @@ refused   Pod shop/host                     testdata/input.yaml:36
           to pass: Change the fields that the message names, or have the namespace's label ` +
 	`pod-security.kubernetes.io/enforce name a level that allows them.
 admitted  Service shop/svc                  testdata/input.yaml:41
+refused   Service shop/same                 testdata/input.yaml:46
+          Service "same" is invalid: spec.ports[0].nodePort: Invalid value: 30123: provided port is already allocated
+          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.
 note: secret s in namespace shop: its data is never read: taken to have that of the manifest, with other values
-4 admitted, 4 refused, 0 failed
+4 admitted, 5 refused, 0 failed
 `
 
 // verdict is what must be the same in two reviews of the same.
