@@ -11,6 +11,7 @@ import (
 	extensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	extensionsserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	extensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	extensionsopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -27,6 +28,7 @@ import (
 	aggregationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 	aggregatorserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	aggregatoropenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -55,6 +57,7 @@ func (c *config) delegate() server.Config {
 // newExtensions makes the server of CustomResourceDefinitions and of the resources they define.
 func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.CustomResourceDefinitions, error) {
 	generic := c.delegate()
+	ownDefinitions(&generic, extensionsopenapi.GetOpenAPIDefinitions)
 	codec := extensionsserver.Codecs.LegacyCodec(extensionsv1beta1.SchemeGroupVersion, extensionsv1.SchemeGroupVersion)
 	versioner := runtime.NewMultiGroupVersioner(extensionsv1beta1.SchemeGroupVersion,
 		schema.GroupKind{Group: extensionsv1beta1.GroupName})
@@ -280,6 +283,7 @@ func (unpublished) RemoveEndpoints(service string, _ net.IP, _ []corev1.Endpoint
 func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 	extensions *extensionsserver.CustomResourceDefinitions) (*aggregatorserver.APIAggregator, error) {
 	generic := c.delegate()
+	ownDefinitions(&generic, aggregatoropenapi.GetOpenAPIDefinitions)
 	generic.SkipOpenAPIInstallation = true // the aggregator merges the others'
 	if reportsStorageVersions() {
 		// Writes of a kind wait until the version in which this server stores it is known.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -79,7 +80,8 @@ etcd, certificates and all else of its own.`,
 		go func() {
 			<-srv.Ready()
 			started()
-			returnMemory()
+			time.Sleep(collect.Settle)
+			collect.GiveBack()
 			collect.FollowLoad(ctx.Done())
 		}()
 		return srv.Run(ctx)

@@ -5,11 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
-
-// settle is how long after it is ready a server still works at what its start began.
-const settle = 3 * time.Second
 
 // reviewMemory is how much memory the objects of a process that calls collectLater may take before
 // it collects, in bytes: with the program's own pages it is then some 300 MB in all.
@@ -51,11 +47,4 @@ func afterEach(f func(kept uint64)) {
 		f(live[0].Value.Uint64())
 		afterEach(f)
 	}, 0)
-}
-
-// returnMemory gives what only the start needed back to the system. The collector would do so in
-// time, but in much of it.
-func returnMemory() {
-	time.Sleep(settle)
-	debug.FreeOSMemory()
 }

@@ -163,7 +163,8 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		if config.Admission.ConfigFile != "" {
 			go followAdmission(ctx, srv)
 		}
-		returnMemory()
+		time.Sleep(collect.Settle)
+		collect.GiveBack()
 		collect.FollowLoad(over)
 	}()
 	context.AfterFunc(ctx, func() { tellSystemd(daemon.SdNotifyStopping) })

@@ -36,6 +36,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -153,6 +154,8 @@ func run(dir string, options []Option) (*Server, error) {
 	}
 	select {
 	case <-running.Ready():
+		settled := time.AfterFunc(collect.Settle, collect.GiveBack)
+		s.ends = append(s.ends, func() { settled.Stop() })
 		return s, nil
 	case err := <-ended:
 		cancel()

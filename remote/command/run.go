@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/remote/cluster"
 	"gatehouse.dev/remote/registration"
@@ -30,8 +30,6 @@ const (
 	// An API server that is away is asked again after these times.
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
-	// settle is how long after it is ready a process still works at what its start began.
-	settle = 3 * time.Second
 )
 
 // run serves until the command is told to end.
@@ -175,7 +173,7 @@ func (w *worker) work(ctx context.Context, c *cobra.Command) error {
 		case <-w.credentials.called:
 			fmt.Fprintf(c.OutOrStdout(), "%s is ready on port %d, and is asked: %s\n", c.Root().Name(), w.options.port,
 				named(w.registration.Plugins))
-			time.AfterFunc(settle, debug.FreeOSMemory)
+			time.AfterFunc(collect.Settle, collect.GiveBack)
 		case <-ctx.Done():
 		}
 	}()
