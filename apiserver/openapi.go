@@ -36,8 +36,8 @@ import (
 // one is that of all the document is made from: the program, its features, and the routes of the
 // group.
 
-// ownDefinitions has a server describe what it serves by definitions, not by those of all kinds that
-// the program knows.
+// ownDefinitions has a server describe what it serves by definitions, not by those of all kinds
+// that the program knows.
 func ownDefinitions(g *server.Config, definitions common.GetOpenAPIDefinitions) {
 	definitions = openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(definitions)
 	v2, v3 := *g.OpenAPIConfig, *g.OpenAPIV3Config
@@ -48,8 +48,8 @@ func ownDefinitions(g *server.Config, definitions common.GetOpenAPIDefinitions) 
 // installOpenAPI makes s serve /openapi/v2 and /openapi/v3 for all that its container serves by
 // now.
 func (c *config) installOpenAPI(s *server.GenericAPIServer, v2 *common.Config, v3 *common.OpenAPIV3Config) error {
-	// Each description gets definitions of its own: the library writes to them, and two may be built
-	// at a time. What nobody asks for is not kept.
+	// Each description gets definitions of its own: the library writes to them, and two may be
+	// built at a time. What nobody asks for is not kept.
 	v3.Definitions = nil
 	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
 	lazy := cached.Once(cached.Func(func() (*spec.Swagger, string, error) {

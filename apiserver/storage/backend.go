@@ -257,6 +257,12 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 	return store, sync.OnceFunc(store.Close), nil
 }
 
+// fillTimeout is how long whoever is the first to ask for a custom resource waits at most until its
+// watch cache is filled. Before that the library answers that the storage is initializing. Its own
+// finalizer of CustomResourceDefinitions is the first where nobody has asked, and loses sight for
+// minutes of one that it got this answer for: it stops at a conflict with its own note of it.
+const fillTimeout = time.Second
+
 // cachedStorage is a generic.StorageDecorator: a store in etcd behind a watch cache.
 func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resourcePrefix string,
 	keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
@@ -284,6 +290,11 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 	if err != nil {
 		destroy()
 		return nil, nil, err
+	}
+	if _, custom := newFunc().(runtime.Unstructured); custom {
+		ctx, cancel := context.WithTimeout(context.Background(), fillTimeout)
+		defer cancel()
+		_ = watchCache.Wait(ctx) // one that takes longer says so itself
 	}
 	delegator := cacher.NewCacheDelegator(watchCache, store)
 	cached := storage.Interface(delegator)

@@ -1,7 +1,7 @@
 // Package collect sets the pace at which a server collects garbage. A start collects little: most
 // of what it makes stays, and a third of its time would go on finding that out. Under load memory
-// gets more room, which is given back when there is less to do. Once a start is over, what only the start
-// needed is given back, the program's own pages as well.
+// gets more room, which is given back when there is less to do. Once a start is over, what only the
+// start needed is given back, the program's own pages as well.
 package collect
 
 import (
