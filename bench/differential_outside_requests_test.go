@@ -19,9 +19,10 @@ func outsides(t *testing.T) []outside {
 apiVersion: v1, metadata: {name: probe, labels: {pod-security.kubernetes.io/enforce: strict}}}`}
 	return []outside{
 		{
-			name: "Flags", enable: optional, probe: probe,
+			name: "Flags", enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, optional...),
+			flags: gates, probe: probe,
 			requests: slices.Concat(cluster, ofPods(), ofWorkloads(), ofClaims(), ofServices(), ofCertificates,
-				ofKubelets, ofOptionalPlugins(), ofNamespaces, ofEvents),
+				ofKubelets, ofOptionalPlugins(), ofNamespaces, ofEvents, ofGates(t)),
 		},
 		{
 			name: "Configured", enable: withConfiguration, configuration: configured(t), probe: probe,

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
@@ -29,6 +32,8 @@ type outside struct {
 	// enable are those besides the ones that are on by default.
 	enable        []string
 	configuration string
+	// flags are those of both API servers.
+	flags []string
 	// probe is a request that is answered as it says as soon as the plugins are asked.
 	probe    request
 	requests []request
@@ -39,15 +44,30 @@ type outside struct {
 // compareOutside sends requests to `gatehouse serve` with plugins compiled in, and to a
 // kube-apiserver without them that has `gatehouse webhook` beside it: what is answered and stored
 // must be alike, but for what docs/webhook-mode.md names. That the first is like a kube-apiserver
-// with the plugins is shown by the other comparisons.
+// with the plugins is shown by the other comparisons. Every plugin that can run outside has to do
+// something there.
 func compareOutside(ctx context.Context, t *testing.T, bin string) {
 	document, err := os.ReadFile("../docs/webhook-mode.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := strings.Join(strings.Fields(string(document)), " ")
-	for _, o := range outsides(t) {
-		t.Run(o.name, func(t *testing.T) { o.compare(ctx, t, bin, documented) })
+	did := map[string]bool{"AlwaysAdmit": true} // which never does anything
+	groups, compared := outsides(t), 0
+	for _, o := range groups {
+		t.Run(o.name, func(t *testing.T) {
+			o.compare(ctx, t, bin, documented, did)
+			compared++
+		})
+	}
+	if compared < len(groups) {
+		return // one was asked for, or has failed
+	}
+	for _, d := range plugins.List {
+		idle := strings.Contains(documented, d.Name+" can run outside and finds nothing to do there")
+		if d.Outside == "" && did[d.Name] == idle {
+			t.Errorf("%s has refused or changed something outside: %t, want %t", d.Name, did[d.Name], !idle)
+		}
 	}
 }
 
@@ -72,7 +92,8 @@ func (o *outside) selected(t *testing.T) (out []chain.Descriptor, inside, all []
 	return out, inside, all
 }
 
-func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented string) {
+// compare adds to did what plugins have done something outside.
+func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented string, did map[string]bool) {
 	out, inside, all := o.selected(t)
 	var flags []string
 	if o.configuration != "" {
@@ -85,15 +106,17 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 	on := measured
 	defer func() { measured = on }()
 	measured = chain.Options{Only: inside}
+	decisions := filepath.Join(t.TempDir(), "decisions.log")
 	ours := startServer(ctx, t, subject{"kube-apiserver", func(ctx context.Context, s *instance) error {
-		if err := s.runPeer(ctx); err != nil {
+		if err := s.runPeer(ctx, o.flags...); err != nil {
 			return err
 		}
-		return s.runWebhook(ctx, t, out, flags...)
+		return s.runWebhook(ctx, t, out, append(flags, "--decision-log-path="+decisions)...)
 	}}, bin)
 	measured = on
 	theirs := startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
-		return s.runGatehouse(ctx, append(flags, "--controllers=", "--admission-control="+strings.Join(all, ","))...)
+		return s.runGatehouse(ctx, slices.Concat(flags, o.flags, []string{"--controllers=",
+			"--admission-control=" + strings.Join(all, ",")})...)
 	}}, bin)
 
 	ours.settled(ctx, t, o.probe)
@@ -121,6 +144,20 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 		"documented", len(out), len(o.requests), denied, different)
 	if o.further != nil {
 		o.further(ctx, t, pair{ours, theirs})
+	}
+	log, err := os.ReadFile(decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		var d v1alpha1.Decision
+		if err := json.Unmarshal([]byte(line), &d); err != nil && strings.HasSuffix(line, "\n") {
+			t.Errorf("%v: %s", err, line)
+		}
+		did[d.By] = true
+		for _, plugin := range d.ChangedBy {
+			did[plugin] = true
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func TestDifferential(t *testing.T) {
 	}
 	documented := strings.Join(strings.Fields(string(document)), " ")
 	t.Run("Flags", func(t *testing.T) {
-		startPair(ctx, t, bin, optional).compare(ctx, t, documented, requests())
+		startPair(ctx, t, bin, optional, gates...).compare(ctx, t, documented, append(requests(), ofGates(t)...))
 	})
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
