@@ -1,31 +1,32 @@
 package docs
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
-	// what is tested is built apart; this way a change to it is one to the test
-	_ "gatehouse.dev/cli"
-	_ "gatehouse.dev/plugins"
 	"gatehouse.dev/test/charts"
+	"gatehouse.dev/test/namespaces"
 	"gatehouse.dev/test/needs"
+	"gatehouse.dev/test/program"
 )
 
-// TestDocuments runs every document with something to run. One after the other: they use the
-// default port, as their readers do.
+// TestDocuments runs every document with something to run: each in namespaces of its own, or one
+// after the other where there can be none, since they use the default port, as their readers do.
 func TestDocuments(t *testing.T) {
 	needs.Programs(t, "bash", "git", "xargs")
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir()
-	build(t, root, filepath.Join(bin, "gatehouse"), "./cmd/gatehouse")
-	build(t, root, filepath.Join(bin, "kubectl"), "k8s.io/kubernetes/cmd/kubectl")
+	build(t)
+	possible := namespaces.Possible()
 	var documents []string
 	for _, pattern := range []string{"README.md", "docs/*.md", "plugins/*/README.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -37,6 +38,9 @@ func TestDocuments(t *testing.T) {
 	for _, document := range documents {
 		name, _ := filepath.Rel(root, document)
 		t.Run(name, func(t *testing.T) {
+			if possible {
+				t.Parallel()
+			}
 			r := &Reader{T: t, Dir: t.TempDir(), Bin: bin}
 			if strings.HasPrefix(name, "examples/") {
 				// Its reader is in its folder.
@@ -44,10 +48,11 @@ func TestDocuments(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := os.Stat(filepath.Join(r.Dir, "go.mod")); err == nil {
-					// Its replace is for its place in the tree.
-					replace := r.command(t.Context(), "go mod edit -replace=gatehouse.dev="+root)
-					if out, err := replace.CombinedOutput(); err != nil {
-						t.Fatalf("%v: %v\n%s", replace, err, out)
+					// Its replace is for its place in the tree. What it needs is fetched here.
+					for _, command := range []string{"go mod edit -replace=gatehouse.dev=" + root, "go list -deps ."} {
+						if out, err := r.command(t.Context(), command).CombinedOutput(); err != nil {
+							t.Fatalf("%s: %v\n%s", command, err, out)
+						}
 					}
 				}
 			}
@@ -66,17 +71,51 @@ func TestDocuments(t *testing.T) {
 					t.Fatalf("copying the repository: %v\n%s", err, out)
 				}
 			}
+			if possible {
+				if err := namespaces.Enter(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if possible && name == "README.md" {
+				// At the path of the repository nothing is compiled again.
+				if err := namespaces.Bind(r.Dir, root); err != nil {
+					t.Fatal(err)
+				}
+				r.Dir = root
+			}
 			r.Read(document, "")
 		})
 	}
 }
 
-func build(t *testing.T, root, out, pkg string) {
+var (
+	// bin is a directory with the programs that documents speak of.
+	bin   string
+	built = sync.OnceValue(func() error {
+		kubectl, err := program.Kubectl(context.Background())
+		if err == nil {
+			_, err = program.BuildGatehouse(context.Background(), bin)
+		}
+		return errors.Join(err, os.Symlink(kubectl, filepath.Join(bin, "kubectl")))
+	})
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if bin, err = os.MkdirTemp("", "gatehouse-docs-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(bin)
+	os.Exit(code)
+}
+
+// build builds the programs, unless another test has.
+func build(t *testing.T) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", out, pkg)
-	command.Dir = root
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", pkg, err, output)
+	if err := built(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -79,6 +80,12 @@ func TestAction(t *testing.T) {
 		}
 	}
 	work, temp := t.TempDir(), t.TempDir()
+	// What is there and up to date isn't linked again.
+	build(t)
+	if err := errors.Join(os.Mkdir(filepath.Join(temp, "gatehouse"), 0o700),
+		os.Symlink(filepath.Join(bin, "gatehouse"), filepath.Join(temp, "gatehouse", "gatehouse"))); err != nil {
+		t.Fatal(err)
+	}
 	write(t, filepath.Join(work, "good one.yaml"), fmt.Sprintf(pod, "nginx"))
 	write(t, filepath.Join(work, "bad.yaml"), fmt.Sprintf(strings.ReplaceAll(pod, "name: p", "name: q"), "''"))
 	write(t, filepath.Join(work, "state.yaml"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
@@ -162,8 +169,8 @@ func TestPreCommitHooks(t *testing.T) {
 	if err := yaml.UnmarshalStrict(data, &hooks); err != nil {
 		t.Fatal(err)
 	}
-	bin, work := t.TempDir(), t.TempDir()
-	build(t, root, filepath.Join(bin, "gatehouse"), "./cmd/gatehouse")
+	build(t)
+	work := t.TempDir()
 	write(t, filepath.Join(work, "good", "pod.yaml"), fmt.Sprintf(pod, "nginx"))
 	write(t, filepath.Join(work, "bad", "pod.yaml"), fmt.Sprintf(pod, "''"))
 	write(t, filepath.Join(work, "suite", "pods.yaml"), `apiVersion: gatehouse.dev/v1alpha1

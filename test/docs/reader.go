@@ -12,13 +12,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// serverStart bounds the start of a server; the README's builds it first.
-const serverStart = 5 * time.Minute
+// patience bounds what a document shows; it is for a busy machine, on which the README's server is
+// built first.
+const patience = 10 * time.Minute
 
 // A Reader does what a document's reader does.
 type Reader struct {
@@ -66,7 +68,7 @@ func (r *Reader) do(s step) {
 			r.T.Fatalf("line %d: %s%v\n%s", s.line, s.shell, err, out)
 		}
 	default:
-		ctx, cancel := context.WithTimeout(r.T.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(r.T.Context(), patience)
 		defer cancel()
 		// what it prints says whether it failed
 		out, _ := r.command(ctx, r.prelude+s.shell).CombinedOutput()
@@ -80,19 +82,25 @@ func (r *Reader) do(s step) {
 func (r *Reader) command(ctx context.Context, shell string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "bash", "-euc", shell)
 	command.Dir = r.Dir
-	command.Env = append(os.Environ(), "PATH="+r.Bin+":"+os.Getenv("PATH"), "HOME="+cmp.Or(r.Home, r.Dir),
-		"GOCACHE="+goEnv(r.T, "GOCACHE"), "GOMODCACHE="+goEnv(r.T, "GOMODCACHE"),
+	caches, err := goCaches()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	command.Env = append(append(os.Environ(), caches...), "PATH="+r.Bin+":"+os.Getenv("PATH"),
+		"HOME="+cmp.Or(r.Home, r.Dir),
 		"KUBECONFIG="+cmp.Or(r.Kubeconfig, filepath.Join(r.Dir, "gatehouse-data", "admin.kubeconfig")))
 	return command
 }
 
-func goEnv(t testing.TB, name string) string {
-	out, err := exec.Command("go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
+// goCaches is what has go use the caches of who runs the tests, wherever its home is.
+var goCaches = sync.OnceValues(func() (variables []string, err error) {
+	names := []string{"GOCACHE", "GOMODCACHE"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	for i, directory := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		variables = append(variables, names[i]+"="+directory)
 	}
-	return strings.TrimSpace(string(out))
-}
+	return variables, err
+})
 
 // webhook is a command that runs beside a server.
 var webhook = regexp.MustCompile(`webhook --plugins=`)
@@ -119,7 +127,7 @@ func (r *Reader) start(s step, ready string) {
 		r.T.Fatal(err)
 	}
 	r.running = append(r.running, server)
-	timeout := time.AfterFunc(serverStart, func() { syscall.Kill(-server.Process.Pid, syscall.SIGKILL) })
+	timeout := time.AfterFunc(patience, func() { syscall.Kill(-server.Process.Pid, syscall.SIGKILL) })
 	defer timeout.Stop()
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {

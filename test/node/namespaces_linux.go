@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse.dev/test/namespaces"
 	"gatehouse.dev/test/needs"
 )
 
@@ -23,7 +24,7 @@ func init() {
 	if os.Getenv(isolated) == "" {
 		return
 	}
-	if err := errors.Join(unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""), network()); err != nil {
+	if err := namespaces.Prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "The test's namespaces:", err)
 		os.Exit(1)
 	}
@@ -61,34 +62,4 @@ func Isolated(t *testing.T, environment ...string) bool {
 		t.Error(err)
 	}
 	return false
-}
-
-// network has the loopback device take what is for 127.0.0.0/8, as it does everywhere, and for
-// 10.0.0.0/8.
-func network() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(socket)
-	device, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	device.SetUint16(unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOOPBACK)
-	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device); err != nil {
-		return fmt.Errorf("bringing up lo: %w", err)
-	}
-	alias, err := unix.NewIfreq("lo:pods")
-	if err != nil {
-		return err
-	}
-	if err := alias.SetInet4Addr([]byte{10, 0, 0, 1}); err != nil {
-		return err
-	}
-	// The netmask is that of a class A network, of which 10.0.0.0 is one.
-	if err := unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias); err != nil {
-		return fmt.Errorf("giving lo an address: %w", err)
-	}
-	return nil
 }

@@ -1,8 +1,10 @@
-// Package program builds gatehouse-webhook for tests as it is built for an image.
+// Package program has programs for tests: gatehouse-webhook as it is built for an image, gatehouse
+// and kubectl.
 package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,4 +30,36 @@ func Build(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("building %s: %w: %s", Name, err, output)
 	}
 	return file, nil
+}
+
+// BuildGatehouse builds gatehouse into a directory, and is its path. To go test, what it is made of
+// is something that the test reads: a result is remembered until that changes.
+func BuildGatehouse(ctx context.Context, dir string) (string, error) {
+	const main = "gatehouse.dev/cmd/gatehouse"
+	file := filepath.Join(dir, "gatehouse")
+	if output, err := exec.CommandContext(ctx, "go", "build", "-o", file, main).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w: %s", main, err, output)
+	}
+	made, err := exec.CommandContext(ctx, "go", "list", "-deps", "-f", `{{with .Module}}{{if .Main}}{{.GoMod}}{{"\n"}}`+
+		`{{$.Dir}}{{range $.GoFiles}}{{"\n"}}{{$.Dir}}/{{.}}{{end}}`+
+		`{{range $.EmbedFiles}}{{"\n"}}{{$.Dir}}/{{.}}{{end}}{{end}}{{end}}`, main).Output()
+	if err != nil {
+		return "", fmt.Errorf("listing what %s is made of: %w", main, err)
+	}
+	for _, name := range strings.Split(strings.TrimSpace(string(made)), "\n") {
+		if _, err := os.Stat(name); err != nil {
+			return "", err
+		}
+	}
+	return file, nil
+}
+
+// Kubectl is the path of kubectl of the module's own version; the go command keeps it, once built.
+func Kubectl(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "kubectl").Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "", fmt.Errorf("building kubectl: %w\n%s", err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
 }

@@ -2,13 +2,15 @@ package servertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"testing"
+
+	"gatehouse.dev/test/program"
 )
 
 // Kubectl is the real one, as the administrator and with a home of its own.
@@ -75,13 +77,5 @@ func KubectlPath(t testing.TB) string {
 	return path
 }
 
-// kubectlBinary is the path of kubectl of the module's own version; the go command keeps it, once
-// built.
-var kubectlBinary = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "tool", "-n", "kubectl").Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return "", fmt.Errorf("building kubectl: %w\n%s", err, exit.Stderr)
-	}
-	return strings.TrimSpace(string(out)), err
-})
+// kubectlBinary asks once for all tests.
+var kubectlBinary = sync.OnceValues(func() (string, error) { return program.Kubectl(context.Background()) })
