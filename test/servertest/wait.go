@@ -1,19 +1,17 @@
 package servertest
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// What a server does in the background is asked for this often, and for this long, which is far
-// more than it takes.
+// What a server does in the background is asked for often at first and then less often: the more, the
+// less is left for the server. The deadline is far more than anything takes, on a busy machine too.
 const (
-	pollInterval = 5 * time.Millisecond
-	deadline     = 30 * time.Second
+	pollInterval    = 5 * time.Millisecond
+	maxPollInterval = 100 * time.Millisecond
+	deadline        = 2 * time.Minute
 )
 
 // Eventually asks until it is so.
@@ -30,14 +28,16 @@ func Eventually(t testing.TB, what string, so func() bool) {
 // Retry tries until there is no error. The last one is what the test fails with.
 func Retry(t testing.TB, what string, try func() error) {
 	t.Helper()
-	var last error
-	// Not t.Context: it may be a cleanup that waits.
-	err := wait.PollUntilContextTimeout(context.Background(), pollInterval, deadline, true,
-		func(context.Context) (bool, error) {
-			last = try()
-			return last == nil, nil
-		})
-	if err != nil {
-		t.Fatalf("waiting %v for %s: %v", deadline, what, last)
+	began := time.Now()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		waited := time.Since(began)
+		if waited > deadline {
+			t.Fatalf("waiting %v for %s: %v", deadline, what, err)
+		}
+		time.Sleep(min(max(pollInterval, waited/20), maxPollInterval))
 	}
 }

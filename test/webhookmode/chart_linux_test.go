@@ -8,6 +8,7 @@ import (
 
 // The chart installed on the server, and run as it says.
 func TestChart(t *testing.T) {
+	t.Parallel()
 	if chartrun.Isolated(t) {
 		chartrun.Run(t, cluster.Config, "../../deploy/chart")
 	}

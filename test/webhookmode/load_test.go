@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gatehouse.dev/test/servertest"
 )
@@ -15,6 +16,9 @@ type load struct {
 	end               func()
 }
 
+// asks is how often each client asks at most: there are tests beside, which need the machine as well.
+const asks = 10 * time.Millisecond
+
 // newLoad has clients ask until end, or the test is over.
 func newLoad(t *testing.T, clients int, ask func() error) *load {
 	l := &load{}
@@ -22,11 +26,11 @@ func newLoad(t *testing.T, clients int, ask func() error) *load {
 	var asking sync.WaitGroup
 	for range clients {
 		asking.Go(func() {
-			for {
+			for pause := time.Tick(asks); ; {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-pause:
 				}
 				if err := ask(); err != nil {
 					l.refused.Add(1)

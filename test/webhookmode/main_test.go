@@ -1,6 +1,6 @@
 // Package webhookmode_test has `gatehouse webhook` beside a running server, as processes. Webhook
-// configurations are for a whole cluster: the tests run one after another, and each takes back what
-// its replicas registered.
+// configurations are for a whole cluster: the tests of the one that they share run one after
+// another, and each takes back what its replicas registered.
 package webhookmode_test
 
 import (
@@ -137,8 +137,16 @@ func freePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// launch starts a program with the flags of a replica, and of a test. It ends with the test.
+// launch is run for a replica of the cluster that tests share. What it registered there ends with
+// the test as well.
 func launch(t testing.TB, program string, flags ...string) *replica {
+	t.Helper()
+	t.Cleanup(func() { unregister(t) })
+	return run(t, program, flags...)
+}
+
+// run starts a program with the flags of a replica, and of a test. It ends with the test.
+func run(t testing.TB, program string, flags ...string) *replica {
 	t.Helper()
 	r := &replica{port: freePort(t), registered: make(chan struct{}), exited: make(chan struct{})}
 	r.command = exec.Command(program, append([]string{"--bind-address=127.0.0.1",
@@ -167,7 +175,6 @@ func launch(t testing.TB, program string, flags ...string) *replica {
 		if t.Failed() {
 			t.Logf("replica on port %d:\n%s", r.port, r.log.String())
 		}
-		unregister(t)
 	})
 	return r
 }

@@ -25,6 +25,7 @@ const (
 // The program is small, and stays so beside a cluster of 1,000 namespaces and 10,000 pods: with
 // five plugins that many would run, and with the one besides that keeps something of every pod.
 func TestSize(t *testing.T) {
+	t.Parallel()
 	file, err := program.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -37,13 +38,13 @@ func TestSize(t *testing.T) {
 	const five = "AlwaysPullImages,PodNodeSelector,ResourceQuota,DenyServiceExternalIPs,LimitRanger"
 	for _, plugins := range []string{five, five + ",NodeRestriction"} {
 		port := freePort(t)
-		r := launch(t, file, fmt.Sprintf("--url=https://127.0.0.1:%d", port), fmt.Sprintf("--secure-port=%d", port),
+		r := run(t, file, fmt.Sprintf("--url=https://127.0.0.1:%d", port), fmt.Sprintf("--secure-port=%d", port),
 			"--kubeconfig="+large.Kubeconfig, "--plugins="+plugins, "--shutdown-delay-duration=0s")
 		r.port = port
 		<-r.registered
-		resident := 0.0
+		resident, client := 0.0, insecure(t)
 		servertest.Retry(t, "little memory with "+plugins, func() error {
-			_, metrics := r.get(t, insecure(t), "/metrics")
+			_, metrics := r.get(t, client, "/metrics")
 			_, value, _ := strings.Cut(metrics, "\nprocess_resident_memory_bytes ")
 			value, _, _ = strings.Cut(value, "\n")
 			var err error

@@ -20,6 +20,7 @@ import (
 // The command itself, twice, on a server in a process of its own: that is killed, one replica is,
 // and in the end it is uninstalled while the other one runs.
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	api := servertest.NewProcess(t)
 	api.Start(t)
 	i := &installation{t: t, cluster: api.Connect(t)}

@@ -253,7 +253,8 @@ func TestUninstall(t *testing.T) {
 // The namespace is made where there is none, and when it goes, the configurations go with it,
 // before those who serve do.
 func TestNamespace(t *testing.T) {
-	i := begin(t, 0, nil)
+	t.Parallel()
+	i := begin(t, 0, alone)
 	namespaces := i.cluster.Client.CoreV1().Namespaces()
 	gone := func() bool {
 		_, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{})

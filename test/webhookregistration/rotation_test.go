@@ -195,7 +195,8 @@ func TestClocks(t *testing.T) {
 // While replicas can't reach the API server, they are asked and answer. What was broken in the
 // meantime they mend after that.
 func TestAPIServerAway(t *testing.T) {
-	i := begin(t, 0, nil)
+	t.Parallel()
+	i := begin(t, 0, alone)
 	server := strings.TrimPrefix(i.cluster.Config.Host, "https://")
 	line := servertest.Forward(t, server)
 	config := servertest.Quick(i.cluster.Config)
