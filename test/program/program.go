@@ -10,13 +10,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Name is the program's file name, in an image's root as elsewhere.
 const Name = "gatehouse-webhook"
 
+// building is held by who builds: the next one finds compiled what the first one has.
+var building sync.Mutex
+
 // Build builds it into a directory, and is its path.
 func Build(ctx context.Context, dir string) (string, error) {
+	building.Lock()
+	defer building.Unlock()
 	// In its own module, so that whoever builds it builds the same.
 	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "gatehouse.dev").Output()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What a server does in the background is asked for often at first and then less often: the more, the
-// less is left for the server. The deadline is far more than anything takes, on a busy machine too.
+// What a server does in the background is asked for often at first and then less often: who asks
+// keeps the machine from it. The deadline is far more than anything takes, on a busy machine too.
 const (
 	pollInterval    = 5 * time.Millisecond
 	maxPollInterval = 100 * time.Millisecond

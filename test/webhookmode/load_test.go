@@ -16,7 +16,7 @@ type load struct {
 	end               func()
 }
 
-// asks is how often each client asks at most: there are tests beside, which need the machine as well.
+// asks is how often each client asks at most: there are tests beside, which need the machine too.
 const asks = 10 * time.Millisecond
 
 // newLoad has clients ask until end, or the test is over.

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) { suite.Main(m) }
 // cluster is the one that the tests share.
 var cluster = sync.OnceValue(func() *servertest.Cluster { return servertest.Start(&suite) })
 
-// alone gives an installation a server of its own. What waits for Leases and namespaces to end needs
-// little of the machine, and can wait beside others.
+// alone gives an installation a server of its own. What waits for Leases and namespaces to end
+// needs little of the machine, and can wait beside others.
 func alone(i *installation) { i.cluster = servertest.Start(i.t) }
 
 const name, namespace = "gatehouse", "webhooks"
