@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,6 +36,8 @@ type pluginConfig struct {
 	flags string
 	// data is nil where the section has no configuration.
 	data []byte
+	// named are the files that the configuration names, as they were when a plugin was built with it.
+	named map[string][sha256.Size]byte
 }
 
 // configKind is the kind of an admission control configuration file.
@@ -211,19 +214,40 @@ func (c *Config) For(name string) io.Reader {
 	case p.flags != "":
 		return bytes.NewReader(p.data)
 	case p.path != "":
-		return &section{bytes.NewReader(p.data), filepath.Dir(p.path)}
+		return &section{bytes.NewReader(p.data), p, filepath.Dir(p.path)}
 	}
-	return &section{bytes.NewReader(p.data), filepath.Dir(c.file)}
+	return &section{bytes.NewReader(p.data), p, filepath.Dir(c.file)}
 }
 
 // section is a plugin's configuration that was read from a file.
 type section struct {
 	*bytes.Reader
+	of  *pluginConfig
 	dir string
 }
 
 // Dir is the directory of the file, to which paths in it are relative.
 func (s *section) Dir() string { return s.dir }
+
+// Names notes that the configuration names a file, such as a kubeconfig, before that is read. A
+// directory is its plugin's to follow.
+func (s *section) Names(path string) {
+	if sum, ok := sumOf(path); ok {
+		if s.of.named == nil {
+			s.of.named = map[string][sha256.Size]byte{}
+		}
+		s.of.named[path] = sum
+	}
+}
+
+// sumOf stands for a file's content; not ok where there is none.
+func sumOf(path string) (sum [sha256.Size]byte, ok bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return sum, false
+	}
+	content, err := os.ReadFile(path)
+	return sha256.Sum256(content), err == nil
+}
 
 // origin is the part of a message that says where the named plugin's configuration is, empty where
 // it has none.

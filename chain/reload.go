@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,10 +16,10 @@ import (
 // Reloader is a chain whose plugins can be given another configuration while it is asked. Which
 // plugins there are doesn't change.
 //
-// A plugin whose section of the configuration is as it was stays the same, with all that it knows.
-// Of the others new ones are built, and the old ones' Env.Done is closed once no request uses them
-// any more. A request that WithRequest knows is asked about by the same plugins from its beginning
-// to its end.
+// A plugin whose section of the configuration is as it was, with the files that it names, stays the
+// same, with all that it knows. Of the others new ones are built, and the old ones' Env.Done is
+// closed once no request uses them any more. A request that WithRequest knows is asked about by the
+// same plugins from its beginning to its end.
 type Reloader struct {
 	selected  []Descriptor
 	env       *Env
@@ -27,6 +28,7 @@ type Reloader struct {
 	until context.Context
 
 	reloading sync.Mutex
+	config    *Config    // the one in force
 	mu        sync.Mutex // of what follows, and of all generations
 	current   *generation
 }
@@ -75,7 +77,7 @@ func NewReloader(selected []Descriptor, config *Config, env *Env, observers ...O
 	if err != nil {
 		return nil, err
 	}
-	r.current = first
+	r.current, r.config = first, config
 	return r, nil
 }
 
@@ -94,6 +96,7 @@ func (r *Reloader) Reload(config *Config) (changed bool, err error) {
 		}
 	}
 	if !changed {
+		r.config = config
 		return false, nil
 	}
 	next, err := r.build(selected, config, r.current.plugins)
@@ -105,7 +108,7 @@ func (r *Reloader) Reload(config *Config) (changed bool, err error) {
 	}
 	r.mu.Lock()
 	last := r.current
-	r.current = next
+	r.current, r.config = next, config
 	r.mu.Unlock()
 	r.release(last)
 	return true, nil
@@ -154,10 +157,16 @@ func (r *Reloader) build(selected []Descriptor, config *Config, there map[string
 	return g, nil
 }
 
-// same tells whether two sections are the same to a plugin; nil is none.
+// same tells whether a section is what a plugin was built with, as are the files that it names; nil
+// is none.
 func (p *pluginConfig) same(other *pluginConfig) bool {
 	if p == nil || other == nil || p.data == nil || other.data == nil {
 		return (p == nil || p.data == nil) == (other == nil || other.data == nil)
+	}
+	for path, was := range p.named {
+		if is, ok := sumOf(path); !ok || is != was {
+			return false
+		}
 	}
 	return p.path == other.path && p.flags == other.flags && bytes.Equal(p.data, other.data)
 }
@@ -283,15 +292,20 @@ func (r *Reloader) ReadyChecks() []healthz.HealthChecker {
 	return checks
 }
 
-// Files are those that the configuration is read from.
-func (c *Config) Files() []string {
-	if c == nil || c.file == "" {
+// Files are those that the configuration in force is read from, and those that it names.
+func (r *Reloader) Files() []string {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	if r.config == nil || r.config.file == "" {
 		return nil
 	}
-	files := []string{c.file}
-	for _, p := range c.plugins {
+	files := []string{r.config.file}
+	for _, p := range r.config.plugins {
 		if p.path != "" {
 			files = append(files, p.path)
+		}
+		if built := r.current.plugins[p.name]; built != nil && built.section != nil {
+			files = append(files, slices.Sorted(maps.Keys(built.section.named))...)
 		}
 	}
 	return files

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/server/healthz"
+
+	"gatehouse.dev/chain/pluginconfig"
 )
 
 // reloadable is a plugin that knows its configuration, and works in the background until its Env is
@@ -264,17 +268,75 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-func TestConfigFiles(t *testing.T) {
-	file := writeFiles(t, v1Header+"plugins:\n- {name: A, path: a}\n- {name: B}\n", map[string]string{"a": ""})
-	c, err := LoadConfig(file)
+// A file that a plugin's configuration names, as a kubeconfig, counts as a part of it, and is among
+// those to be followed.
+func TestReloadOfNamedFiles(t *testing.T) {
+	file := writeFiles(t, v1Header+"plugins:\n- {name: A, path: a}\n- {name: B, configuration: {}}\n",
+		map[string]string{"a": "named", "named": "one", "unnamed": "one"})
+	at := func(name string) string { return filepath.Join(filepath.Dir(file), name) }
+	reads := Descriptor{Name: "A", Phases: Validating, New: func(config io.Reader, _ *Env) (admission.Interface,
+		error) {
+		name, err := io.ReadAll(config)
+		if err != nil {
+			return nil, err
+		}
+		_ = pluginconfig.Path(config, ".") // a directory is the plugin's own to follow
+		content, err := os.ReadFile(pluginconfig.Path(config, string(name)))
+		if err != nil || string(content) == "bad" {
+			return nil, fmt.Errorf("the named file: %q, %w", content, err)
+		}
+		return fake{validate: func(admission.Attributes) error { return errors.New(string(content)) }}, nil
+	}}
+	load := func() *Config {
+		t.Helper()
+		c, err := LoadConfig(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	r, err := NewReloader([]Descriptor{reads}, load(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{file, strings.TrimSuffix(file, "adm.yaml") + "a"}
-	if got := c.Files(); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	for _, step := range []struct {
+		name, content string
+		changed, ok   bool
+		want          string
+	}{
+		{"unnamed", "two", false, true, "one"},
+		{"named", "two", true, true, "two"},
+		{"named", "bad", false, false, "two"},
+		{"named", "two", false, true, "two"},
+		{"named", "three", true, true, "three"},
+		{"a", "unnamed", true, true, "two"},
+		{"named", "four", false, true, "two"},
+		{"unnamed", "four", true, true, "four"},
+	} {
+		if err := os.WriteFile(at(step.name), []byte(step.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := r.Reload(load()); changed != step.changed || (err == nil) != step.ok {
+			t.Errorf("with %s in %s: %t, %v", step.content, step.name, changed, err)
+		}
+		a := admission.NewAttributesRecord(&example.Pod{}, nil, podKind, "ns", "n", pods, "", admission.Create, nil,
+			false,
+			nil)
+		if err := r.Validate(t.Context(), a, newInterfaces()); err == nil || err.Error() != step.want {
+			t.Errorf("with %s in %s the plugin says %v, want %s", step.content, step.name, err, step.want)
+		}
 	}
-	if files := (*Config)(nil).Files(); files != nil {
-		t.Errorf("no configuration is in %q", files)
+	if got, want := r.Files(), []string{file, at("a"), at("unnamed")}; !slices.Equal(got, want) {
+		t.Errorf("follows %q, want %q", got, want)
+	}
+	if err := os.Remove(at("unnamed")); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := r.Reload(load()); changed || err == nil {
+		t.Errorf("without the named file: %t, %v", changed, err)
+	}
+	without, err := NewReloader(nil, nil, nil)
+	if err != nil || without.Files() != nil {
+		t.Errorf("without a configuration %q are followed, %v", without.Files(), err)
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
-
-	"gatehouse.dev/chain"
 )
 
 const (
@@ -49,15 +47,15 @@ var (
 type reloads struct {
 	idHash string
 	mu     sync.Mutex
-	// files are those of the configuration in force.
+	// files are those of the configuration in force, and those that it names.
 	files []string
 	// broken is true where there is another one that can't be used.
 	broken bool
 }
 
-func newReloads(apiServerID string, config *chain.Config) *reloads {
+func newReloads(apiServerID string, files []string) *reloads {
 	registerReloads()
-	return &reloads{idHash: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(apiServerID))), files: config.Files()}
+	return &reloads{idHash: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(apiServerID))), files: files}
 }
 
 func (r *reloads) count(status string) {
@@ -90,13 +88,13 @@ func (s *Server) ReloadAdmission() error {
 		s.reloads.broken = true
 		return err
 	case changed:
-		klog.InfoS("Reloaded the admission configuration", "files", config.Files())
+		klog.InfoS("Reloaded the admission configuration", "files", s.chain.Files())
 		s.reloads.count("success")
 	case s.reloads.broken:
-		klog.InfoS("The admission configuration is the one in force again", "files", config.Files())
+		klog.InfoS("The admission configuration is the one in force again", "files", s.chain.Files())
 		s.reloads.count("success")
 	}
-	s.reloads.broken, s.reloads.files = false, config.Files()
+	s.reloads.broken, s.reloads.files = false, s.chain.Files()
 	return nil
 }
 

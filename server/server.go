@@ -141,7 +141,7 @@ func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admissi
 	if err != nil {
 		return nil, err
 	}
-	s.reloads = newReloads(env.APIServerID, config)
+	s.reloads = newReloads(env.APIServerID, s.chain.Files())
 	return warn(s.chain, c.Plugins, selected), nil
 }
 

@@ -60,7 +60,8 @@ func TestLoadConfig(t *testing.T) {
 // fromFile is configuration of a file in /etc/gatehouse.
 type fromFile struct{ *strings.Reader }
 
-func (fromFile) Dir() string { return "/etc/gatehouse" }
+func (fromFile) Dir() string  { return "/etc/gatehouse" }
+func (fromFile) Names(string) {}
 
 // Relative paths are relative to the file, which Kubernetes refuses.
 func TestRelativePaths(t *testing.T) {

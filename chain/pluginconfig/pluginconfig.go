@@ -26,13 +26,22 @@ func None(plugin string, config io.Reader) error {
 
 // Path is what a path means that a plugin's configuration has: a relative one is relative to the
 // file with that configuration, and absolute then. Configuration that isn't from a file, and the
-// empty path, leave it as it is.
+// empty path, leave it as it is. A plugin that asks before it reads the file is built anew when
+// that has changed and the configuration is reloaded.
 func Path(config io.Reader, path string) string {
-	if file, ok := config.(interface{ Dir() string }); ok && path != "" && !filepath.IsAbs(path) {
+	file, ok := config.(interface {
+		Dir() string
+		Names(path string)
+	})
+	if !ok || path == "" {
+		return path
+	}
+	if !filepath.IsAbs(path) {
 		path = filepath.Join(file.Dir(), path)
 		if absolute, err := filepath.Abs(path); err == nil {
-			return absolute
+			path = absolute
 		}
 	}
+	file.Names(path)
 	return path
 }

@@ -14,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/internal/wholefile"
+	"gatehouse.dev/test/imagebackend"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -35,6 +37,17 @@ func (f admissionFiles) write(name, content string) {
 	}))
 }
 
+// point writes the kubeconfig by which the images' backend is reached.
+func (f admissionFiles) point(backend *imagebackend.Backend) {
+	f.t.Helper()
+	kubeconfig, err := clientcmd.LoadFromFile(backend.Kubeconfig)
+	must(f.t, err)
+	must(f.t, clientcmd.ResolveLocalPaths(kubeconfig))
+	content, err := clientcmd.Write(*kubeconfig)
+	must(f.t, err)
+	f.write("images.kubeconfig", string(content))
+}
+
 // configure writes a configuration in which everything is about a word: the nodes of pods, and the
 // directories of webhooks and policies; and a kind of quota that every claim needs, or none.
 func (f admissionFiles) configure(word string, limited bool) {
@@ -51,6 +64,8 @@ kind: AdmissionConfiguration
 plugins:
 - name: PodNodeSelector
   path: nodes.yaml
+- name: ImagePolicyWebhook
+  configuration: {imagePolicy: {kubeConfigFile: images.kubeconfig, allowTTL: -1, denyTTL: -1}}
 - name: ValidatingAdmissionWebhook
   configuration:
     apiVersion: apiserver.config.k8s.io/v1
@@ -73,9 +88,12 @@ plugins:
 func TestReloadAdmission(t *testing.T) {
 	files := admissionFiles{t, t.TempDir()}
 	files.configure("one", false)
+	images, others := imagebackend.Start(t, imagebackend.Allow), imagebackend.Start(t, imagebackend.Allow)
+	files.point(images)
 	// --config gives a server its flags, and the command line goes before it.
-	files.write("gatehouse.yaml", fmt.Sprintf("enable-admission-plugins: [PodNodeSelector]\nsecure-port: 1\n"+
-		"admission-control-config-file: %s\nfeature-gates: {ContextualLogging: true}\n", files.path("admission.yaml")))
+	files.write("gatehouse.yaml", fmt.Sprintf("enable-admission-plugins: [PodNodeSelector, ImagePolicyWebhook]\n"+
+		"secure-port: 1\nfeature-gates: {ContextualLogging: true}\nadmission-control-config-file: %s\n",
+		files.path("admission.yaml")))
 	process := servertest.NewProcess(t, "--config="+files.path("gatehouse.yaml"))
 	// systemd is told when it is ready.
 	address := &net.UnixAddr{Name: filepath.Join(process.DataDir, "notify"), Net: "unixgram"}
@@ -151,6 +169,25 @@ func TestReloadAdmission(t *testing.T) {
 	if reloads("success") <= good {
 		t.Errorf("%d reloads have succeeded, %d before", reloads("success"), good)
 	}
+
+	// A file that a plugin's configuration names is followed as well, and a wrong one isn't used.
+	files.configure("four", false)
+	servertest.Eventually(t, "the fourth configuration", func() bool { return nodesOf() == "four" })
+	if images.Calls() == nil || others.Calls() != nil {
+		t.Errorf("%d calls of the backend, %d of another", len(images.Calls()), len(others.Calls()))
+	}
+	files.point(others)
+	servertest.Eventually(t, "the other backend to be asked", func() bool {
+		return nodesOf() == "four" && others.Calls() != nil
+	})
+	failed = reloads("failure")
+	files.write("images.kubeconfig", "no kubeconfig")
+	servertest.Eventually(t, "another failure", func() bool { return reloads("failure") > failed })
+	asked := len(others.Calls())
+	if nodesOf(); len(others.Calls()) != asked+1 {
+		t.Error("with a kubeconfig that is none the last good one isn't in force")
+	}
+	files.point(others)
 
 	// While it is reloaded fifty times nobody is refused, no write goes uncharged, and then nothing
 	// is left.
