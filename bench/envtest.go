@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,13 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/test/servertest"
 )
-
-// goTest is in the environment of the processes that start servers as a Go test does.
-const goTest = "BENCH_GOTEST"
 
 // An envtestCase is a folder of binaries that envtest starts.
 type envtestCase struct {
@@ -60,7 +52,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 				c.start, c.both = append(c.start, start), append(c.both, both)
 			}
 		}
-		f, err := goTestOnce(ctx, o.idle)
+		f, err := goTestOnce(ctx, bin, o.idle)
 		if err != nil {
 			return "", err
 		}
@@ -113,13 +105,8 @@ func (c *envtestCase) run(ctx context.Context) (start, both float64, err error) 
 }
 
 // goTestOnce has a process start servers, and read its memory that long after.
-func goTestOnce(ctx context.Context, idle time.Duration) (f goTestFigures, err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return f, err
-	}
-	child := exec.CommandContext(ctx, program)
-	child.Env = append(os.Environ(), goTest+"="+idle.String())
+func goTestOnce(ctx context.Context, bin string, idle time.Duration) (f goTestFigures, err error) {
+	child := exec.CommandContext(ctx, filepath.Join(bin, goTest), idle.String())
 	var stderr bytes.Buffer
 	child.Stderr = &stderr
 	out, err := child.Output()
@@ -127,27 +114,4 @@ func goTestOnce(ctx context.Context, idle time.Duration) (f goTestFigures, err e
 		return f, fmt.Errorf("a process with gatehousetest: %w\n%s", err, &stderr)
 	}
 	return f, json.Unmarshal(out, &f)
-}
-
-// asGoTest is such a process, until it ends.
-func asGoTest(idle string) error {
-	wait, err := time.ParseDuration(idle)
-	if err != nil {
-		return err
-	}
-	t := &servertest.Suite{}
-	var f goTestFigures
-	timed := func(seconds *float64) *gatehousetest.Server {
-		began := time.Now()
-		s := gatehousetest.Start(t)
-		*seconds = time.Since(began).Seconds()
-		return s
-	}
-	first := timed(&f.First)
-	time.Sleep(wait)
-	m, err := (&process{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}).memory()
-	f.Memory = m.rss
-	timed(&f.Second).Stop()
-	first.Stop()
-	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(f))
 }

@@ -34,7 +34,7 @@ type options struct {
 
 func main() {
 	// Some of what is measured, or measured against, are processes of this program.
-	for variable, do := range map[string]func(string) error{goTest: asGoTest, bareWebhook: asBareWebhook,
+	for variable, do := range map[string]func(string) error{bareWebhook: asBareWebhook,
 		profiledWebhook: asProfiledWebhook} {
 		if value := os.Getenv(variable); value != "" {
 			if err := do(value); err != nil {

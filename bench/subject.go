@@ -37,6 +37,7 @@ const (
 	gatehouseWebhook = "gatehouse-webhook"
 	kubeAPIServer    = "kube-apiserver"
 	etcd             = "etcd"
+	goTest           = "gotest"
 )
 
 var packages = map[string]string{
@@ -44,6 +45,7 @@ var packages = map[string]string{
 	gatehouseWebhook: "gatehouse.dev/cmd/gatehouse-webhook",
 	kubeAPIServer:    "k8s.io/kubernetes/cmd/kube-apiserver",
 	etcd:             "go.etcd.io/etcd/server/v3",
+	goTest:           "gatehouse.dev/bench/gotest",
 }
 
 // build puts the programs into dir.
