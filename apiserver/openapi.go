@@ -51,6 +51,7 @@ func (c *config) installOpenAPI(s *server.GenericAPIServer, v2 *common.Config, v
 	// Each description gets definitions of its own: the library writes to them, and two may be
 	// built at a time. What nobody asks for is not kept.
 	v3.Definitions = nil
+	program := programHash()
 	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
 	lazy := cached.Once(cached.Func(func() (*spec.Swagger, string, error) {
 		swagger, err := builder.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices(services), v2)
@@ -58,11 +59,11 @@ func (c *config) installOpenAPI(s *server.GenericAPIServer, v2 *common.Config, v
 			return nil, "", err
 		}
 		swagger.Definitions = handler.PruneDefaults(swagger.Definitions)
-		return swagger, programHash(), nil
+		return swagger, program, nil
 	}))
 	handler.NewOpenAPIServiceLazy(lazy).RegisterOpenAPIVersionedService("/openapi/v2", s.Handler.NonGoRestfulMux)
 
-	documents, err := newDocuments(services, v3)
+	documents, err := newDocuments(program, services, v3)
 	if err != nil {
 		return err
 	}
@@ -84,12 +85,14 @@ type document struct {
 	handler func() http.Handler
 }
 
-func newDocuments(services []*restful.WebService, config *common.OpenAPIV3Config) (*documents, error) {
+// newDocuments are those of services, made by the program of that hash.
+func newDocuments(program string, services []*restful.WebService, config *common.OpenAPIV3Config) (*documents,
+	error) {
 	d := &documents{byName: map[string]*document{}}
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for _, service := range services {
 		name := strings.TrimPrefix(service.RootPath(), "/")
-		doc := &document{hash: routesHash(service),
+		doc := &document{hash: routesHash(program, service),
 			handler: sync.OnceValue(func() http.Handler { return describe(service, config) })}
 		d.byName[name] = doc
 		index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: doc.url(name)}
@@ -141,13 +144,14 @@ func (d *documents) serveDocument(w http.ResponseWriter, r *http.Request) {
 	doc.handler().ServeHTTP(w, r)
 }
 
-func routesHash(service *restful.WebService) string {
+// routesHash is that of the program, of which program is the hash, and of the service's routes.
+func routesHash(program string, service *restful.WebService) string {
 	var all []string
 	for _, route := range service.Routes() {
 		all = append(all, fmt.Sprint(route.Method, route.Path, route.Operation, route.Produces, route.Consumes))
 	}
 	slices.Sort(all)
-	return fmt.Sprintf("%X", sha256.Sum256([]byte(programHash()+strings.Join(all, "\n"))))
+	return fmt.Sprintf("%X", sha256.Sum256([]byte(program+strings.Join(all, "\n"))))
 }
 
 // programHash is that of the program's modules and of its features.
