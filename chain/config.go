@@ -36,7 +36,8 @@ type pluginConfig struct {
 	flags string
 	// data is nil where the section has no configuration.
 	data []byte
-	// named are the files that the configuration names, as they were when a plugin was built with it.
+	// named are the files that the configuration names, as they were when a plugin was built with
+	// it.
 	named map[string][sha256.Size]byte
 }
 
