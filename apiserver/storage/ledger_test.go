@@ -197,7 +197,7 @@ func (s *shop) wantUsed(name corev1.ResourceName, want string) {
 // awaitUsed waits until quota q shows it.
 func (s *shop) awaitUsed(ctx context.Context, name corev1.ResourceName, want string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	watch := s.store.Client().Watch(ctx, keyOf(quotaResource, "q"))
 	for shows(s.quota("q"), name) != want {

@@ -26,7 +26,7 @@ func TestAWatchThatHasNotBegunHoldsUpNoOtherKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	watch := func(c *clientv3.Client, prefix string, listed int64) clientv3.WatchChan {
 		created := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(listed+1), clientv3.WithCreatedNotify(),

@@ -73,7 +73,7 @@ func awaitConfiguration(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1"}}}}
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 2*time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			created, err := client.CoreV1().Pods("default").Create(ctx, pod,
 				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -71,7 +71,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	out, stdout := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {

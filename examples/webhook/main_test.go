@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	deadline     = 20 * time.Second
+	deadline     = 2 * time.Minute
 	pollInterval = 5 * time.Millisecond
 	// defaultAddress is that of the README and of the manifests.
 	defaultAddress = "127.0.0.1:8443"
@@ -127,7 +127,7 @@ func TestReadme(t *testing.T) {
 
 	// A namespace is deleted with all its protected pods: by a controller, which isn't asked.
 	s.run("kubectl create namespace gone && kubectl run web --image=nginx --namespace=gone")
-	if got, want := s.run("kubectl delete namespace gone --timeout=30s"), `namespace "gone" deleted`+"\n"; got != want {
+	if got, want := s.run("kubectl delete namespace gone --timeout=2m"), `namespace "gone" deleted`+"\n"; got != want {
 		t.Errorf("deleting a namespace prints %s, want %s", got, want)
 	}
 }
@@ -225,7 +225,7 @@ func newShell(t *testing.T, kubeconfig string) *shell {
 // run is what a command prints.
 func (s *shell) run(command string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Dir = s.dir

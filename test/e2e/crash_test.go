@@ -54,7 +54,7 @@ func TestKill(t *testing.T) {
 // many writes were acknowledged.
 func writeUntilKilled(t *testing.T, srv *gatehouse, round int, journals []journal) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var acknowledged atomic.Int64
 	enough := make(chan struct{})

@@ -163,17 +163,17 @@ func TestKubectlWait(t *testing.T) {
 	k := onShared(t, "waiting")
 	k.with(web).says("apply -f -", "created")
 	k.fails("wait --for=condition=Available deployment/web --timeout=100ms", "timed out waiting for the condition")
-	k.waitsWhile("wait --for=condition=Available deployment/web --timeout=30s", func() {
+	k.waitsWhile("wait --for=condition=Available deployment/web --timeout=100s", func() {
 		k.says(`patch deployment web --subresource=status --type=merge -p `+
 			`{"status":{"conditions":[{"type":"Available","status":"True","reason":"Test","message":""}]}}`, "patched")
 	})
-	k.waitsWhile("wait --for=jsonpath={.data.done}=yes configmap/later --for=create --timeout=30s", func() {
+	k.waitsWhile("wait --for=jsonpath={.data.done}=yes configmap/later --for=create --timeout=100s", func() {
 		k.says("create configmap later --from-literal=done=yes", "created")
 	})
-	k.waitsWhile("wait --for=jsonpath={.data.done}=no configmap/later --timeout=30s", func() {
+	k.waitsWhile("wait --for=jsonpath={.data.done}=no configmap/later --timeout=100s", func() {
 		k.says(`patch configmap later -p {"data":{"done":"no"}}`, "patched")
 	})
-	k.waitsWhile("wait --for=delete configmap/later --timeout=30s",
+	k.waitsWhile("wait --for=delete configmap/later --timeout=100s",
 		func() { k.says("delete configmap later", "deleted") })
 	k.fails("wait --for=delete deployment/web --timeout=100ms", "timed out")
 }
@@ -311,9 +311,9 @@ func TestKubectlDelete(t *testing.T) {
 	k.fails("create configmap late",
 		"forbidden: unable to create new content in namespace emptied because it is being terminated")
 	k.gone("deployment/web -n emptied")
-	k.says(`wait --for=condition=NamespaceFinalizersRemaining namespace/emptied --timeout=20s`, "condition met")
+	k.says(`wait --for=condition=NamespaceFinalizersRemaining namespace/emptied --timeout=100s`, "condition met")
 	says(t, k.get("namespace emptied", "{.status.conditions[*].message}"), "gatehouse.dev/hold in 1 resource instances")
-	k.waitsWhile("wait --for=delete namespace/emptied --timeout=30s", func() {
+	k.waitsWhile("wait --for=delete namespace/emptied --timeout=100s", func() {
 		k.says(`patch configmap held --type=merge -p {"metadata":{"finalizers":null}}`, "patched")
 	})
 	k.says("create namespace emptied", "created")

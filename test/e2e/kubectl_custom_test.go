@@ -97,7 +97,7 @@ func TestKubectlCustomResources(t *testing.T) {
 	url, ca := serveTLS(t, http.HandlerFunc(convertPlots))
 	definition := strings.NewReplacer("URL", url+"/convert", "CA", base64.StdEncoding.EncodeToString(ca)).Replace(plots)
 	k.with(definition).says("apply -f -", "customresourcedefinition.apiextensions.k8s.io/plots.garden.example created")
-	k.says("wait --for=condition=Established crd/plots.garden.example --timeout=20s", "condition met")
+	k.says("wait --for=condition=Established crd/plots.garden.example --timeout=100s", "condition met")
 	// what a client takes that names no version
 	k.says("api-resources --api-group=garden.example", "plots plt garden.example/v2 true Plot")
 	eventuallySays(k, "explain plot.spec.area --api-version=garden.example/v1", "KIND: Plot", "FIELD: area <string>",
@@ -153,7 +153,7 @@ func TestKubectlCustomResources(t *testing.T) {
 
 	// The status is a subresource: an update of the object leaves it alone, and the other way
 	// round.
-	k.waitsWhile("wait --for=condition=Ripe plots.v1.garden.example/south --timeout=30s", func() {
+	k.waitsWhile("wait --for=condition=Ripe plots.v1.garden.example/south --timeout=100s", func() {
 		k.says(`patch plots.v1.garden.example south --subresource=status --type=merge -p `+
 			`{"spec":{"area":"9x9"},"status":{"rows":2,"selector":"app=x","conditions":[{"type":"Ripe",`+
 			`"status":"True"}]}}`, "patched")

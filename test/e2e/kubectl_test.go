@@ -21,7 +21,7 @@ import (
 )
 
 // kubectlTimeout bounds one command of kubectl's, waits included.
-const kubectlTimeout = time.Minute
+const kubectlTimeout = 2 * time.Minute
 
 // kubectl is the real one, with a server's kubeconfig and a home directory of its own.
 type kubectl struct {

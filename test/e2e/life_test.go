@@ -82,7 +82,7 @@ func TestTaken(t *testing.T) {
 	began := time.Now()
 	sentence := refused(t, 1, "serve", "--data-dir="+dir, "--secure-port=0")
 	says(t, sentence, dir, "in use", fmt.Sprintf("process %d", first.cmd.Process.Pid), "--data-dir")
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > atOnce {
 		t.Errorf("the second server on the directory took %s to fail", took)
 	}
 
@@ -90,7 +90,7 @@ func TestTaken(t *testing.T) {
 	began = time.Now()
 	says(t, refused(t, 1, "serve", "--data-dir="+other, "--secure-port="+port), "127.0.0.1:"+port,
 		"address already in use", "--secure-port")
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > atOnce {
 		t.Errorf("the second server on the port took %s to fail", took)
 	}
 	// The first one doesn't notice, and what failed can be started where it failed.
@@ -137,7 +137,7 @@ func TestStop(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("stopped after %s with a request and a watch in flight", took)
-	if took > 10*time.Second {
+	if took > 30*time.Second {
 		t.Errorf("the stop took %s", took)
 	}
 	if srv.stderr.String() != "" {

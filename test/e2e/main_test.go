@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +19,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	// what is tested is built apart; this way a change to it is one to the test
-	_ "gatehouse.dev/cli"
-	_ "gatehouse.dev/plugins"
+	"gatehouse.dev/test/program"
 )
 
 // buildTimeout is for a build that finds nothing in the build cache.
@@ -61,6 +61,12 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, stopShared()) }()
+	// Tests wait more than they compute: for Leases, and for what has been killed.
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))); err != nil {
+			return 1, err
+		}
+	}
 	return m.Run(), nil
 }
 
@@ -82,7 +88,7 @@ func buildAll(dir string) error {
 			}
 		})
 	}
-	build(0, &binaries.gatehouse, "gatehouse", "gatehouse.dev/cmd/gatehouse", "")
+	wg.Go(func() { binaries.gatehouse, errs[0] = program.BuildGatehouse(ctx, dir) })
 	build(1, &binaries.kubectl, "kubectl", "k8s.io/kubernetes/cmd/kubectl", version)
 	build(2, &binaries.etcd, "etcd", "go.etcd.io/etcd/server/v3", "-s -w")
 	wg.Wait()

@@ -24,9 +24,9 @@ import (
 const (
 	// startTimeout bounds a server's start, which takes under a second where the machine isn't
 	// busy.
-	startTimeout = 30 * time.Second
+	startTimeout = 2 * time.Minute
 	// stopTimeout bounds what a test waits for the end of a process.
-	stopTimeout = 20 * time.Second
+	stopTimeout = time.Minute
 )
 
 // A process is one that the tests started, with what it has written so far.

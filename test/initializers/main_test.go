@@ -228,7 +228,7 @@ func received[T any](t testing.TB, from <-chan T) (got T) {
 	open := true
 	select {
 	case got, open = <-from:
-	case <-time.After(30 * time.Second): // far more than it takes
+	case <-time.After(2 * time.Minute): // far more than it takes
 		t.Fatal("nothing comes")
 	}
 	if !open {

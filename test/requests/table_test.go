@@ -136,7 +136,7 @@ func (e entry) request() (request, error) {
 // What the server does in the background is asked for this often, and for this long.
 const (
 	pollInterval = 10 * time.Millisecond
-	deadline     = 20 * time.Second
+	deadline     = 2 * time.Minute
 )
 
 // run sends the entry's request and says how the answer disagrees, nil where it agrees.

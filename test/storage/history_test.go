@@ -81,7 +81,7 @@ func (h *history) take(event watch.Event) {
 // waitFor waits until an object is in one of the maps.
 func (h *history) waitFor(in map[types.UID]moment, what string, uid types.UID) moment {
 	h.t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		h.mu.Lock()
 		m, ok := in[uid]

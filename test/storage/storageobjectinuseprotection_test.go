@@ -19,8 +19,9 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-// goes is how long an object may stay after its last use.
-const goes = time.Second
+// goes is how long an object may stay after its last use. That takes less than a second where the
+// machine isn't busy.
+const goes = 10 * time.Second
 
 func newClaim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{

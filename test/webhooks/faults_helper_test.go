@@ -247,7 +247,7 @@ func leakFree(t *testing.T) {
 		}
 		var left []string
 		// What is given up takes a while to notice. Each look stops the world.
-		err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 20*time.Second, true,
+		err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 2*time.Minute, true,
 			func(context.Context) (bool, error) {
 				left = atWork()
 				return len(left) <= before, nil
