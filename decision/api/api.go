@@ -95,7 +95,11 @@ func (s *storage) Watch(ctx context.Context, options *internalversion.ListOption
 	initial := false
 	if options != nil {
 		revision = options.ResourceVersion
-		initial = options.SendInitialEvents != nil && *options.SendInitialEvents
+		if options.SendInitialEvents != nil && *options.SendInitialEvents {
+			// Who doesn't ask for bookmarks isn't told where they end: that is any watch from nothing,
+			// which the library has for one that wants them.
+			revision, initial = "", options.AllowWatchBookmarks
+		}
 	}
 	return s.store.Watch(filter(ctx, options), revision, initial)
 }

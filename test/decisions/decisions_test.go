@@ -214,6 +214,10 @@ func TestRights(t *testing.T) {
 	if len(seen) == 0 {
 		t.Error("the viewer sees nothing")
 	}
+	if others, err := list(t, as("viewer"), mine, "metadata.namespace="+other); err != nil || len(others) > 0 {
+		t.Errorf("the viewer selects %d of another namespace, %v", len(others), err)
+	}
+	seesOnly(t, c, as("viewer"), mine, other)
 	if _, err := as("viewer").Resource(v1alpha1.Decisions).Namespace(mine).Get(t.Context(), name,
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("by another namespace's name: %v", err)
@@ -239,6 +243,38 @@ func TestRights(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// seesOnly has a watch in one namespace told of what is there and of what comes, and of nothing that
+// comes in another one meanwhile.
+func seesOnly(t *testing.T, c *servertest.Cluster, viewer dynamic.Interface, mine, other string) {
+	t.Helper()
+	watching, err := viewer.Resource(v1alpha1.Decisions).Namespace(mine).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	for _, namespace := range []string{other, mine} {
+		if _, err := c.Client.CoreV1().ConfigMaps(namespace).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := false
+	for event := range watching.ResultChan() {
+		d, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || d.GetNamespace() != mine {
+			t.Fatalf("the viewer's watch is told of %v", event)
+		}
+		name, _, _ := unstructured.NestedString(d.Object, "request", "name")
+		verdict, _, _ := unstructured.NestedString(d.Object, "verdict")
+		if refused = refused || verdict == "Refused"; name == "last" {
+			break
+		}
+	}
+	if !refused {
+		t.Error("the viewer's watch isn't told of what was there")
 	}
 }
 
