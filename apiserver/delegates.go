@@ -285,6 +285,9 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 	generic := c.delegate()
 	ownDefinitions(&generic, aggregatoropenapi.GetOpenAPIDefinitions)
 	generic.SkipOpenAPIInstallation = true // the aggregator merges the others'
+	if c.options.InProcess {
+		generic.OpenAPIConfig = nil // which takes long, for documents that nobody is there to read
+	}
 	if reportsStorageVersions() {
 		// Writes of a kind wait until the version in which this server stores it is known.
 		build := generic.BuildHandlerChainFunc

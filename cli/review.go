@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/review"
@@ -74,6 +75,7 @@ judged.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.Apply(c.ErrOrStderr())
 			collectLater()
+			embedded.ReserveLittle()
 			return finished(c, told.run(c))
 		},
 	}
@@ -138,6 +140,10 @@ func (r *reviewing) run(c *cobra.Command) error {
 	if len(r.files) == 0 {
 		return commandline.Usage(errors.New("nothing to judge: name files with --filename (-f)"))
 	}
+	if n := stdins(r.files, r.state); n > 1 {
+		return commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %d times, and "+
+			"can be read once", n))
+	}
 	if r.output != "" && !slices.Contains(review.Formats, r.output) {
 		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", r.output, strings.Join(review.Formats, ", ")))
 	}
@@ -194,6 +200,17 @@ func (r *reviewing) run(c *cobra.Command) error {
 		return commandline.ExitCode(code)
 	}
 	return nil
+}
+
+// stdins is how often paths name the standard input.
+func stdins(paths ...[]string) int {
+	n := 0
+	for _, path := range slices.Concat(paths...) {
+		if path == "-" {
+			n++
+		}
+	}
+	return n
 }
 
 // live is the cluster whose state is read, nil for none, and the namespace of objects that name

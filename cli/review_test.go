@@ -166,6 +166,7 @@ current-context: c
 	for args, want := range map[string]string{
 		"":                 "nothing to judge: name files with --filename (-f)\n",
 		"-f empty.yaml":    "nothing to judge: there are no objects in empty.yaml\n",
+		"-f - --state=-":   "--filename and --state: the standard input (-) is named 2 times, and can be read once\n",
 		"-f c.yaml -o xml": "--output: \"xml\" is none of json, yaml, junit, sarif, github\n",
 		"-f c.yaml --operation=replace": "--operation: \"replace\" is none of create, update, apply, delete, " +
 			"connect\n",

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/review"
@@ -56,6 +57,7 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			collectLater()
+			embedded.ReserveLittle()
 			if err := flags.ApplyLike(c.Flags()); err != nil {
 				return commandline.Usage(err)
 			}

@@ -101,6 +101,10 @@ func (p Print) sarif(w io.Writer, review *Review) error {
 			add("warning", "Warning", warning)
 		}
 	}
+	notes := []object{}
+	for _, note := range review.Notes {
+		notes = append(notes, object{"level": "note", "message": object{"text": note}})
+	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(object{
@@ -108,7 +112,8 @@ func (p Print) sarif(w io.Writer, review *Review) error {
 		"runs": []object{{
 			"tool": object{"driver": object{"name": "gatehouse", "version": p.Version,
 				"informationUri": "https://gatehouse.dev", "rules": rules}},
-			"results": results,
+			"results":     results,
+			"invocations": []object{{"executionSuccessful": true, "toolExecutionNotifications": notes}},
 		}},
 	})
 }
@@ -127,6 +132,9 @@ func (p Print) github(w io.Writer, review *Review) error {
 		for _, warning := range r.Warnings {
 			annotate("warning", r.Object.String(), warning)
 		}
+	}
+	for _, note := range review.Notes {
+		fmt.Fprintf(w, "::notice title=gatehouse review::%s\n", data(note))
 	}
 	s := review.Summary
 	_, err := fmt.Fprintf(w, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)

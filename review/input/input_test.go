@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,15 @@ func TestRead(t *testing.T) {
 			"B\napiVersion: v1\n",
 			[]string{"-:3 A", "-:9 B"}, nil},
 		"JSON": {`{"kind":"A","apiVersion":"v1"}`, []string{"-:1 A"}, nil},
+		"JSON, without anything between": {`{"kind":"A","apiVersion":"v1"}` + "\n\n" +
+			`{"kind":"B",` + "\n" + `"apiVersion":"v1"} {"kind":"C","apiVersion":"v1"}` + "\n",
+			[]string{"-:1 A", "-:3 B", "-:4 C"}, nil},
+		"an end of a document": {"kind: A\napiVersion: v1\n...\nkind: B\napiVersion: v1\n", []string{"-:1 A", "-:4 B"},
+			nil},
+		"JSON, and what isn't": {`{"kind":"A","apiVersion":"v1"}` + "\n" + `{"kind":` + "\n", []string{"-:1 A"},
+			[]string{"-:2: did not find expected node content"}},
+		"a key twice in JSON": {`{"kind":"A","kind":"A","apiVersion":"v1"}`, nil,
+			[]string{`-:1: key "kind" already set in map`}},
 		"a list": {"kind: List\napiVersion: v1\nitems:\n- {kind: A, apiVersion: v1}\n- {kind: B, apiVersion: v1}\n",
 			[]string{"-:4 A", "-:5 B"}, nil},
 		"broken, and what follows": {"kind: A\n\tx: y\n---\nkind: B\napiVersion: v1\n", []string{"-:4 B"},
@@ -63,6 +73,16 @@ func TestReadDirectory(t *testing.T) {
 	write("b.yaml", "{kind: B, apiVersion: v1}")
 	write("a/a.json", `{"kind":"A","apiVersion":"v1"}`)
 	write("README.md", "no manifest")
+	pipe := filepath.Join(dir, "pipe.yaml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := input.Read([]string{dir}, nil); len(errs) != 1 || errs[0].Error() != pipe+": it is no regular file" {
+		t.Errorf("of a pipe: %v", errs)
+	}
+	if err := os.Remove(pipe); err != nil {
+		t.Fatal(err)
+	}
 	documents, errs := input.Read([]string{dir}, nil)
 	if diff := cmp.Diff([]string{filepath.Join(dir, "a/a.json") + ":1 A", filepath.Join(dir, "b.yaml") + ":1 B"},
 		kinds(documents)); diff != "" || errs != nil {

@@ -5,6 +5,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +133,10 @@ func manifests(dir string, above []fs.FileInfo) (files []string, errs []error) {
 		case info.IsDir():
 			below, belowErrs := manifests(path, append(slices.Clone(above), self))
 			files, errs = append(files, below...), append(errs, belowErrs...)
-		case slices.Contains(manifestSuffixes, strings.ToLower(filepath.Ext(path))):
+		case !slices.Contains(manifestSuffixes, strings.ToLower(filepath.Ext(path))):
+		case !info.Mode().IsRegular(): // nobody may write to that pipe
+			errs = append(errs, fileError(path, errors.New("it is no regular file")))
+		default:
 			files = append(files, path)
 		}
 	}
@@ -169,11 +173,12 @@ func parse(name string, in io.Reader) ([]Document, []error) {
 	var documents []Document
 	var errs []error
 	for _, part := range split(data) {
-		source := Source{name, part.line}
-		found, err := decode(source, part.text)
-		documents = append(documents, found...)
-		if err != nil {
-			errs = append(errs, err)
+		for _, part := range part.values() {
+			found, err := decode(Source{name, part.line}, part.text)
+			documents = append(documents, found...)
+			if err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return documents, errs
@@ -186,7 +191,7 @@ type part struct {
 }
 
 // separator is what divides documents.
-var separator = regexp.MustCompile(`^---(\s|$)`)
+var separator = regexp.MustCompile(`^(---|\.\.\.)(\s|$)`)
 
 // split divides a stream into its documents, without those that say nothing.
 func split(data []byte) []part {
@@ -220,6 +225,27 @@ func split(data []byte) []part {
 	}
 	flush()
 	return parts
+}
+
+// values are the documents of a part in JSON, which needn't be divided by anything: YAML's parser
+// takes the first alone. What isn't JSON is one more.
+func (p part) values() []part {
+	var all []part
+	p.text = bytes.TrimLeft(p.text, " ")
+	for decoder := json.NewDecoder(bytes.NewReader(p.text)); bytes.HasPrefix(p.text, []byte("{")); {
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			break
+		}
+		all = append(all, part{value, p.line})
+		rest := bytes.TrimLeft(p.text[len(value):], " \t\r\n")
+		p.line += bytes.Count(p.text[:len(p.text)-len(rest)], []byte("\n"))
+		p.text = rest
+	}
+	if len(p.text) > 0 {
+		all = append(all, p)
+	}
+	return all
 }
 
 // yamlLine is how the parser says where something is wrong.
