@@ -96,8 +96,8 @@ func (s *storage) Watch(ctx context.Context, options *internalversion.ListOption
 	if options != nil {
 		revision = options.ResourceVersion
 		if options.SendInitialEvents != nil && *options.SendInitialEvents {
-			// Who doesn't ask for bookmarks isn't told where they end: that is any watch from nothing,
-			// which the library has for one that wants them.
+			// Who doesn't ask for bookmarks isn't told where they end: the library wants them for
+			// any watch from nothing.
 			revision, initial = "", options.AllowWatchBookmarks
 		}
 	}

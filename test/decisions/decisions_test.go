@@ -246,8 +246,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// seesOnly has a watch in one namespace told of what is there and of what comes, and of nothing that
-// comes in another one meanwhile.
+// seesOnly has a watch in one namespace told of what is there and of what comes, and of nothing
+// that comes in another one meanwhile.
 func seesOnly(t *testing.T, c *servertest.Cluster, viewer dynamic.Interface, mine, other string) {
 	t.Helper()
 	watching, err := viewer.Resource(v1alpha1.Decisions).Namespace(mine).Watch(t.Context(), metav1.ListOptions{})
