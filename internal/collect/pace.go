@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -73,32 +74,32 @@ func FollowLoad(over <-chan struct{}) {
 	}
 }
 
-// A pace is how much memory may grow between two collections.
+// A pace is how much memory may grow between two collections. It goes by the busiest of the last
+// ticks: work comes in bursts, and one begins with the room that the last one had.
 type pace struct {
-	budget  uint64 // bytes that the heap may have
-	percent int    // as it is now
-	calm    int    // for how many ticks
+	budget  uint64            // bytes that the heap may have
+	percent int               // as it is now
+	recent  [calmTicks]uint64 // bytes allocated in each of the last ticks
+	ticks   int
 	since   uint64 // bytes allocated since memory was given back
 }
 
 // next is the pace after a tick, by the bytes that the last collection left, and those allocated
 // since the last tick. release says that what isn't used is to be given back.
 func (p *pace) next(live, allocated uint64) (percent int, release bool) {
+	p.recent[p.ticks%calmTicks] = allocated
+	p.ticks++
 	p.since += allocated
-	if allocated < calmRate {
-		p.calm++
-		if p.calm < calmTicks {
-			return p.percent, false
+	busiest := slices.Max(p.recent[:])
+	if busiest < calmRate {
+		release = p.since >= worthwhile
+		if release {
+			p.since = 0
 		}
-		if p.since < worthwhile {
-			return usualPercent, false
-		}
-		p.since = 0
-		return usualPercent, true
+		return usualPercent, release
 	}
-	p.calm = 0
 	live = max(live, leastLive)
-	room := allocated * uint64(betweenCollections/paceTick)
+	room := busiest * uint64(betweenCollections/paceTick)
 	if live+room > p.budget {
 		room = p.budget - min(live, p.budget)
 	}

@@ -1,9 +1,10 @@
 package server
 
 import (
-	"k8s.io/apimachinery/pkg/runtime"
 	"reflect"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"gatehouse.dev/chain/jsondiff"
 )
