@@ -168,7 +168,13 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 	for _, e := range c.options.Extensions {
 		named = append(named, e.Group)
 	}
-	return s.InstallAPIGroups(named...)
+	if err := s.InstallAPIGroups(named...); err != nil {
+		return err
+	}
+	for _, group := range named {
+		group.StaticOpenAPISpec = nil // which is of all kinds; nobody reads it any more
+	}
+	return nil
 }
 
 // untilStopped is a hook that ends well when the server stops. The one that repairs what was
