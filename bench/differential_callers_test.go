@@ -87,7 +87,8 @@ func authenticateCallers(ctx context.Context, t *testing.T, bin string) {
 		{path: service, until: "Use of external IPs is denied by admission control", body: `{kind: Service,
 apiVersion: v1, metadata: {name: a}, spec: {ports: [{port: 80}], externalIPs: [203.0.113.1]}}`},
 		{path: ingress, until: "remote error: tls: unknown certificate authority", body: `{kind: Ingress,
-apiVersion: networking.k8s.io/v1, metadata: {name: a}, spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}}`},
+apiVersion: networking.k8s.io/v1, metadata: {name: a},
+spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}}`},
 		{path: claim, until: "a client certificate is required to call this webhook", body: `{
 kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce],
 resources: {requests: {storage: 1Gi}}}}`},

@@ -82,6 +82,11 @@ func progress(format string, args ...any) {
 }
 
 func run(ctx context.Context, o options) error {
+	if o.profile != "" {
+		if err := os.MkdirAll(o.profile, 0o700); err != nil {
+			return fmt.Errorf("-profile: %w", err)
+		}
+	}
 	dir, err := os.MkdirTemp("", "gatehouse-bench-")
 	if err != nil {
 		return err
