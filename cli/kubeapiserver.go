@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -80,8 +79,6 @@ etcd, certificates and all else of its own.`,
 		go func() {
 			<-srv.Ready()
 			started()
-			time.Sleep(collect.Settle)
-			collect.GiveBack()
 			collect.FollowLoad(ctx.Done())
 		}()
 		return srv.Run(ctx)

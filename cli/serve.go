@@ -163,8 +163,6 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		if config.Admission.ConfigFile != "" {
 			go followAdmission(ctx, srv)
 		}
-		time.Sleep(collect.Settle)
-		collect.GiveBack()
 		collect.FollowLoad(over)
 	}()
 	context.AfterFunc(ctx, func() { tellSystemd(daemon.SdNotifyStopping) })

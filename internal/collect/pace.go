@@ -35,9 +35,16 @@ const (
 	containerShare = 0.9
 )
 
-// FollowLoad keeps the collector's pace, of a server that has started, until over is closed. Who
-// has set GOGC or GOMEMLIMIT has said what the pace is to be.
+// FollowLoad is for a server that is ready: it gives back what the start needed, once that has
+// settled, and then keeps the collector's pace, until over is closed. Who has set GOGC or GOMEMLIMIT
+// has said what the pace is to be.
 func FollowLoad(over <-chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-time.After(Settle):
+		GiveBack()
+	}
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
