@@ -3,6 +3,7 @@ package chain
 import (
 	"errors"
 	"fmt"
+	"net/url"
 
 	"k8s.io/apiserver/pkg/admission"
 )
@@ -11,17 +12,24 @@ import (
 var ErrBackendDown = errors.New("all webhooks are taken to be down")
 
 // Ask is for a plugin that asks a backend outside of the cluster which its own configuration names:
-// it tells whether the plugin is to do so. Where it isn't, observers have been told of the backend
-// and of what it would be asked about, and the request is to pass as if nobody had been there. The
-// error is that the backend is to be taken to be down.
+// it tells whether the plugin is to do so. Where it isn't, observers have been told of the backend,
+// without credentials, and of what it would be asked about, and the request is to pass as if nobody
+// had been there. The error is that the backend is to be taken to be down. backend is nil where it
+// has no one address.
 //
 // What is asked has no side effects, so it may be for a dry run.
-func (w WebhookCalls) Ask(a admission.Attributes, plugin, backend, about string) (bool, error) {
+func (w WebhookCalls) Ask(a admission.Attributes, plugin string, backend *url.URL, about func() string) (bool, error) {
 	switch w {
 	case WebhooksSkipped:
 		if calls := CallsOf(a); calls != nil {
-			calls.Add(Call{Kind: Backend, Name: plugin, Backend: backend, Verdict: Skipped,
-				Why: fmt.Sprintf("%s, about %s, but no webhooks are", WouldBeAsked, about)})
+			call := Call{Kind: Backend, Name: plugin, Verdict: Skipped,
+				Why: fmt.Sprintf("%s, about %s, but no webhooks are", WouldBeAsked, about())}
+			if backend != nil {
+				shown := *backend
+				shown.User, shown.RawQuery = nil, ""
+				call.Backend = shown.String()
+			}
+			calls.Add(call)
 		}
 		return false, nil
 	case WebhooksDown:

@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"errors"
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 
 // A plugin asks its backend, doesn't and observers are told, or takes it to be down.
 func TestBackendsAreAsked(t *testing.T) {
+	backend := &url.URL{Scheme: "https", User: url.UserPassword("u", "p"), Host: "b", RawQuery: "token=t"}
 	for calls, want := range map[WebhookCalls]struct {
 		ask  bool
 		err  error
@@ -27,7 +29,7 @@ func TestBackendsAreAsked(t *testing.T) {
 			asked := false
 			c := newChain(t, validators(func(a admission.Attributes) error {
 				var err error
-				asked, err = calls.Ask(a, "P", "https://b", "images a, b")
+				asked, err = calls.Ask(a, "P", backend, func() string { return "images a, b" })
 				return err
 			}), ObserverFuncs{Calls: true,
 				Plugin: func(_ context.Context, step PluginStep) { told = append(told, step.Calls...) }})

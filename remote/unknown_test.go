@@ -124,11 +124,14 @@ var ofOthers = []struct {
 }{
 	{metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, otherPod, "/spec/containers/0/imagePullPolicy", ""},
 	{metav1.GroupVersionResource{Version: "v1", Resource: "pods/binding"}, `
-{apiVersion: v1, kind: Binding, metadata: {name: web, namespace: shop, clusterName: here}, target: {kind: Node, name: a}}`,
+{apiVersion: v1, kind: Binding, metadata: {name: web, namespace: shop, clusterName: here},
+target: {kind: Node, name: a}}`,
 		"/metadata/labels", "clusterName"},
 	{metav1.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, `
-{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: web, namespace: shop}, spec: {accessModes: [ReadWriteOnce],
-resources: {claims: [{name: c}], requests: {storage: 1Gi}}, selector: {matchExpressions: [{key: a, operator: Exists}]}}}`,
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: web, namespace: shop},
+spec: {accessModes: [ReadWriteOnce],
+resources: {claims: [{name: c}], requests: {storage: 1Gi}},
+selector: {matchExpressions: [{key: a, operator: Exists}]}}}`,
 		"/spec/storageClassName", "claims"},
 	{metav1.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}, `
 {apiVersion: v1, kind: PersistentVolume, metadata: {name: web, initializers: {pending: [{name: i}]}}, spec: {

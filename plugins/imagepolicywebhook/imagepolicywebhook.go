@@ -32,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,6 +86,7 @@ var Descriptor = chain.Descriptor{
 			configuration: c,
 			answers:       cache.NewLRUExpireCache(remembered),
 			calls:         env.Webhooks,
+			address:       c.backend.RestClient.Post().URL(),
 		}, nil
 	},
 }
@@ -96,6 +98,8 @@ type plugin struct {
 	answers *cache.LRUExpireCache
 	// calls says whether the backend is asked at all.
 	calls chain.WebhookCalls
+	// address is where the backend is.
+	address *url.URL
 }
 
 var _ admission.ValidationInterface = &plugin{}
@@ -111,7 +115,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err
 	}
 	spec := question(pod, a)
-	if ask, err := p.calls.Ask(a, name, p.address(), imagesOf(spec)); err != nil {
+	if ask, err := p.calls.Ask(a, name, p.address, func() string { return imagesOf(&spec) }); err != nil {
 		return p.failed(a, err)
 	} else if !ask {
 		return nil
@@ -174,19 +178,12 @@ func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.Image
 }
 
 // imagesOf are the images that a question is about, in words.
-func imagesOf(spec imagepolicyv1alpha1.ImageReviewSpec) string {
+func imagesOf(spec *imagepolicyv1alpha1.ImageReviewSpec) string {
 	images := make([]string, len(spec.Containers))
 	for i := range spec.Containers {
 		images[i] = spec.Containers[i].Image
 	}
 	return "images " + strings.Join(images, ", ")
-}
-
-// address is where the backend is, without credentials.
-func (p *plugin) address() string {
-	u := p.backend.RestClient.Post().URL()
-	u.User, u.RawQuery = nil, ""
-	return u.String()
 }
 
 // review is the answer to the question, the remembered or the backend's. The error says that there

@@ -28,7 +28,7 @@ func TestConfiguration(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.Join([]string{newPrometheus(c.address).url, fmt.Sprint(c.percentile),
+			got := strings.Join([]string{newPrometheus(c.address).url.String(), fmt.Sprint(c.percentile),
 				fmt.Sprint(c.sameNamespaceOnly), fmt.Sprint(c.windows), fmt.Sprint(c.minimumSamples),
 				c.timeout.String(), c.apply}, " ")
 			if got != test.want {

@@ -110,7 +110,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if len(lacking) == 0 {
 		return nil
 	}
-	if ask, err := p.calls.Ask(a, name, p.estimator.prometheus.address(), imagesOf(lacking)); !ask || err != nil {
+	about := func() string { return imagesOf(lacking) }
+	if ask, err := p.calls.Ask(a, name, p.estimator.prometheus.url, about); !ask || err != nil {
 		return nil
 	}
 	again := a.GetReinvocationContext()

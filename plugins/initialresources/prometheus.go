@@ -21,26 +21,16 @@ const maxAnswer = 1 << 20
 // prometheus is a client of Prometheus' HTTP API,
 // https://prometheus.io/docs/prometheus/latest/querying/api/.
 type prometheus struct {
-	url    string
+	url    *url.URL
 	client *http.Client
 }
 
 // newPrometheus takes the address of the API; a user and password in it are sent with each query.
 func newPrometheus(address *url.URL) *prometheus {
 	return &prometheus{
-		url:    address.JoinPath("api/v1/query").String(),
+		url:    address.JoinPath("api/v1/query"),
 		client: &http.Client{Transport: utilnet.SetTransportDefaults(&http.Transport{})},
 	}
-}
-
-// address is where it is, without credentials.
-func (p *prometheus) address() string {
-	u, err := url.Parse(p.url)
-	if err != nil {
-		return ""
-	}
-	u.User, u.RawQuery = nil, ""
-	return u.String()
 }
 
 // A queryError says what Prometheus has against a query. It would say so again; other errors are of
@@ -64,7 +54,7 @@ type answer struct {
 // query is the value of a query whose result has one element, false where it has none.
 func (p *prometheus) query(ctx context.Context, query string) (float64, bool, error) {
 	form := url.Values{"query": {query}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url.String(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return 0, false, err
 	}

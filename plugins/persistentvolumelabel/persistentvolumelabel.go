@@ -130,7 +130,7 @@ func (p *plugin) find(ctx context.Context, a admission.Attributes, volume *corev
 		return nil, nil
 	}
 	if _, nobody := from.(notConfigured); !nobody {
-		if ask, err := p.calls.Ask(a, name, "", kind+" volume "+id); err != nil {
+		if ask, err := p.calls.Ask(a, name, nil, func() string { return kind + " volume " + id }); err != nil {
 			return nil, fmt.Errorf("error querying %s volume %s: %w", kind, id, err)
 		} else if !ask {
 			return nil, nil

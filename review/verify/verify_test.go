@@ -65,7 +65,10 @@ plugins:
     kind: ValidatingAdmissionPolicyConfiguration
     staticManifestsDir: policies
 - name: ValidatingAdmissionWebhook
-  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: hooks}
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    staticManifestsDir: hooks
 - name: ResourceQuota
   configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: []}
 `,
