@@ -36,8 +36,8 @@ const (
 )
 
 // FollowLoad is for a server that is ready: it gives back what the start needed, once that has
-// settled, and then keeps the collector's pace, until over is closed. Who has set GOGC or GOMEMLIMIT
-// has said what the pace is to be.
+// settled, and then keeps the collector's pace, until over is closed. Who has set GOGC or
+// GOMEMLIMIT has said what the pace is to be.
 func FollowLoad(over <-chan struct{}) {
 	select {
 	case <-over:
