@@ -78,8 +78,8 @@ func (o *Own) Run(ctx context.Context) error {
 	defer factory.Shutdown()
 	retry, woken := firstRetry, true
 	for ctx.Err() == nil {
-		next := look
-		if now := o.clock.Now(); woken || !now.Before(o.due) {
+		now := o.clock.Now()
+		if woken || !now.Before(o.due) {
 			if err := o.read(ctx); err != nil {
 				o.fail(err)
 				if ctx.Err() == nil {
@@ -90,22 +90,32 @@ func (o *Own) Run(ctx context.Context) error {
 				retry = firstRetry
 			}
 		}
+		next := now.Add(look)
 		for _, due := range []time.Time{o.choose(), o.due} {
 			if !due.IsZero() {
-				next = min(next, due.Sub(o.clock.Now()))
+				next = earliest(next, due)
 			}
 		}
-		timer := o.clock.NewTimer(next)
-		woken = false
-		select {
-		case <-ctx.Done():
-		case <-o.woken:
-			woken = true
-		case <-timer.C():
-		}
-		timer.Stop()
+		woken = o.wait(ctx, next)
 	}
 	return nil
+}
+
+// wait waits until a time, or until it is woken, which it tells.
+func (o *Own) wait(ctx context.Context, until time.Time) (woken bool) {
+	timer := o.clock.NewTimer(until.Sub(o.clock.Now()))
+	defer timer.Stop()
+	// The clock may have been put forward before the timer was there.
+	if !o.clock.Now().Before(until) {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+	case <-o.woken:
+		return true
+	case <-timer.C():
+	}
+	return false
 }
 
 // read reads the Secret, writes it anew where it must, and offers what it holds.
@@ -126,7 +136,10 @@ func (o *Own) read(ctx context.Context) error {
 		} else if !o.options.Installation.Owns(secret) {
 			return o.options.Installation.Foreign(corev1.Resource("secrets"), secret)
 		}
-		m, err := materialOf(secret.Data, o.options.Installation.Name, o.options.Hosts, o.clock.Now())
+		// One time for what is due now and for when that is asked again: where a clock is put
+		// forward between two, what came due by that would be left out.
+		now := o.clock.Now()
+		m, err := materialOf(secret.Data, o.options.Installation.Name, o.options.Hosts, now)
 		if err != nil {
 			return fmt.Errorf("making certificates: %w", err)
 		}
@@ -138,12 +151,12 @@ func (o *Own) read(ctx context.Context) error {
 			}
 		}
 		o.offer(m.pair, m.bundle)
-		o.due = o.clock.Now().Add(reading)
+		o.due = now.Add(reading)
 		for _, c := range append([]*x509.Certificate{m.pair.Leaf}, m.bundle...) {
-			if renewed := renewal(c); renewed.After(o.clock.Now()) {
+			if renewed := renewal(c); renewed.After(now) {
 				o.due = earliest(o.due, renewed)
 			}
-			if c.NotAfter.After(o.clock.Now()) {
+			if c.NotAfter.After(now) {
 				o.due = earliest(o.due, c.NotAfter.Add(time.Second))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	"gatehouse.dev/internal/authority"
 	"gatehouse.dev/remote/installation"
@@ -334,4 +336,57 @@ func TestNotOurs(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Whenever a machine is put to sleep, for months, what has expired by then is replaced soon after.
+func TestAsleep(t *testing.T) {
+	for at, asleep := int64(1), true; asleep; at++ {
+		asleep = false
+		synctest.Test(t, func(t *testing.T) {
+			o := NewOwn(Options{Installation: whose, Hosts: hosts, Client: fake.NewClientset()})
+			sleeper := &sleeper{at: at}
+			o.clock = sleeper
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer cancel()
+			running.Go(func() {
+				if err := o.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Minute)
+			bundle, _ := o.CABundle()
+			o.Trusted(bundle) // which wakes it
+			time.Sleep(look)
+			asleep = sleeper.looks.Load() > at
+			time.Sleep(time.Hour)
+			pair, err := o.GetCertificate(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := sleeper.Now(); now.After(pair.Leaf.NotAfter) {
+				t.Errorf("asleep from the %d. look at the clock on: at %s the certificate has expired at %s", at,
+					now, pair.Leaf.NotAfter)
+			}
+		})
+		if !asleep && at < 15 {
+			t.Errorf("the clock was looked at %d times", at)
+		}
+	}
+}
+
+// sleeper is a clock of a machine that sleeps for 800 days after it was looked at so many times.
+type sleeper struct {
+	clock.RealClock
+	at    int64
+	looks atomic.Int64
+}
+
+// Now implements clock.Clock.
+func (s *sleeper) Now() time.Time {
+	if s.looks.Add(1) > s.at {
+		return time.Now().Add(800 * day)
+	}
+	return time.Now()
 }
