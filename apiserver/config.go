@@ -72,9 +72,10 @@ type config struct {
 	publicKeys      serviceaccount.PublicKeysGetter
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
-	loopback        *loopback // nil where the server calls itself over TLS
-	customResources bool      // whether CustomResourceDefinitions are served
-	rbac            bool      // whether roles and bindings count
+	loopback        *loopback    // how the server calls itself
+	dialled         *rest.Config // how it is called over TLS, where it listens
+	customResources bool         // whether CustomResourceDefinitions are served
+	rbac            bool         // whether roles and bindings count
 	removed         []schema.GroupVersionResource
 	// admitted, where not nil, is around every request that may be admitted.
 	admitted func(http.Handler) http.Handler
@@ -166,8 +167,8 @@ func (c *config) writes(handler http.Handler) http.Handler {
 	return c.options.extended(withTimeToAnswer(withQuotaHolder(handler)))
 }
 
-// applyServing takes the listener and lets the server call itself: over TLS with a certificate of
-// its own authority, or where it listens nowhere without a connection.
+// applyServing takes the listener, and lets the server call itself without a connection. For what
+// comes to the server's own address it has a certificate of its own authority.
 func (c *config) applyServing() error {
 	g := c.generic
 	if err := c.options.SecureServing.ApplyTo(&g.SecureServing); err != nil {
@@ -190,14 +191,15 @@ func (c *config) applyServing() error {
 	if err != nil {
 		return err
 	}
-	if c.options.InProcess {
-		c.loopback = newLoopback()
-		g.LoopbackClientConfig.TLSClientConfig, g.LoopbackClientConfig.Transport = rest.TLSClientConfig{}, c.loopback
-	}
 	g.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
 	g.LoopbackClientConfig.DisableCompression = true
 	if c.options.Tracing() {
 		g.LoopbackClientConfig.Wrap(tracing.WrapperFor(g.TracerProvider))
+	}
+	c.dialled, c.loopback = rest.CopyConfig(g.LoopbackClientConfig), newLoopback()
+	g.LoopbackClientConfig.TLSClientConfig, g.LoopbackClientConfig.Transport = rest.TLSClientConfig{}, c.loopback
+	if c.options.InProcess {
+		c.dialled = g.LoopbackClientConfig
 	}
 	certs, err := certutil.ParseCertsPEM(certPEM)
 	if err != nil {

@@ -98,9 +98,14 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// counted tells the listener what is being served.
+// counted tells the listener what is being served on its connections. What the server asks of
+// itself isn't: some of it lasts until nothing else is served any more.
 func (l *listener) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(http.LocalAddrContextKey) == nil { // no server of net/http got it
+			next.ServeHTTP(w, r)
+			return
+		}
 		l.requests.Add(1)
 		defer func() {
 			l.served.Store(time.Now().UnixNano())

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -49,6 +50,21 @@ func TestStopWithIdleConnections(t *testing.T) {
 	}
 	if _, err := connection.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection is still open")
+	}
+}
+
+// What the server asks of itself without a connection doesn't hold up its end, either: its own
+// watches last until then.
+func TestOwnRequestsDontCount(t *testing.T) {
+	l, came := newListener(nil), false
+	l.counted(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		came = true
+		if n := l.requests.Load(); n != 0 {
+			t.Errorf("%d requests are being served on connections", n)
+		}
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if !came {
+		t.Error("the request wasn't served")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	"k8s.io/client-go/rest"
 	aggregationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 	aggregatorserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -33,7 +35,6 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust"
-	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 	"k8s.io/kubernetes/pkg/controlplane/controller/leaderelection"
 	"k8s.io/kubernetes/pkg/controlplane/controller/legacytokentracking"
@@ -77,14 +78,53 @@ func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.
 		ExtraConfig: extensionsserver.ExtraConfig{
 			CRDRESTOptionsGetter: c.restOptions(stores,
 				func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
-			MasterCount: 1,
-			AuthResolverWrapper: webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil,
-				c.generic.LoopbackClientConfig, c.generic.TracerProvider),
-			ServiceResolver: c.serviceResolver,
+			MasterCount:         1,
+			AuthResolverWrapper: c.conversionWebhooks(),
+			ServiceResolver:     c.serviceResolver,
 		},
 	}
-	return config.Complete().New(next)
+	s, err := config.Complete().New(next)
+	if err != nil || !c.options.InProcess {
+		return s, err
+	}
+	return s, s.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().SetTransform(establishedLongAgo)
 }
+
+// establishedLongAgo makes a definition look older than it is. For two seconds upstream holds each
+// create of a custom resource back for as long, in case another server doesn't know yet that the
+// resource is served. A server in a process has no other.
+func establishedLongAgo(obj any) (any, error) {
+	if definition, ok := obj.(*extensionsv1.CustomResourceDefinition); ok {
+		for i := range definition.Status.Conditions {
+			if c := &definition.Status.Conditions[i]; c.Type == extensionsv1.Established {
+				c.LastTransitionTime.Time = definition.CreationTimestamp.Add(-time.Minute)
+			}
+		}
+	}
+	return obj, nil
+}
+
+// conversionWebhooks is how CustomResourceDefinitions' webhooks are reached.
+func (c *config) conversionWebhooks() webhook.AuthenticationInfoResolverWrapper {
+	if c.options.NoConversion == nil {
+		return webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil, c.dialled,
+			c.generic.TracerProvider)
+	}
+	failing := &rest.Config{}
+	failing.Wrap(func(http.RoundTripper) http.RoundTripper { return unreachable{c.options.NoConversion} })
+	return func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+		return &webhook.AuthenticationInfoResolverDelegator{
+			ClientConfigForFunc:        func(string) (*rest.Config, error) { return failing, nil },
+			ClientConfigForServiceFunc: func(string, string, int) (*rest.Config, error) { return failing, nil },
+		}
+	}
+}
+
+// unreachable is a transport that fails.
+type unreachable struct{ error }
+
+// RoundTrip implements http.RoundTripper.
+func (u unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, u.error }
 
 // newKubernetes makes the server of Kubernetes' own kinds.
 func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPIServer, error) {
@@ -127,11 +167,7 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 				c.informers.Core().V1().Namespaces()).Run(hook.Done())
 			return nil
 		}},
-		{"start-kubernetes-service-cidr-controller", func(hook server.PostStartHookContext) error {
-			// Without the default ServiceCIDR no Service gets an IP.
-			defaultservicecidr.NewController(c.options.serviceIPs[0], c.options.serviceIPs[1], c.client).Start(hook)
-			return nil
-		}},
+		{"start-kubernetes-service-cidr-controller", c.keepServiceCIDR},
 		{"start-cluster-authentication-info-controller", c.publishAuthentication},
 		{"start-legacy-token-tracking-controller", func(hook server.PostStartHookContext) error {
 			go legacytokentracking.NewController(c.client).RunWithContext(hook)

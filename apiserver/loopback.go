@@ -10,9 +10,10 @@ import (
 	"sync"
 )
 
-// A loopback carries what a server asks of itself, without a connection: where the server is for
-// its own process alone, nothing listens, and nothing is encrypted. What differs from a connection
-// is that of the client's context only its end reaches the handler.
+// A loopback carries what a server asks of itself, without a connection: nothing is encrypted, and
+// nobody need listen. A starting server has some thirty informers, each of which would dial, before
+// the first has a connection that they could share. As over a connection, of the client's context
+// only its end reaches the handler.
 type loopback struct {
 	handler http.Handler
 	serving chan struct{} // closed once there is a handler

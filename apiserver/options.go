@@ -71,6 +71,9 @@ type Options struct {
 	// InProcess is that of a server for its own process, which asks by Handler: it listens nowhere.
 	InProcess bool
 
+	// NoConversion is how a call of a conversion webhook fails; nil where they are called.
+	NoConversion error
+
 	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
 	// for InitializationTimeout at most; see package storage/uninitialized.
 	HideUninitialized     bool

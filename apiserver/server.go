@@ -84,11 +84,13 @@ type Server struct {
 	authorizer  authorizer.Authorizer
 	requestInfo request.RequestInfoResolver
 	informers   informers.SharedInformerFactory
+	fill        func(context.Context) // fills the caches, which live until the context ends
 	run         func(context.Context) error
 	cancel      context.CancelFunc // ends what New started
 	done        chan struct{}      // closed once nothing is served any more, or New has failed
 	admin       *rest.Config
-	loopback    *rest.Config
+	loopback    *rest.Config // how the server calls itself
+	dialled     *rest.Config // how it is called over TLS, where it listens
 	ready       chan struct{}
 }
 
@@ -131,10 +133,20 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := s.buildAdmission(c, admit); err != nil {
 		return nil, err
 	}
-	if err := s.buildServers(c); err != nil {
+	// The servers' caches read what is stored; nothing has been read before.
+	if s.etcd != nil {
+		if err := s.etcd.AwaitReady(ctx); err != nil {
+			return nil, err
+		}
+	}
+	// The library keeps the stack of who adds a path, of which there are hundreds: a stack of its
+	// own is a short one.
+	built := make(chan error)
+	go func() { built <- s.buildServers(c) }()
+	if err := <-built; err != nil {
 		return nil, err
 	}
-	s.loopback, s.writes = c.generic.LoopbackClientConfig, c.writes
+	s.loopback, s.dialled, s.writes = c.generic.LoopbackClientConfig, c.dialled, c.writes
 	s.authorizer, s.requestInfo = c.generic.Authorization.Authorizer, server.NewRequestInfoResolver(c.generic)
 	return s, s.writeAdminKubeconfig()
 }
@@ -191,12 +203,13 @@ func (s *Server) listen() error {
 	return nil
 }
 
+// openStorage makes the backend. An etcd of the server's own is then about to serve.
 func (s *Server) openStorage(ctx context.Context) (err error) {
 	config := &s.options.Etcd.StorageConfig
 	config.Transport.TracerProvider = s.tracer
 	off := quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled)
 	if s.options.Embedded() {
-		if s.etcd, err = etcd.Start(ctx, s.options.etcdDir()); err != nil {
+		if s.etcd, err = etcd.Begin(s.options.etcdDir()); err != nil {
 			return err
 		}
 		// The parts of Kubernetes that dial etcd themselves find it here.
@@ -274,10 +287,11 @@ func (s *Server) buildServers(c *config) error {
 	// metrics.
 	metrics.SetStorageMonitorGetter(s.backend.Monitors)
 	s.run = prepared.Run
-	s.handler = aggregator.GenericAPIServer.UnprotectedHandler()
-	if c.loopback != nil {
-		c.loopback.serve(aggregator.GenericAPIServer.Handler)
+	s.fill = func(ctx context.Context) {
+		c.fill(ctx, c.informers, extensions.Informers, aggregator.APIRegistrationInformers)
 	}
+	s.handler = aggregator.GenericAPIServer.UnprotectedHandler()
+	c.loopback.serve(aggregator.GenericAPIServer.Handler)
 	return nil
 }
 
@@ -287,6 +301,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.release()
 	ctx, cancel := s.afterStart(ctx)
 	defer cancel()
+	caching, stopCaching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCaching() // once nothing is served any more
+	s.fill(caching)
 	go s.awaitReady(ctx)
 	if s.etcd == nil {
 		return s.run(ctx)
@@ -377,7 +394,7 @@ func (s *Server) release() {
 func (s *Server) writeAdminKubeconfig() error {
 	o := s.options
 	if !o.hasOwn() {
-		s.admin = s.loopback
+		s.admin = s.dialled
 		return nil
 	}
 	certPEM, keyPEM, err := o.authority.Client(adminUser, user.SystemPrivilegedGroup)

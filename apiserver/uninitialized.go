@@ -27,7 +27,7 @@ func (c *config) restOptions(delegate generic.RESTOptionsGetter,
 // not lose what it was given.
 func (c *config) allocated(s *server.GenericAPIServer) (*rest.Config, informers.SharedInformerFactory, error) {
 	if !c.options.HideUninitialized {
-		return c.generic.LoopbackClientConfig, c.informers, nil
+		return c.generic.LoopbackClientConfig, prompt{c.informers}, nil
 	}
 	config := initializers.Including(c.generic.LoopbackClientConfig)
 	client, err := kubernetes.NewForConfig(config)
@@ -36,7 +36,7 @@ func (c *config) allocated(s *server.GenericAPIServer) (*rest.Config, informers.
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, informerResync,
 		informers.WithTransform(withoutManagedFields))
-	return config, factory,
+	return config, prompt{factory},
 		s.AddPostStartHook("gatehouse/start-allocation-informers", func(hook server.PostStartHookContext) error {
 			factory.StartWithContext(hook)
 			return nil

@@ -27,6 +27,7 @@ type goTestFigures struct {
 	First  float64 // s
 	Second float64 // s, while the first runs
 	Memory float64 // MB, with one server
+	Own    float64 // MB of it that aren't pages of files
 }
 
 // measureEnvtest times envtest's Start and Stop with Gatehouse, and with kube-apiserver and etcd,
@@ -39,7 +40,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 		return "", fmt.Errorf("gatehouse envtest: %w\n%s", err, out)
 	}
 	cases := []*envtestCase{{name: "Gatehouse", dir: assets}, {name: "kube-apiserver and etcd", dir: bin}}
-	var first, second, memory samples
+	var first, second, memory, own samples
 	for round := range o.starts + 1 {
 		for i := range cases {
 			c := cases[(i+round)%len(cases)]
@@ -56,9 +57,11 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 		if err != nil {
 			return "", err
 		}
-		progress("gatehousetest %d of %d: %.2f s, second %.2f s, %.0f MB", round, o.starts, f.First, f.Second, f.Memory)
+		progress("gatehousetest %d of %d: %.2f s, second %.2f s, %.0f MB, %.0f of its own", round, o.starts, f.First,
+			f.Second, f.Memory, f.Own)
 		if round > 0 {
-			first, second, memory = append(first, f.First), append(second, f.Second), append(memory, f.Memory)
+			first, second = append(first, f.First), append(second, f.Second)
+			memory, own = append(memory, f.Memory), append(own, f.Own)
 		}
 	}
 	var b strings.Builder
@@ -83,6 +86,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 		{"gatehousetest.Start", first, 2, "s"},
 		{"… a second server in the process", second, 2, "s"},
 		{"memory of a test's process with one server", memory, 0, "MB"},
+		{"… of it not pages of the program's file", own, 0, "MB"},
 	} {
 		fmt.Fprintf(&b, "| %s | %s | | |\n", row.name, row.values.show(row.decimals, row.unit))
 	}

@@ -33,9 +33,9 @@ import (
 
 const (
 	// With a single member there is nobody to hear heartbeats from, so elections may be quick: a
-	// fresh member leads itself after one election timeout.
+	// fresh member leads itself after one to five ticks, which is the least that etcd allows.
 	tick     = 10 * time.Millisecond
-	election = 100 * time.Millisecond
+	election = 5 * tick
 
 	// startTimeout bounds the wait for a member to become ready. Replaying a
 	// large log takes seconds, not minutes.
@@ -64,18 +64,33 @@ type Server struct {
 	etcd      *embed.Etcd
 	socketDir string // not empty where the socket had to live outside the data directory
 	endpoint  string
+	dir       string
 	level     zap.AtomicLevel
+	fatal     *fatalHook
 	stop      sync.Once
 }
 
-// Start runs an embedded etcd in dir, which is created where it doesn't exist, and waits until it
-// serves. It fails at once where dir can't be written and where what is in it is damaged; the error
-// says which.
-func Start(ctx context.Context, dir string) (server *Server, err error) {
+// Start runs an embedded etcd in dir, as Begin does, and waits until it serves.
+func Start(ctx context.Context, dir string) (*Server, error) {
+	s, err := Begin(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AwaitReady(ctx); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Begin runs an embedded etcd in dir, which is created where it doesn't exist. It fails at once
+// where dir can't be written and where what is in it is damaged; the error says which. The server
+// serves once AwaitReady says so, some tens of milliseconds later: it must elect itself.
+func Begin(dir string) (server *Server, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s can't be created: %w", dir, err)
 	}
-	s := &Server{}
+	s := &Server{dir: dir}
 	defer func() {
 		if err != nil {
 			s.release()
@@ -104,10 +119,10 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 	cfg.MaxTxnOps = maxTxnOps
 	cfg.SnapshotCatchUpEntries = keptEntries
 	cfg.QuotaBackendBytes = 8 << 30 // etcd's own recommendation for the most
-	fatal := &fatalHook{dir: dir, failed: make(chan string, 1)}
+	s.fatal = &fatalHook{dir: dir, failed: make(chan string, 1)}
 	// While it starts and while it stops, etcd reports as errors what is none for a single member.
 	s.level = zap.NewAtomicLevelAt(zapcore.DPanicLevel)
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(s.level, fatal))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(s.level, s.fatal))
 
 	starting := make(chan error, 1)
 	go func() {
@@ -115,32 +130,34 @@ func Start(ctx context.Context, dir string) (server *Server, err error) {
 		s.etcd, err = startRecovering(cfg)
 		starting <- err
 	}()
-	// What fails in a goroutine of etcd's leaves it in a state in which it can't be closed.
 	select {
 	case err = <-starting:
-	case message := <-fatal.failed:
+	case message := <-s.fatal.failed:
 		err = errors.New(message)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("etcd can't start on data directory %s: %w", dir, err)
 	}
+	return s, nil
+}
+
+// AwaitReady waits until the server serves, or ctx ends. Where that fails, the server is to be
+// stopped. It is called once, before anything is asked of the server.
+func (s *Server) AwaitReady(ctx context.Context) error {
 	select {
 	case <-s.etcd.Server.ReadyNotify():
-	case message := <-fatal.failed:
-		return nil, fmt.Errorf("etcd can't start on data directory %s: %s", dir, message)
+	case message := <-s.fatal.failed:
+		return fmt.Errorf("etcd can't start on data directory %s: %s", s.dir, message)
 	case err := <-s.etcd.Err():
-		s.etcd.Close()
-		return nil, fmt.Errorf("etcd on data directory %s stopped: %w", dir, err)
+		return fmt.Errorf("etcd on data directory %s stopped: %w", s.dir, err)
 	case <-ctx.Done():
-		s.etcd.Close()
-		return nil, ctx.Err()
+		return ctx.Err()
 	case <-time.After(startTimeout):
-		s.etcd.Close()
-		return nil, fmt.Errorf("etcd on data directory %s is not ready after %s", dir, startTimeout)
+		return fmt.Errorf("etcd on data directory %s is not ready after %s", s.dir, startTimeout)
 	}
-	fatal.started.Store(true)
+	s.fatal.started.Store(true)
 	s.level.SetLevel(zapcore.ErrorLevel)
-	return s, nil
+	return nil
 }
 
 // startRecovering turns panics into errors.
@@ -175,7 +192,9 @@ func (s *Server) Member() *etcdserver.EtcdServer { return s.etcd.Server }
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.level.SetLevel(zapcore.DPanicLevel)
-		s.etcd.Close()
+		if !s.fatal.broken.Load() {
+			s.etcd.Close()
+		}
 		s.release()
 	})
 }
@@ -240,6 +259,7 @@ type fatalHook struct {
 	dir     string
 	started atomic.Bool
 	failed  chan string // gets the first failure of a start
+	broken  atomic.Bool // a start has failed, in a state in which etcd can't be closed
 }
 
 // OnWrite implements zapcore.CheckWriteHook.
@@ -254,6 +274,7 @@ func (h *fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field)
 		fmt.Fprintf(os.Stderr, "gatehouse: etcd can't store in data directory %s: %s\n", h.dir, message)
 		os.Exit(1)
 	}
+	h.broken.Store(true)
 	select {
 	case h.failed <- strings.TrimSpace(message):
 	default:

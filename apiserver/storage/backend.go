@@ -56,6 +56,9 @@ type Backend struct {
 	mu    sync.Mutex
 	conns map[string]*connection // by servers
 	order []string
+	// caches are those of the start, until that is over.
+	caches  []*cacher.Cacher
+	started bool
 }
 
 // connection is a client and the loop that compacts its cluster's history.
@@ -116,6 +119,27 @@ func (b *Backend) Close() error {
 
 // Counted waits until quotas show what came of the writes so far; see Ledger.Counted.
 func (b *Backend) Counted(ctx context.Context) error { return b.ledger.Counted(ctx) }
+
+// Filled waits until the watch caches that there are by now are full, or ctx ends. It is called
+// once, before anything is asked of them: who asks too early is told to ask again a second later.
+func (b *Backend) Filled(ctx context.Context) {
+	b.mu.Lock()
+	caches := b.caches
+	b.caches, b.started = nil, true
+	b.mu.Unlock()
+	for _, c := range caches {
+		_ = c.Wait(ctx) // which one isn't full /readyz says
+	}
+}
+
+// starts remembers a watch cache until Filled is called.
+func (b *Backend) starts(c *cacher.Cacher) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.started {
+		b.caches = append(b.caches, c)
+	}
+}
 
 // connection is that of the cluster at t, dialled where there is none yet.
 func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, error) {
@@ -296,6 +320,7 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 		defer cancel()
 		_ = watchCache.Wait(ctx) // one that takes longer says so itself
 	}
+	b.starts(watchCache)
 	delegator := cacher.NewCacheDelegator(watchCache, store)
 	cached := storage.Interface(delegator)
 	if config.GroupResource == quotaResource {

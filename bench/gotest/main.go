@@ -1,6 +1,7 @@
 // Program gotest starts servers as a Go test does, one and then another while the first runs, and
 // says how long each start took and how much memory the process had with one of them, so much
-// later as its argument says. Nothing else is in the program: its memory is that of such a test.
+// later as its argument says, and how much of that isn't pages of files. Nothing else is in the
+// program: its memory is that of such a test.
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 // figures are what the program prints; see goTestFigures.
 type figures struct {
 	First, Second float64 // s
-	Memory        float64 // MB
+	Memory, Own   float64 // MB
 }
 
 func main() {
@@ -49,8 +50,8 @@ func measure(idle string) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	stat, err := process.Stat()
-	f.Memory = float64(stat.ResidentMemory()) / 1e6
+	status, err := process.NewStatus()
+	f.Memory, f.Own = float64(status.VmRSS)/1e6, float64(status.RssAnon)/1e6
 	timed(&f.Second).Stop()
 	return f, err
 }

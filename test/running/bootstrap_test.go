@@ -2,14 +2,18 @@ package running_test
 
 import (
 	"maps"
+	"net"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
@@ -84,4 +88,38 @@ func TestRolesOfAnOlderCluster(t *testing.T) {
 		}
 	}
 	t.Errorf("the rules of system:aggregate-to-edit are %v, without the operator's own", aggregated.Rules)
+}
+
+// The default ServiceCIDR, which a start makes, is what Kubernetes' own controller would have made.
+func TestDefaultServiceCIDR(t *testing.T) {
+	t.Parallel()
+	c := servertest.Start(t)
+	ctx, cidrs := t.Context(), c.Client.NetworkingV1().ServiceCIDRs()
+	get := func() *networkingv1.ServiceCIDR {
+		t.Helper()
+		cidr, err := cidrs.Get(ctx, defaultservicecidr.DefaultServiceCIDRName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cidr.UID, cidr.ResourceVersion, cidr.CreationTimestamp = "", "", metav1.Time{}
+		for i := range cidr.Status.Conditions {
+			cidr.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+		for i := range cidr.ManagedFields {
+			cidr.ManagedFields[i].Time = nil
+		}
+		return cidr
+	}
+	made := get()
+	if err := cidrs.Delete(ctx, made.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, ips, err := net.ParseCIDR(made.Spec.CIDRs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaultservicecidr.NewController(*ips, net.IPNet{}, c.Client).Start(ctx)
+	if diff := cmp.Diff(get(), made); diff != "" {
+		t.Errorf("the controller's (-) and that of the start (+):\n%s", diff)
+	}
 }
