@@ -185,14 +185,14 @@ func (c *Chain) admit(ctx context.Context, begin time.Time, a admission.Attribut
 func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a admission.Attributes, v *versioned,
 	o admission.ObjectInterfaces) error {
 	for _, p := range c.mutating.of(a) {
-		start := c.since(begin)
-		ctx := c.pluginBegins(ctx, a, p.name, Mutating, round)
+		step := PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Start: c.after(begin)}
+		ctx := c.pluginBegins(ctx, step)
 		v.begin(p.name, Mutating, round)
-		changes, err := c.admitPlugin(ctx, p, a, v, o)
-		c.pluginDone(ctx, begin, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round,
-			Err: err, Changes: changes, Calls: v.calls.taken()})
-		if err != nil {
-			return err
+		step.Changes, step.Err = c.admitPlugin(ctx, p, a, v, o)
+		step.Calls = v.calls.taken()
+		c.pluginDone(ctx, step)
+		if step.Err != nil {
+			return step.Err
 		}
 	}
 	return nil
@@ -238,21 +238,21 @@ func (c *Chain) validate(ctx context.Context, begin time.Time, a admission.Attri
 	v := newVersioned(a, o, false, false)
 	v.calls, v.late = c.newCalls(), c.late
 	for _, p := range c.validating.of(a) {
-		start := c.since(begin)
-		ctx := c.pluginBegins(ctx, a, p.name, Validating, 0)
+		step := PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Start: c.after(begin)}
+		ctx := c.pluginBegins(ctx, step)
 		v.begin(p.name, Validating, 0)
 		var shown admission.Attributes = v
 		if p.internal {
 			shown = a
 		}
-		err := guard(p.name, Validating, a, func() error { return p.Validate(ctx, shown, o) })
+		step.Err = guard(p.name, Validating, a, func() error { return p.Validate(ctx, shown, o) })
 		if failure := v.failed(); failure != nil {
-			err = failure
+			step.Err = failure
 		}
-		c.pluginDone(ctx, begin, start, PluginStep{Attributes: a, Plugin: p.name, Phase: Validating, Err: err,
-			Calls: v.calls.taken()})
-		if err != nil {
-			return err
+		step.Calls = v.calls.taken()
+		c.pluginDone(ctx, step)
+		if step.Err != nil {
+			return step.Err
 		}
 	}
 	return nil
@@ -287,13 +287,13 @@ func (c *Chain) now() time.Time {
 	return time.Now()
 }
 
-// since is how long a phase has lasted, where an observer will want to know it. To ask that is
-// cheaper than to ask for the time.
-func (c *Chain) since(begin time.Time) time.Duration {
+// after is now for a phase that has begun. To ask how long ago that was is cheaper than to ask for
+// the time.
+func (c *Chain) after(begin time.Time) time.Time {
 	if len(c.observers) == 0 {
-		return 0
+		return time.Time{}
 	}
-	return time.Since(begin)
+	return begin.Add(time.Since(begin))
 }
 
 func (c *Chain) phaseBegins(ctx context.Context, a admission.Attributes, phase Phases) context.Context {
@@ -303,20 +303,19 @@ func (c *Chain) phaseBegins(ctx context.Context, a admission.Attributes, phase P
 	return ctx
 }
 
-func (c *Chain) pluginBegins(ctx context.Context, a admission.Attributes, plugin string, phase Phases,
-	round int) context.Context {
+func (c *Chain) pluginBegins(ctx context.Context, step PluginStep) context.Context {
 	for _, o := range c.beginning {
-		ctx = o.PluginBegins(ctx, PluginStep{Attributes: a, Plugin: plugin, Phase: phase, Round: round})
+		ctx = o.PluginBegins(ctx, step)
 	}
 	return ctx
 }
 
-// pluginDone tells the observers of a step that began at start, in a phase that began at begin.
-func (c *Chain) pluginDone(ctx context.Context, begin time.Time, start time.Duration, step PluginStep) {
+// pluginDone tells the observers of a step.
+func (c *Chain) pluginDone(ctx context.Context, step PluginStep) {
 	if len(c.observers) == 0 {
 		return
 	}
-	step.Duration = time.Since(begin) - start
+	step.Duration = time.Since(step.Start)
 	for _, o := range c.observers {
 		o.PluginDone(ctx, step)
 	}

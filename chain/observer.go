@@ -49,8 +49,8 @@ type ContextObserver interface {
 	Observer
 	// PhaseBegins is called before each phase, of which Attributes and Phase are known.
 	PhaseBegins(ctx context.Context, phase PhaseStep) context.Context
-	// PluginBegins is called before each call of a plugin, of which Attributes, Plugin, Phase and
-	// Round are known.
+	// PluginBegins is called before each call of a plugin, of which Attributes, Plugin, Phase,
+	// Round and Start are known.
 	PluginBegins(ctx context.Context, step PluginStep) context.Context
 }
 
@@ -65,6 +65,8 @@ type PluginStep struct {
 	Phase Phases
 	// Round is 0, or 1 in the re-run of the mutating phase.
 	Round int
+	// Start is when the plugin was called. What is told by LateObserver has none.
+	Start time.Time
 	// Duration is what the call took, conversion of the object included.
 	Duration time.Duration
 	// Err is nil where the plugin admitted the request, and the refusal otherwise.

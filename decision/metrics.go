@@ -12,12 +12,12 @@ import (
 // The metrics are those of a process. Where it has several servers, what is kept is that of the one
 // that decided last.
 var (
-	decisionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace:      "gatehouse",
-		Name:           "decisions_total",
-		Help:           "Decisions that were recorded, by verdict: Admitted, Refused or Failed.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"verdict"})
+	// decisionsTotal are one metric. A vector would look each up by its label, at each request.
+	decisionsTotal = map[v1alpha1.Verdict]*metrics.Counter{
+		v1alpha1.Admitted: decisionsOf(v1alpha1.Admitted),
+		v1alpha1.Refused:  decisionsOf(v1alpha1.Refused),
+		v1alpha1.Failed:   decisionsOf(v1alpha1.Failed),
+	}
 
 	evictedTotal = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace:      "gatehouse",
@@ -63,9 +63,19 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(decisionsTotal, evictedTotal, heldCount, heldBytes, watching, droppedWatchersTotal,
-		logErrorsTotal)
-	for _, v := range []v1alpha1.Verdict{v1alpha1.Admitted, v1alpha1.Refused, v1alpha1.Failed} {
-		decisionsTotal.WithLabelValues(string(v)) // shown from the start, as 0
+	for _, total := range decisionsTotal {
+		legacyregistry.MustRegister(total)
 	}
+	legacyregistry.MustRegister(evictedTotal, heldCount, heldBytes, watching, droppedWatchersTotal,
+		logErrorsTotal)
 })
+
+func decisionsOf(verdict v1alpha1.Verdict) *metrics.Counter {
+	return metrics.NewCounter(&metrics.CounterOpts{
+		Namespace:      "gatehouse",
+		Name:           "decisions_total",
+		Help:           "Decisions that were recorded, by verdict: Admitted, Refused or Failed.",
+		ConstLabels:    map[string]string{"verdict": string(verdict)},
+		StabilityLevel: metrics.ALPHA,
+	})
+}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unique"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,8 +14,7 @@ import (
 	"gatehouse.dev/chain/jsondiff"
 )
 
-// A record is a decision in the form in which it is kept: a third of the size of what the API
-// serves, since most steps of most requests have nothing to tell but that they were.
+// A record is what is known of a request that is over.
 type record struct {
 	revision  uint64
 	name      string
@@ -26,13 +23,9 @@ type record struct {
 	start     time.Time
 	duration  time.Duration
 
-	request   v1alpha1.Request // without its user, who is in the next two
-	user      unique.Handle[string]
-	groups    unique.Handle[string] // joined by newlines
-	userAgent unique.Handle[string]
-
+	request v1alpha1.Request
 	verdict v1alpha1.Verdict
-	code    int32
+	status  int32 // of the answer
 	reason  metav1.StatusReason
 	message string
 	by      string
@@ -40,7 +33,6 @@ type record struct {
 	steps   []step
 	omitted int32
 	class   class
-	size    int64
 }
 
 // step is what one plugin did.
@@ -85,55 +77,6 @@ func (r *record) classify() class {
 	return plain
 }
 
-// sizeOf is how much memory the record takes, roughly. Users, groups and agents are shared by many.
-func (r *record) sizeOf() int64 {
-	n := int64(unsafe.Sizeof(*r)) + recordOverhead + int64(cap(r.steps))*int64(unsafe.Sizeof(step{}))
-	for _, s := range []string{r.name, r.auditID, r.namespace, r.message, r.request.Name, r.request.GenerateName,
-		r.request.Namespace, r.request.Resource, r.request.Group} {
-		n += int64(len(s))
-	}
-	for i := range r.steps {
-		m := r.steps[i].more
-		if m == nil {
-			continue
-		}
-		n += int64(unsafe.Sizeof(*m)) + int64(len(m.message)) + sizeOfChanges(m.patch)
-		for i := range m.calls {
-			c := &m.calls[i]
-			n += int64(unsafe.Sizeof(*c)) + sizeOfPatch(c.Patch)
-			for _, s := range []string{c.Name, c.Configuration, c.Binding, c.Param, c.Expression, c.Backend, c.Why} {
-				n += int64(len(s))
-			}
-			for _, s := range c.Warnings {
-				n += int64(unsafe.Sizeof(s)) + int64(len(s))
-			}
-		}
-	}
-	return n
-}
-
-// recordOverhead is what the store's own maps and lists take for a record.
-const recordOverhead = 200
-
-func sizeOfChanges(patch []jsondiff.Operation) int64 {
-	n := int64(cap(patch)) * int64(unsafe.Sizeof(jsondiff.Operation{}))
-	for i := range patch {
-		n += int64(len(patch[i].Path) + cap(patch[i].Value))
-	}
-	return n
-}
-
-func sizeOfPatch(patch []v1alpha1.PatchOperation) int64 {
-	n := int64(len(patch)) * int64(unsafe.Sizeof(v1alpha1.PatchOperation{}))
-	for i := range patch {
-		n += int64(len(patch[i].Path) + len(patch[i].From))
-		if patch[i].Value != nil {
-			n += int64(unsafe.Sizeof(v1alpha1.Value{})) + int64(len(patch[i].Value.Raw))
-		}
-	}
-	return n
-}
-
 // decision is the record as the API serves it, made by the server of that name.
 func (r *record) decision(server string) *v1alpha1.Decision {
 	d := &v1alpha1.Decision{
@@ -147,7 +90,7 @@ func (r *record) decision(server string) *v1alpha1.Decision {
 		Time:         metav1.NewMicroTime(r.start),
 		Request:      r.request,
 		Verdict:      r.verdict,
-		Code:         r.code,
+		Code:         r.status,
 		Reason:       r.reason,
 		Message:      r.message,
 		By:           r.by,
@@ -157,11 +100,6 @@ func (r *record) decision(server string) *v1alpha1.Decision {
 	if r.auditID != "" {
 		d.Annotations = map[string]string{v1alpha1.AuditIDAnnotation: r.auditID}
 	}
-	d.Request.User.Username = r.user.Value()
-	if groups := r.groups.Value(); groups != "" {
-		d.Request.User.Groups = strings.Split(groups, "\n")
-	}
-	d.Request.UserAgent = r.userAgent.Value()
 	d.ChangedBy = r.changedBy()
 	d.Steps = make([]v1alpha1.Step, len(r.steps))
 	for i := range r.steps {
@@ -175,39 +113,41 @@ func (r *record) changedBy() []string {
 	var plugins []string
 	for i := range r.steps {
 		s := &r.steps[i]
-		if s.more != nil && (len(s.more.patch) > 0 || s.more.patchCut) && !slices.Contains(plugins, s.plugin) {
+		if s.more != nil && s.more.changed() && !slices.Contains(plugins, s.plugin) {
 			plugins = append(plugins, s.plugin)
 		}
 	}
 	return plugins
 }
 
+// changed tells whether the plugin changed the object.
+func (m *more) changed() bool { return len(m.patch) > 0 || m.patchCut }
+
 // phases are the names of the phases in the API.
 var phases = map[chain.Phases]string{chain.Mutating: "Mutate", chain.Validating: "Validate"}
 
+// served is the step as the API has it.
 func (s *step) served() v1alpha1.Step {
 	out := v1alpha1.Step{Plugin: s.plugin, Phase: phases[s.phase], Round: int32(s.round), Verdict: v1alpha1.Admitted,
 		Duration: metav1.Duration{Duration: s.duration}}
 	if m := s.more; m != nil {
-		out.Verdict, out.Message, out.Patch, out.PatchCut = m.verdict, m.message, served(m.patch), m.patchCut
+		out.Verdict, out.Message, out.Patch, out.PatchCut = m.verdict, m.message, operations(m.patch), m.patchCut
 		out.Calls, out.OmittedCalls = m.calls, m.omitted
 	}
 	return out
 }
 
-// served are changes as the API has them.
-func served(changes []jsondiff.Operation) []v1alpha1.PatchOperation {
-	if len(changes) == 0 {
-		return nil
-	}
-	patch := make([]v1alpha1.PatchOperation, len(changes))
-	for i, o := range changes {
-		patch[i] = v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}
+// operations are a patch as the API has it.
+func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
+	var shown []v1alpha1.PatchOperation
+	for _, o := range patch {
+		operation := v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}
 		if o.Value != nil {
-			patch[i].Value = &v1alpha1.Value{Raw: o.Value}
+			operation.Value = &v1alpha1.Value{Raw: o.Value}
 		}
+		shown = append(shown, operation)
 	}
-	return patch
+	return shown
 }
 
 // Limits of what is kept of one request, so that no plugin, webhook or policy makes it large.
@@ -230,9 +170,7 @@ func newStep(s *chain.PluginStep) step {
 		kept.more.message = cut(s.Err.Error())
 	}
 	secret := secrets{s.Attributes.GetResource().GroupResource()}
-	kept.more.patch, kept.more.patchCut = limited(secret.ofChanges(s.Changes), func(o *jsondiff.Operation) int {
-		return len(o.Path) + len(o.Value)
-	})
+	kept.more.patch, kept.more.patchCut = secret.ofChanges(s.Changes)
 	kept.more.calls, kept.more.omitted = newCalls(s.Calls, secret)
 	return kept
 }
@@ -240,6 +178,10 @@ func newStep(s *chain.PluginStep) step {
 // newCalls are what is kept of a step's calls: those that changed, refused or failed before the
 // others, in their order.
 func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted int32) {
+	if len(calls) == 0 {
+		return nil, 0
+	}
+	kept = make([]v1alpha1.Call, 0, min(len(calls), maxCalls))
 	room := maxCalls
 	telling := func(c *chain.Call) bool {
 		return c.Verdict == chain.Refused || c.Verdict == chain.Failed || c.Patch != nil
@@ -271,12 +213,7 @@ func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted
 		if c.Patch != nil {
 			var operations []v1alpha1.PatchOperation
 			if json.Unmarshal(c.Patch, &operations) == nil {
-				call.Patch, call.PatchCut = limited(secret.ofPatch(operations), func(o *v1alpha1.PatchOperation) int {
-					if o.Value == nil {
-						return len(o.Path)
-					}
-					return len(o.Path) + len(o.Value.Raw)
-				})
+				call.Patch, call.PatchCut = limited(secret.ofPatch(operations))
 			} else {
 				call.PatchCut = true
 			}
@@ -287,10 +224,14 @@ func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted
 }
 
 // limited are the operations up to the limit, and whether there were more.
-func limited[T any](operations []T, sizeOf func(*T) int) ([]T, bool) {
+func limited(operations []v1alpha1.PatchOperation) ([]v1alpha1.PatchOperation, bool) {
 	n := 0
 	for i := range operations {
-		if n += sizeOf(&operations[i]); n > maxPatch {
+		o := &operations[i]
+		if n += len(o.Path); o.Value != nil {
+			n += len(o.Value.Raw)
+		}
+		if n > maxPatch {
 			return operations[:i:i], true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,9 +33,10 @@ func NewRecorder(store *Store, told ...func(*v1alpha1.Decision)) *Recorder {
 }
 
 var (
-	_ chain.ChangeObserver = &Recorder{}
-	_ chain.CallObserver   = &Recorder{}
-	_ chain.LateObserver   = &Recorder{}
+	_ chain.ChangeObserver  = &Recorder{}
+	_ chain.CallObserver    = &Recorder{}
+	_ chain.LateObserver    = &Recorder{}
+	_ chain.ContextObserver = &Recorder{}
 )
 
 // ObservesChanges is true: patches are what a decision is about.
@@ -44,6 +44,23 @@ func (r *Recorder) ObservesChanges() bool { return true }
 
 // ObservesCalls is true.
 func (r *Recorder) ObservesCalls() bool { return true }
+
+// PhaseBegins implements chain.ContextObserver. Each step asks for the recording, twice, and a
+// request's context has some thirty others around it by now.
+func (r *Recorder) PhaseBegins(ctx context.Context, _ chain.PhaseStep) context.Context {
+	if recording := recordingOf(ctx); recording != nil {
+		return withRecording(ctx, recording)
+	}
+	return ctx
+}
+
+// PluginBegins implements chain.ContextObserver: a request may end before the plugin does.
+func (r *Recorder) PluginBegins(ctx context.Context, step chain.PluginStep) context.Context {
+	if recording := recordingOf(ctx); recording != nil {
+		recording.pluginBegins(&step)
+	}
+	return ctx
+}
 
 // PluginDone implements chain.Observer.
 func (r *Recorder) PluginDone(ctx context.Context, step chain.PluginStep) {
@@ -122,6 +139,9 @@ func asks(info *request.RequestInfo) bool {
 func (r *Recorder) finish(ctx context.Context, recording *recording, code int, status *metav1.Status) {
 	recording.mu.Lock()
 	over := recording.over
+	if !over && verdictOfCode(code) == v1alpha1.Failed {
+		recording.interrupt()
+	}
 	recording.over = true
 	attempt, asked := recording.kept(), recording.asked
 	recording.mu.Unlock()
@@ -130,7 +150,7 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	}
 	d := newRecord(ctx, recording, attempt, code, status)
 	r.store.add(d)
-	decisionsTotal.WithLabelValues(string(d.verdict)).Inc()
+	decisionsTotal[d.verdict].Inc()
 	if d.by != "" {
 		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.by)
 	}
@@ -151,7 +171,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	info := recording.info
 	d := &record{
 		start: recording.start, duration: time.Since(recording.start),
-		code: int32(code), verdict: verdictOfCode(code),
+		status: int32(code), verdict: verdictOfCode(code),
 	}
 	if a != nil {
 		d.request = v1alpha1.Request{Operation: string(a.operation), Group: a.group, Version: a.version,
@@ -162,7 +182,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 			d.by = a.by
 		}
 	} else {
-		d.request = v1alpha1.Request{Operation: operations[info.Verb], Group: info.APIGroup, Version: info.APIVersion,
+		d.request = v1alpha1.Request{Operation: operationOf[info.Verb], Group: info.APIGroup, Version: info.APIVersion,
 			Resource: info.Resource, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
 	}
 	if status == nil && a != nil && a.err != nil && d.verdict != v1alpha1.Admitted {
@@ -175,11 +195,10 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 			d.request.Name = status.Details.Name
 		}
 	}
-	d.user, d.groups = unique.Make(""), unique.Make("")
 	if user, ok := request.UserFrom(ctx); ok {
-		d.user, d.groups = unique.Make(user.GetName()), unique.Make(strings.Join(user.GetGroups(), "\n"))
+		d.request.User = v1alpha1.User{Username: user.GetName(), Groups: user.GetGroups()}
 	}
-	d.userAgent = unique.Make(recording.userAgent)
+	d.request.UserAgent = recording.userAgent
 	if d.request.Group == "" && d.request.Resource == "namespaces" {
 		d.request.Namespace = "" // which the library has for the object's own name
 	}
@@ -192,16 +211,28 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	return d
 }
 
-// operations are the chain's names of verbs.
-var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE",
+// operationOf are the chain's names of verbs.
+var operationOf = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE",
 	"deletecollection": "DELETE"}
 
 // setName takes the audit ID for a name. A client may have sent any it likes.
 func (r *record) setName(auditID string) {
 	r.name = auditID
-	if auditID == "" || len(validation.IsDNS1123Subdomain(auditID)) > 0 {
+	if !isLabel(auditID) && len(validation.IsDNS1123Subdomain(auditID)) > 0 {
 		r.name, r.auditID = newName(), auditID
 	}
+}
+
+// isLabel tells whether a text is a label of a domain, which is a name. What a server makes is one,
+// and the library's regular expression takes longer than all else that is asked of a request.
+func isLabel(text string) bool {
+	for i := range len(text) {
+		c, inside := text[i], i > 0 && i < len(text)-1
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && (c != '-' || !inside) {
+			return false
+		}
+	}
+	return text != "" && len(text) <= validation.DNS1123LabelMaxLength
 }
 
 // verdictOfCode is what an answer means.

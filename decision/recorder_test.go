@@ -256,6 +256,55 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// A request that ends while a plugin is being called was held by that one.
+func TestInterrupted(t *testing.T) {
+	for name, test := range map[string]struct {
+		code   int // none where it is 0
+		before []string
+		want   string
+	}{
+		"the first": {http.StatusGatewayTimeout, nil,
+			`Failed 504 CREATE pods/web by "Z" changed by []: Z/M/0=Failed`},
+		"the second": {http.StatusGatewayTimeout, []string{"A"},
+			`Failed 504 CREATE pods/web by "Z" changed by []: A/M/0 Z/M/0=Failed`},
+		"without an answer": {0, []string{"A"},
+			`Failed 0 CREATE pods/web by "Z" changed by []: A/M/0 Z/M/0=Failed`},
+		"though all went well": {http.StatusCreated, []string{"A"},
+			`Admitted 201 CREATE pods/web by "" changed by []: A/M/0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore()
+			entered, release, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var plugins []chain.Descriptor
+			for _, name := range test.before {
+				plugins = append(plugins, plugin{admit: idle}.named(name))
+			}
+			holds := plugin{admit: func(context.Context, admission.Attributes) error {
+				close(entered)
+				<-release
+				return nil
+			}}
+			r := newRig(t, store, append(plugins, holds.named("Z"))...)
+			r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+				go func() {
+					defer close(left)
+					_ = r.admit(ctx, about(admission.Create, newPod("web"), nil))
+				}()
+				<-entered
+				if test.code == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				w.WriteHeader(test.code)
+			}})
+			close(release)
+			<-left
+			if got := summary(only(t, store)); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 // What is answered too late was a timeout for the client.
 func TestAnsweredTooLate(t *testing.T) {
 	late := &answer{ResponseWriter: tooLate{&discarding{}}}

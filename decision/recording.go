@@ -31,8 +31,14 @@ type recording struct {
 	// those that it is at, by the objects' names.
 	only *attempt
 	open map[string]*attempt
+	// first is where the first attempt is.
+	first attempt
 	// last is the attempt that ended last, or the first one that was refused.
 	last *attempt
+	// running is the plugin that is being called, since then. It isn't known of collections, of
+	// whose objects several are asked about at a time.
+	running step
+	since   time.Time
 	// omitted is how many steps others had.
 	omitted int
 	asked   bool
@@ -49,6 +55,7 @@ type attempt struct {
 	group, version, resource string
 	subresource              string
 	steps                    []step
+	room                     [stepsOfARequest]step // for steps
 	dropped                  int
 	mutated, validated       bool
 	by                       string
@@ -70,20 +77,38 @@ func recordingOf(ctx context.Context) *recording {
 // stepsOfARequest is how many steps a pod's creation has with the default plugins, roughly.
 const stepsOfARequest = 32
 
+// pluginBegins writes down which plugin is called.
+func (r *recording) pluginBegins(s *chain.PluginStep) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over || r.isCollection() {
+		return
+	}
+	r.attemptOf(s) // while its object may be looked at
+	r.running, r.since = step{plugin: s.Plugin, phase: s.Phase, round: uint8(s.Round)}, s.Start
+}
+
+// interrupt makes a step of the plugin that is still being called: the request ends without it.
+func (r *recording) interrupt() {
+	a := r.kept()
+	if r.running.plugin == "" || a == nil || len(a.steps) == maxSteps {
+		return
+	}
+	held := r.running
+	held.duration = time.Since(r.since)
+	held.more = &more{verdict: v1alpha1.Failed, message: "the request ended before the plugin did"}
+	a.steps, a.by = append(a.steps, held), held.plugin
+}
+
 // pluginDone writes down a plugin's step.
 func (r *recording) pluginDone(s *chain.PluginStep) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.running.plugin = ""
 	if r.over {
 		return
 	}
-	a := r.attempt(s.Attributes)
-	switch {
-	case s.Phase == chain.Mutating && a.mutated:
-		a = r.again(s.Attributes)
-	case s.Phase == chain.Validating && a.validated:
-		a.validateAgain()
-	}
+	a := r.attemptOf(s)
 	if s.Err != nil {
 		a.by = s.Plugin
 	}
@@ -158,10 +183,26 @@ func (r *recording) attempt(a admission.Attributes) *attempt {
 	return r.again(a)
 }
 
+// attemptOf is the one that a step belongs to.
+func (r *recording) attemptOf(s *chain.PluginStep) *attempt {
+	a := r.attempt(s.Attributes)
+	switch {
+	case s.Phase == chain.Mutating && a.mutated:
+		a = r.again(s.Attributes)
+	case s.Phase == chain.Validating && a.validated:
+		a.validateAgain()
+	}
+	return a
+}
+
 // again starts the object's way, or starts it once more.
 func (r *recording) again(a admission.Attributes) *attempt {
+	begins := &r.first
+	if r.asked {
+		begins = &attempt{}
+	}
 	r.asked = true
-	begins := &attempt{steps: make([]step, 0, stepsOfARequest)}
+	begins.steps = begins.room[:0]
 	begins.learn(a)
 	if !r.isCollection() {
 		r.only = begins

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -31,24 +30,34 @@ var harmless = map[string]bool{
 // lastApplied has the whole object as it was sent.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// ofChanges are changes without the secrets in their values. Those that it is given stay as they
-// are: others are told of them, too.
-func (s secrets) ofChanges(changes []jsondiff.Operation) []jsondiff.Operation {
-	shown := changes
-	for i, o := range changes {
-		if o.Value == nil {
-			continue
+// hides tells whether what has that name is a secret, or belongs to something that has the text for
+// a name and is one.
+func hides[T ~string | ~[]byte](name, text T) bool {
+	return isCredential(name) || string(name) == lastApplied || string(name) == "name" && isCredential(text)
+}
+
+// ofChanges are changes without the secrets in their values, up to the limit, and whether there
+// were more.
+func (s secrets) ofChanges(changes []jsondiff.Operation) (kept []jsondiff.Operation, isCut bool) {
+	kept = changes
+	own, n := false, 0 // kept is the caller's until something is to be hidden
+	for i := range changes {
+		o := &changes[i]
+		value := o.Value
+		if value != nil {
+			value = s.hidden(o.Path, value)
 		}
-		value := s.hidden(o.Path, o.Value)
-		if unsafe.SliceData(value) == unsafe.SliceData(o.Value) {
-			continue
+		if n += len(o.Path) + len(value); n > maxPatch {
+			return kept[:i:i], true
 		}
-		if unsafe.SliceData(shown) == unsafe.SliceData(changes) {
-			shown = slices.Clone(changes)
+		if !bytes.Equal(value, o.Value) {
+			if !own {
+				kept, own = slices.Clone(changes), true
+			}
+			kept[i].Value = value
 		}
-		shown[i].Value = value
 	}
-	return shown
+	return kept, false
 }
 
 // ofPatch takes the secrets out of the values of a patch.
@@ -94,18 +103,21 @@ func mayHide(raw []byte) bool {
 			return false
 		}
 		raw = raw[start+1:]
-		end := bytes.IndexAny(raw, `"\`)
-		if end < 0 || raw[end] == '\\' {
+		end := bytes.IndexByte(raw, '"')
+		if end < 0 || bytes.IndexByte(raw[:end], '\\') >= 0 {
 			return true // whatever it says
 		}
 		text := raw[:end]
-		raw = bytes.TrimLeft(raw[end+1:], " \t\r\n")
+		raw = raw[end+1:]
+		for len(raw) > 0 && (raw[0] == ' ' || raw[0] == '\t' || raw[0] == '\r' || raw[0] == '\n') {
+			raw = raw[1:]
+		}
 		switch {
 		case len(raw) > 0 && raw[0] == ':':
-			if field = text; isCredential(string(text)) || string(text) == lastApplied {
+			if field = text; hides(text, nil) {
 				return true
 			}
-		case string(field) == "name" && isCredential(string(text)):
+		case hides(field, text):
 			return true
 		}
 	}
@@ -180,17 +192,22 @@ var (
 )
 
 // isCredential tells whether a name says that a credential is what it names.
-func isCredential(name string) bool {
-	singular := strings.TrimSuffix(strings.TrimSuffix(name, "s"), "S")
+func isCredential[T ~string | ~[]byte](name T) bool {
+	singular := name
+	for _, s := range "sS" {
+		if n := len(singular); n > 0 && singular[n-1] == byte(s) {
+			singular = singular[:n-1]
+		}
+	}
 	for _, word := range credentials {
 		if hasSuffix(singular, word) {
-			return !harmless[name]
+			return !harmless[string(name)]
 		}
 	}
 	if !hasSuffix(singular, "key") {
 		return false
 	}
-	of := strings.TrimRight(singular[:len(singular)-len("key")], "-_. ")
+	of := strings.TrimRight(string(singular[:len(singular)-len("key")]), "-_. ")
 	for _, word := range keys {
 		if hasSuffix(of, word) {
 			return true
@@ -199,8 +216,11 @@ func isCredential(name string) bool {
 	return false
 }
 
-func hasSuffix(s, suffix string) bool {
-	return len(s) >= len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix)
+// hasSuffix tells whether a text ends with a word in small letters, in letters of any size. Most
+// don't, which their last letter tells.
+func hasSuffix[T ~string | ~[]byte](text T, word string) bool {
+	n := len(text) - len(word)
+	return n >= 0 && text[len(text)-1]|0x20 == word[len(word)-1] && strings.EqualFold(string(text[n:]), word)
 }
 
 var (

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -237,4 +239,68 @@ func FuzzMayHide(f *testing.F) {
 			t.Errorf("%s becomes %v", raw, cleaned)
 		}
 	})
+}
+
+// What is kept has no values of Secrets, and no more than what is shown.
+func TestWhatIsKept(t *testing.T) {
+	spoil := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+		switch object := a.GetObject().(type) {
+		case *corev1.Secret:
+			object.StringData = map[string]string{"a": "hush"}
+		case *corev1.Pod:
+			object.Annotations = map[string]string{"a": "small"}
+			object.Spec.Volumes = append(object.Spec.Volumes, corev1.Volume{Name: "v"})
+			switch object.Name {
+			case "with-a-variable":
+				object.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A_TOKEN", Value: "hush"}}
+			case "with-a-key":
+				object.Annotations["password"] = "hush"
+			}
+			object.Spec.SchedulerName = strings.Repeat("<", len(object.Spec.NodeName))
+		}
+		return nil
+	}}
+	pod := func(n int, name string) *corev1.Pod {
+		pod := newPod(name)
+		pod.Spec.NodeName = strings.Repeat("n", n)
+		return pod
+	}
+	for name, test := range map[string]struct {
+		object    runtime.Object
+		wantValue string
+		wantCut   bool
+	}{
+		"a Secret":             {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, "", false},
+		"little":               {pod(1, "web"), `"small"`, false},
+		"much":                 {pod(2*maxPatch, "web"), `"small"`, true},
+		"much once it is JSON": {pod(maxPatch/2, "web"), `"small"`, true},
+		"a variable's value":   {pod(1, "with-a-variable"), `"small"`, false},
+		"a value by its key":   {pod(1, "with-a-key"), `"small"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore()
+			r := newRig(t, store, spoil.named("A"))
+			r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+				r.both(ctx, w, about(admission.Create, test.object, nil))
+			}})
+			records := store.records(&Filter{})
+			if len(records) != 1 {
+				t.Fatalf("got %v", records)
+			}
+			if strings.Contains(records[0].text, "hush") {
+				t.Errorf("kept: %q", records[0].text)
+			}
+			step := only(t, store).Steps[0]
+			if step.PatchCut != test.wantCut || len(step.Patch) == 0 {
+				t.Errorf("cut %t, patch %v", step.PatchCut, step.Patch)
+			}
+			shown := encoded(step.Patch)
+			if !bytes.Contains(shown, []byte(test.wantValue)) || bytes.Contains(shown, []byte("hush")) {
+				t.Errorf("got %s", shown)
+			}
+			if size := records[0].size(); size > maxPatch+4096 {
+				t.Errorf("it takes %d bytes", size)
+			}
+		})
+	}
 }

@@ -28,18 +28,16 @@ type Store struct {
 	// oldest is the revision from which on changes are still known.
 	oldest   uint64
 	queues   [classes]queue
-	byName   map[namespacedName]*record
+	byName   map[namespacedName]*packed
 	bytes    int64
 	gone     []deletion
 	watchers map[*watcher]struct{}
 }
 
-type namespacedName struct{ namespace, name string }
-
 // deletion is that of a record that had to go, for watchers that come back.
 type deletion struct {
 	revision uint64
-	record   *record
+	of       *packed
 }
 
 // shares are the parts of the room that the classes have, in hundredths.
@@ -55,7 +53,7 @@ func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	now := uint64(time.Now().UnixMicro())
 	registerMetrics()
 	return &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
-		byName: map[namespacedName]*record{}, watchers: map[*watcher]struct{}{}}
+		byName: map[namespacedName]*packed{}, watchers: map[*watcher]struct{}{}}
 }
 
 func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }
@@ -64,37 +62,36 @@ func newName() string { return string(uuid.NewUUID()) }
 
 // add keeps a record, and lets go of others where there is no room.
 func (s *Store) add(r *record) {
-	r.size = r.sizeOf()
-	if r.size > s.maxBytes || s.maxCount == 0 {
+	p := r.pack()
+	if p.size() > s.maxBytes || s.maxCount == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.byName[r.key()] != nil {
+	for s.byName[p.namespacedName] != nil {
 		// A client may send the same audit ID as often as it likes.
 		if r.auditID == "" {
 			r.auditID = r.name
 		}
 		r.name = newName()
+		p = r.pack()
 	}
-	for len(s.byName)+1 > s.maxCount || s.bytes+r.size > s.maxBytes {
-		s.evict(r)
+	for len(s.byName)+1 > s.maxCount || s.bytes+p.size() > s.maxBytes {
+		s.evict(p)
 	}
 	s.revision++
-	r.revision = s.revision
-	s.queues[r.class].push(r)
-	s.byName[r.key()] = r
-	s.bytes += r.size
+	r.revision, p.revision = s.revision, s.revision
+	s.queues[p.class].push(p)
+	s.byName[p.namespacedName] = p
+	s.bytes += p.size()
 	heldCount.Set(float64(len(s.byName)))
 	heldBytes.Set(float64(s.bytes))
-	s.notify(added, r, r.revision)
+	s.notify(added, p, p.revision)
 }
-
-func (r *record) key() namespacedName { return namespacedName{r.namespace, r.name} }
 
 // evict lets go of the oldest of the class that exceeds its share by most, once the newcomer is
 // there.
-func (s *Store) evict(newcomer *record) {
+func (s *Store) evict(newcomer *packed) {
 	worst, excess := class(-1), 0.0
 	for c := range classes {
 		q := &s.queues[c]
@@ -103,7 +100,7 @@ func (s *Store) evict(newcomer *record) {
 		}
 		count, bytes := q.len(), q.bytes
 		if c == newcomer.class {
-			count, bytes = count+1, bytes+newcomer.size
+			count, bytes = count+1, bytes+newcomer.size()
 		}
 		used := max(float64(count)/float64(s.maxCount), float64(bytes)/float64(s.maxBytes))
 		if over := used * 100 / float64(shares[c]); worst < 0 || over > excess {
@@ -111,27 +108,27 @@ func (s *Store) evict(newcomer *record) {
 		}
 	}
 	evictedTotal.Inc()
-	r := s.queues[worst].pop()
-	delete(s.byName, r.key())
-	s.bytes -= r.size
+	p := s.queues[worst].pop()
+	delete(s.byName, p.namespacedName)
+	s.bytes -= p.size()
 	s.revision++
 	if len(s.gone) == maxGone {
 		s.oldest = s.gone[0].revision
 		s.gone = append(s.gone[:0], s.gone[1:]...)
 	}
-	s.gone = append(s.gone, deletion{s.revision, r})
-	s.notify(deleted, r, s.revision)
+	s.gone = append(s.gone, deletion{s.revision, p})
+	s.notify(deleted, p, s.revision)
 }
 
 // Get returns the decision of that name, nil where there is none.
 func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
 	s.mu.Lock()
-	r := s.byName[namespacedName{namespace, name}]
+	p := s.byName[namespacedName{namespace, name}]
 	s.mu.Unlock()
-	if r == nil {
+	if p == nil {
 		return nil
 	}
-	return r.decision(s.server)
+	return p.decision(s.server)
 }
 
 // List returns the decisions that the filter wants, the newest last, and the revision of the store.
@@ -140,8 +137,8 @@ func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
 	records, revision := s.records(&want), s.revision
 	s.mu.Unlock()
 	decisions := []v1alpha1.Decision{}
-	for _, r := range records {
-		if d := r.decision(s.server); want.Matches(d) {
+	for _, p := range records {
+		if d := p.decision(s.server); want.Matches(d) {
 			decisions = append(decisions, *d)
 		}
 	}
@@ -149,43 +146,43 @@ func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
 }
 
 // records are those that the filter may want, in order. Records don't change once they are kept.
-func (s *Store) records(want *Filter) []*record {
-	var all []*record
+func (s *Store) records(want *Filter) []*packed {
+	var all []*packed
 	for c := range classes {
 		q := &s.queues[c]
-		for _, r := range q.records[q.first:] {
-			if want.may(r) {
-				all = append(all, r)
+		for _, p := range q.records[q.first:] {
+			if want.may(p) {
+				all = append(all, p)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *record) int { return cmp.Compare(a.revision, b.revision) })
+	slices.SortFunc(all, func(a, b *packed) int { return cmp.Compare(a.revision, b.revision) })
 	return all
 }
 
 // queue has the records of a class, the oldest first.
 type queue struct {
-	records []*record
+	records []*packed
 	first   int
 	bytes   int64
 }
 
 func (q *queue) len() int { return len(q.records) - q.first }
 
-func (q *queue) push(r *record) {
-	q.records = append(q.records, r)
-	q.bytes += r.size
+func (q *queue) push(p *packed) {
+	q.records = append(q.records, p)
+	q.bytes += p.size()
 }
 
-func (q *queue) pop() *record {
-	r := q.records[q.first]
+func (q *queue) pop() *packed {
+	p := q.records[q.first]
 	q.records[q.first] = nil
 	q.first++
-	q.bytes -= r.size
+	q.bytes -= p.size()
 	if q.first > 64 && q.first > len(q.records)/2 {
 		q.records = append(q.records[:0], q.records[q.first:]...)
 		clear(q.records[len(q.records):cap(q.records)])
 		q.first = 0
 	}
-	return r
+	return p
 }

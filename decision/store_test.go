@@ -2,17 +2,21 @@ package decision
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"unique"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/randfill"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
@@ -20,12 +24,12 @@ import (
 
 // newOne is a record of a class, with a message of so many bytes.
 func newOne(name string, class class, size int) *record {
-	r := &record{namespace: "shop", name: name, class: class, verdict: v1alpha1.Admitted, code: 200,
-		message: strings.Repeat("x", size), user: unique.Make("alice"), groups: unique.Make(""),
-		userAgent: unique.Make("")}
+	r := &record{namespace: "shop", name: name, class: class, verdict: v1alpha1.Admitted, status: 200,
+		message: strings.Repeat("x", size)}
 	r.request.Namespace, r.request.Resource, r.request.Name = "shop", "pods", name
+	r.request.User.Username = "alice"
 	if class == refused {
-		r.verdict, r.code, r.by = v1alpha1.Refused, 403, "ResourceQuota"
+		r.verdict, r.status, r.by = v1alpha1.Refused, 403, "ResourceQuota"
 	}
 	return r
 }
@@ -34,7 +38,7 @@ func (s *Store) count() (n [classes]int, bytes int64) {
 	for c := range classes {
 		n[c] = s.queues[c].len()
 		for _, r := range s.queues[c].records[s.queues[c].first:] {
-			bytes += r.size
+			bytes += r.size()
 		}
 	}
 	return n, bytes
@@ -49,7 +53,7 @@ func TestBounds(t *testing.T) {
 		want     [classes]int // when each class has flooded, in order
 	}{
 		"count":         {100, 1 << 30, 10, [classes]int{20, 30, 50}},
-		"bytes":         {1 << 20, 100 * int64(newOne("name", plain, 2000).sizeOf()), 2000, [classes]int{20, 30, 50}},
+		"bytes":         {1 << 20, 100 * newOne("name", refused, 2000).pack().size(), 2000, [classes]int{20, 30, 50}},
 		"nothing":       {0, 1 << 30, 10, [classes]int{}},
 		"all too large": {100, 100, 2000, [classes]int{}},
 	} {
@@ -95,7 +99,7 @@ func TestListAndGet(t *testing.T) {
 	s.add(newOne("one", plain, 1))
 	s.add(newOne("two", refused, 1))
 	other := newOne("three", changed, 1)
-	other.namespace, other.user = "other", unique.Make("bob")
+	other.namespace, other.request.User.Username = "other", "bob"
 	s.add(other)
 	for name, test := range map[string]struct {
 		filter Filter
@@ -292,6 +296,39 @@ func TestClasses(t *testing.T) {
 	} {
 		if got := test.record.classify(); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// What is packed is what is unpacked, to the last field.
+func TestPacked(t *testing.T) {
+	random := randfill.NewWithSeed(1).NilChance(0.2).NumElements(1, 3).Funcs(
+		func(at *time.Time, c randfill.Continue) { *at = time.Unix(0, c.Int63()) },
+		func(v *v1alpha1.Value, c randfill.Continue) { v.Raw = []byte(c.String(10)) },
+	)
+	fill := func(object any) {
+		fields := reflect.ValueOf(object).Elem()
+		for i := range fields.NumField() {
+			f := fields.Field(i)
+			random.Fill(reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Interface())
+		}
+	}
+	for range 100 {
+		r := &record{}
+		fill(r)
+		for i := range r.steps {
+			fill(&r.steps[i])
+			if m := r.steps[i].more; m != nil {
+				fill(m)
+			}
+		}
+		p := r.pack()
+		if p.name != r.name || p.namespace != r.namespace {
+			t.Fatalf("packed as %v", p.namespacedName)
+		}
+		if diff := cmp.Diff(r, p.record(), cmp.AllowUnexported(record{}, step{}, more{}),
+			cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
 		}
 	}
 }

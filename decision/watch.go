@@ -26,8 +26,8 @@ type Filter struct {
 }
 
 // may tells whether a record may be wanted, by what is quickly told.
-func (f *Filter) may(r *record) bool {
-	return f.Namespace == "" || f.Namespace == r.namespace
+func (f *Filter) may(p *packed) bool {
+	return f.Namespace == "" || f.Namespace == p.namespace
 }
 
 // Matches tells whether a decision is wanted.
@@ -47,7 +47,7 @@ const (
 // event is what a watcher is told.
 type event struct {
 	change   change
-	record   *record
+	record   *packed
 	revision uint64
 }
 
@@ -84,9 +84,9 @@ func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interfa
 		}
 	}
 	var events []event
-	for _, r := range s.records(&want) {
-		if all || r.revision > since {
-			events = append(events, event{added, r, r.revision})
+	for _, p := range s.records(&want) {
+		if all || p.revision > since {
+			events = append(events, event{added, p, p.revision})
 		}
 	}
 	if !all {
@@ -104,26 +104,26 @@ func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interfa
 // and deleted since is told as both.
 func (s *Store) since(since uint64, want *Filter, events []event) []event {
 	for _, d := range s.gone {
-		if d.revision <= since || !want.may(d.record) {
+		if d.revision <= since || !want.may(d.of) {
 			continue
 		}
-		if d.record.revision > since {
-			events = append(events, event{added, d.record, d.record.revision})
+		if d.of.revision > since {
+			events = append(events, event{added, d.of, d.of.revision})
 		}
-		events = append(events, event{deleted, d.record, d.revision})
+		events = append(events, event{deleted, d.of, d.revision})
 	}
 	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.revision, b.revision) })
 	return events
 }
 
 // notify tells the watchers. It never waits: one that has no room ends.
-func (s *Store) notify(c change, r *record, revision uint64) {
+func (s *Store) notify(c change, p *packed, revision uint64) {
 	for w := range s.watchers {
-		if !w.want.may(r) {
+		if !w.want.may(p) {
 			continue
 		}
 		select {
-		case w.events <- event{c, r, revision}:
+		case w.events <- event{c, p, revision}:
 		default:
 			droppedWatchersTotal.Inc()
 			delete(s.watchers, w)

@@ -2,8 +2,6 @@ package jsondiff
 
 import (
 	"reflect"
-	"sync"
-	"time"
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,28 +14,18 @@ import (
 // and most of a copy are its lists and maps.
 func Snapshot(object any) any {
 	from := reflect.ValueOf(object)
-	t := from.Type().Elem()
-	to := poolOf(t).Get()
-	copierOf(t)(reflect.ValueOf(to).UnsafePointer(), from.UnsafePointer())
+	s := shapeOf(from.Type().Elem())
+	to := s.snapshots.Get()
+	s.copy(reflect.ValueOf(to).UnsafePointer(), from.UnsafePointer())
 	return to
 }
 
 // Release says that nobody holds the snapshot any more.
-func Release(snapshot any) { poolOf(reflect.TypeOf(snapshot).Elem()).Put(snapshot) }
-
-var pools sync.Map // of *sync.Pool by reflect.Type
-
-func poolOf(t reflect.Type) *sync.Pool {
-	if p, ok := pools.Load(t); ok {
-		return p.(*sync.Pool)
-	}
-	p, _ := pools.LoadOrStore(t, &sync.Pool{New: func() any { return reflect.New(t).Interface() }})
-	return p.(*sync.Pool)
-}
+func Release(snapshot any) { shapeOf(reflect.TypeOf(snapshot).Elem()).snapshots.Put(snapshot) }
 
 // assign makes to, which can be set, what value is, without sharing memory with it that could be
 // changed.
-func assign(to, value reflect.Value) {
+func (s *shape) assign(to, value reflect.Value) {
 	if !value.IsValid() {
 		to.SetZero()
 		return
@@ -47,166 +35,121 @@ func assign(to, value reflect.Value) {
 		addressed.Set(value)
 		value = addressed
 	}
-	copierOf(to.Type())(unsafe.Pointer(to.UnsafeAddr()), unsafe.Pointer(value.UnsafeAddr()))
+	s.copy(unsafe.Pointer(to.UnsafeAddr()), unsafe.Pointer(value.UnsafeAddr()))
 }
 
-// copyOf is a copy of a value that needn't have an address.
+// copyOf is a copy of a value that needn't be one, nor have an address. The copy has one.
 func copyOf(value reflect.Value) reflect.Value {
 	if !value.IsValid() {
 		return value
 	}
 	copied := reflect.New(value.Type()).Elem()
-	assign(copied, value)
+	shapeOf(value.Type()).assign(copied, value)
 	return copied
 }
 
-// copier makes the value of a type at one address what the one at another is. What the first points
+// copy makes the value of the type at one address what the one at another is. What the first points
 // to is its own, and is used again where there is room.
 //
 // Of structs, what fields that aren't exported point to becomes shared: those of times and the
 // like, which are never changed in place. Quantities are.
-type copier func(to, from unsafe.Pointer)
-
-var copiers sync.Map // by reflect.Type
-
-func copierOf(t reflect.Type) copier {
-	return madeFor(&copiers, t, newCopier, func(ready <-chan struct{}, c *copier) copier {
-		return func(to, from unsafe.Pointer) { <-ready; (*c)(to, from) }
-	})
-}
-
-func newCopier(t reflect.Type) copier {
-	switch t.Kind() {
-	case reflect.Bool, reflect.Int8, reflect.Uint8:
-		return move[uint8]
-	case reflect.Int16, reflect.Uint16:
-		return move[uint16]
-	case reflect.Int32, reflect.Uint32, reflect.Float32:
-		return move[uint32]
-	case reflect.Int64, reflect.Uint64, reflect.Float64, reflect.Int, reflect.Uint:
-		return move[uint64]
-	case reflect.String:
-		return move[string]
-	case reflect.Pointer:
-		return copyPointers(t)
-	case reflect.Struct:
-		return copyStructs(t)
-	case reflect.Slice:
-		return copySlices(t)
-	case reflect.Map:
-		return copyMaps(t)
-	}
-	return func(to, from unsafe.Pointer) {
-		value := reflect.NewAt(t, from).Elem()
-		if t.Kind() == reflect.Interface && !value.IsNil() {
-			value = copyOf(value.Elem())
-		}
-		reflect.NewAt(t, to).Elem().Set(value)
-	}
-}
-
-func move[T any](to, from unsafe.Pointer) { *(*T)(to) = *(*T)(from) }
-
-func copyPointers(t reflect.Type) copier {
-	element := copierOf(t.Elem())
-	return func(to, from unsafe.Pointer) {
-		p, q := (*unsafe.Pointer)(to), *(*unsafe.Pointer)(from)
-		switch {
-		case q == nil:
-			*p = nil
-			return
-		case *p == nil:
-			*p = reflect.New(t.Elem()).UnsafePointer()
-		}
-		element(*p, q)
-	}
-}
-
-func copyStructs(t reflect.Type) copier {
-	switch t {
-	case reflect.TypeFor[resource.Quantity]():
-		return func(to, from unsafe.Pointer) { *(*resource.Quantity)(to) = (*resource.Quantity)(from).DeepCopy() }
-	case reflect.TypeFor[time.Time]():
-		return move[time.Time]
-	}
-	type member struct {
-		offset uintptr
-		copier copier
-	}
-	var members []member
-	hidden := false
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if hidden = hidden || !f.IsExported(); f.IsExported() {
-			members = append(members, member{f.Offset, copierOf(f.Type)})
-		}
-	}
-	return func(to, from unsafe.Pointer) {
-		if hidden {
-			// The rest of the value comes with what isn't exported. It is copied once more, into
-			// memory of its own.
-			value := reflect.NewAt(t, to).Elem()
-			value.Set(reflect.NewAt(t, from).Elem())
-			for i := range value.NumField() {
-				if t.Field(i).IsExported() {
-					value.Field(i).SetZero()
-				}
-			}
-		}
-		for i := range members {
-			m := &members[i]
-			m.copier(unsafe.Add(to, m.offset), unsafe.Add(from, m.offset))
-		}
-	}
-}
-
-func copySlices(t reflect.Type) copier {
-	element, size := copierOf(t.Elem()), t.Elem().Size()
-	return func(to, from unsafe.Pointer) {
-		// Of any slice, what a slice of bytes has: an address and a length in elements.
-		had, has := *(*[]byte)(to), *(*[]byte)(from)
-		value := reflect.NewAt(t, to).Elem()
-		switch {
-		case has == nil:
-			value.SetZero()
-			return
-		case had == nil || cap(had) < len(has):
-			value.Set(reflect.MakeSlice(t, len(has), len(has)))
-		default:
-			value.SetLen(len(has))
-		}
-		p, q := value.UnsafePointer(), unsafe.Pointer(unsafe.SliceData(has))
-		if size == 1 {
-			copy(unsafe.Slice((*byte)(p), len(has)), has)
-			return
-		}
-		for i := range uintptr(len(has)) {
-			element(unsafe.Add(p, i*size), unsafe.Add(q, i*size))
-		}
-	}
-}
-
-func copyMaps(t reflect.Type) copier {
-	switch {
-	case t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String:
-		return func(to, from unsafe.Pointer) {
+func (s *shape) copy(to, from unsafe.Pointer) {
+	switch s.kind {
+	case plain:
+		copy(bytesOf(to, s.size), bytesOf(from, s.size))
+	case text:
+		*(*string)(to) = *(*string)(from)
+	case pointer:
+		s.copyPointer(to, from)
+	case list:
+		s.copyList(to, from)
+	case structure:
+		s.copyParts(to, from)
+	case texts:
+		if !sameTexts(to, from) {
 			copyMap[string](to, from, func(text string) string { return text })
 		}
-	case t == reflect.TypeFor[corev1.ResourceList]():
-		return func(to, from unsafe.Pointer) {
+	case resources:
+		if !sameResources(to, from) {
 			copyMap[corev1.ResourceName](to, from, resource.Quantity.DeepCopy)
 		}
+	case quantity:
+		*(*resource.Quantity)(to) = (*resource.Quantity)(from).DeepCopy()
+	case opaque:
+		reflect.NewAt(s.t, to).Elem().Set(reflect.NewAt(s.t, from).Elem())
+	default:
+		s.copyOther(to, from)
 	}
-	return func(to, from unsafe.Pointer) {
-		value, other := reflect.NewAt(t, to).Elem(), reflect.NewAt(t, from).Elem()
-		if other.IsNil() {
-			value.SetZero()
-			return
+}
+
+// copyParts looks at the parts of words that differ: of what is new, those that aren't zero.
+func (s *shape) copyParts(to, from unsafe.Pointer) {
+	v, w := wordsOf(to, s.size), wordsOf(from, s.size)
+	for i := 0; i < len(v); i++ {
+		if v[i] == w[i] {
+			continue
 		}
-		value.Set(reflect.MakeMapWithSize(t, other.Len()))
+		p := &s.parts[s.partOf[i]]
+		if p.shape == nil {
+			copy(v[p.from:p.to], w[p.from:p.to])
+		} else {
+			offset := uintptr(p.from) * wordSize
+			p.shape.copy(unsafe.Add(to, offset), unsafe.Add(from, offset))
+		}
+		i = int(p.to) - 1
+	}
+}
+
+func (s *shape) copyPointer(to, from unsafe.Pointer) {
+	p, q := (*unsafe.Pointer)(to), *(*unsafe.Pointer)(from)
+	switch {
+	case q == nil:
+		*p = nil
+		return
+	case *p == nil:
+		*p = reflect.New(s.element.t).UnsafePointer()
+	}
+	s.element.copy(*p, q)
+}
+
+func (s *shape) copyList(to, from unsafe.Pointer) {
+	// Of any slice, what a slice of bytes has: an address, and a length and room in elements.
+	list, has := (*[]byte)(to), *(*[]byte)(from)
+	switch {
+	case has == nil:
+		*list = nil
+		return
+	case *list == nil || cap(*list) < len(has):
+		value := reflect.NewAt(s.t, to).Elem()
+		larger := reflect.MakeSlice(s.t, len(has), len(has))
+		reflect.Copy(larger, value) // with what its elements point to
+		value.Set(larger)
+	default:
+		*list = (*list)[:len(has)]
+	}
+	p, q := unsafe.Pointer(unsafe.SliceData(*list)), unsafe.Pointer(unsafe.SliceData(has))
+	size, n := s.element.size, uintptr(len(has))
+	if s.element.kind == plain {
+		copy(bytesOf(p, n*size), bytesOf(q, n*size))
+		return
+	}
+	for i := range n {
+		s.element.copy(unsafe.Add(p, i*size), unsafe.Add(q, i*size))
+	}
+}
+
+func (s *shape) copyOther(to, from unsafe.Pointer) {
+	value, other := reflect.NewAt(s.t, to).Elem(), reflect.NewAt(s.t, from).Elem()
+	switch {
+	case s.t.Kind() == reflect.Map && !other.IsNil():
+		value.Set(reflect.MakeMapWithSize(s.t, other.Len()))
 		for each := other.MapRange(); each.Next(); {
 			value.SetMapIndex(each.Key(), copyOf(each.Value()))
 		}
+	case s.t.Kind() == reflect.Interface && !other.IsNil():
+		value.Set(copyOf(other.Elem()))
+	default:
+		value.Set(other)
 	}
 }
 

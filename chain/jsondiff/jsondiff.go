@@ -21,6 +21,9 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Operation is one operation of a JSON patch.
@@ -32,6 +35,12 @@ type Operation struct {
 	// Value is what is added, or what replaces what was there; nil where something is removed.
 	Value json.RawMessage `json:"value,omitempty"`
 }
+
+const (
+	add     = "add"
+	remove  = "remove"
+	replace = "replace"
+)
 
 // Of returns the operations, none where the two are alike. Both must be pointers to the same type,
 // or the same kind of map; an error is that of writing a value as JSON.
@@ -47,15 +56,14 @@ func Sync(before, after any) ([]Operation, error) {
 
 func compare(before, after any, bring bool) ([]Operation, error) {
 	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
-	if was.Kind() == reflect.Pointer && was.Type() == now.Type() && !was.IsNil() && !now.IsNil() &&
-		sameOf(was.Type().Elem())(was.UnsafePointer(), now.UnsafePointer()) {
+	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
 	}
 	w := walks.Get().(*walk)
 	defer walks.Put(w)
 	w.begin()
 	w.sync = bring
-	w.values(was, now, "")
+	w.values(shapeOf(was.Type()), was, now, nil)
 	return w.end()
 }
 
@@ -68,24 +76,20 @@ type walk struct {
 	only, differs bool
 	// sync says that what was is to become what is, see bring.
 	sync bool
-	// written has the values of the operations, one after the other; ends says where each ends.
-	// pointer is the last path that was written.
-	written bytes.Buffer
-	encoder *json.Encoder // writes to written
-	ends    []int
-	pointer []byte
+	// written has the path and the value of each operation, one after the other; ends says where
+	// they end.
+	written []byte
+	ends    []ends
 }
 
-var walks = sync.Pool{New: func() any {
-	w := &walk{}
-	w.encoder = json.NewEncoder(&w.written)
-	return w
-}}
+// ends are where what is written of an operation ends.
+type ends struct{ path, value int }
+
+var walks = sync.Pool{New: func() any { return &walk{} }}
 
 func (w *walk) begin() {
-	w.path, w.operations, w.ends, w.err = w.path[:0], w.operations[:0], w.ends[:0], nil
+	w.path, w.operations, w.ends, w.written, w.err = w.path[:0], w.operations[:0], w.ends[:0], w.written[:0], nil
 	w.differs = false
-	w.written.Reset()
 }
 
 // end returns the operations, in memory of their own.
@@ -93,25 +97,25 @@ func (w *walk) end() ([]Operation, error) {
 	if w.err != nil || len(w.operations) == 0 {
 		return nil, w.err
 	}
-	operations, values := slices.Clone(w.operations), bytes.Clone(w.written.Bytes())
-	clear(w.operations)
+	operations, written := slices.Clone(w.operations), bytes.Clone(w.written)
 	from := 0
 	for i, to := range w.ends {
-		if operations[i].Op != "remove" {
-			operations[i].Value = values[from:to:to]
+		operations[i].Path = unsafe.String(unsafe.SliceData(written[from:]), to.path-from)
+		if to.value > to.path {
+			operations[i].Value = written[to.path:to.value:to.value]
 		}
-		from = to
+		from = to.value
 	}
 	return operations, nil
 }
 
 // equal tells whether two values are alike.
-func (w *walk) equal(before, after reflect.Value, key string) bool {
-	if known(before, after, sameOf(before.Type())) {
+func (w *walk) equal(s *shape, before, after reflect.Value) bool {
+	if s.known(before, after) {
 		return true
 	}
 	inner := walk{only: true}
-	inner.values(before, after, key)
+	inner.values(s, before, after, nil)
 	if inner.err != nil && w.err == nil {
 		w.err = inner.err
 	}
@@ -120,102 +124,107 @@ func (w *walk) equal(before, after reflect.Value, key string) bool {
 
 // known tells whether two values of a type are known to be alike. Of those in maps it isn't known:
 // they have no address.
-func known(before, after reflect.Value, s same) bool {
+func (s *shape) known(before, after reflect.Value) bool {
 	return before.CanAddr() && after.CanAddr() &&
-		s(unsafe.Pointer(before.UnsafeAddr()), unsafe.Pointer(after.UnsafeAddr()))
+		s.same(unsafe.Pointer(before.UnsafeAddr()), unsafe.Pointer(after.UnsafeAddr()))
 }
 
 func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
 
 // bring makes before what after is. What has no address, as a value of a map, is brought by what
 // holds it.
-func (w *walk) bring(before, after reflect.Value) {
+func (w *walk) bring(s *shape, before, after reflect.Value) {
 	if w.sync && before.CanSet() {
-		assign(before, after)
+		s.assign(before, after)
 	}
 }
 
-// emit writes an operation on what is at the path; value is invalid for a removal.
-func (w *walk) emit(op string, value reflect.Value) {
+// emit writes a change of what is at the path, to a value of the shape; there is none for a
+// removal.
+func (w *walk) emit(op string, s *shape, value reflect.Value) {
+	w.note(op, func() { w.value(s, value) })
+}
+
+// note writes a change of what is at the path. write writes the value where it has one.
+func (w *walk) note(op string, write func()) {
 	w.differs = true
 	if w.only || w.err != nil {
 		return
 	}
-	w.operations = append(w.operations, Operation{Op: op, Path: w.where()})
-	if op != "remove" {
-		w.err = w.write(value)
+	w.operations = append(w.operations, Operation{Op: op})
+	w.where()
+	path := len(w.written)
+	if op != remove {
+		write()
 	}
-	w.ends = append(w.ends, w.written.Len())
+	w.ends = append(w.ends, ends{path, len(w.written)})
 }
 
 // replace writes that another value is at the path.
-func (w *walk) replace(before, after reflect.Value) {
-	w.emit("replace", after)
-	w.bring(before, after)
+func (w *walk) replace(s *shape, before, after reflect.Value) {
+	w.emit(replace, s, after)
+	w.bring(s, before, after)
 }
 
-func (w *walk) at(segment string, do func()) {
-	w.path = append(w.path, segment)
-	do()
-	w.path = w.path[:len(w.path)-1]
-}
-
-// values compares two values that are there. key is the merge key of the list that they may be.
-func (w *walk) values(before, after reflect.Value, key string) {
+// values compares two values that are there, the first of which is of the shape. key is the merge
+// key of the list that they may be.
+func (w *walk) values(s *shape, before, after reflect.Value, key *field) {
 	if w.done() {
 		return
 	}
-	if !before.IsValid() || !after.IsValid() || before.Type() != after.Type() {
-		if before.IsValid() || after.IsValid() {
-			w.emit("replace", after)
-		}
+	if before.Type() != after.Type() {
+		w.emit(replace, shapeOf(after.Type()), after)
 		return
 	}
-	shape := shapeOf(before.Type())
-	if shape.own {
-		w.inJSON(before, after)
+	if s.own {
+		w.inJSON(s, before, after)
 		return
 	}
 	switch before.Kind() {
-	case reflect.Pointer, reflect.Interface:
+	case reflect.Pointer:
+		switch {
+		case before.Pointer() == after.Pointer():
+		case before.IsNil() || after.IsNil():
+			w.replace(s, before, after)
+		default:
+			w.values(s.element, before.Elem(), after.Elem(), key)
+		}
+	case reflect.Interface:
 		switch {
 		case before.IsNil() && after.IsNil():
 		case before.IsNil() || after.IsNil():
-			w.replace(before, after)
-		case before.Kind() == reflect.Pointer && before.Pointer() == after.Pointer():
-		case before.Kind() == reflect.Pointer:
-			w.values(before.Elem(), after.Elem(), key)
+			w.replace(s, before, after)
 		default:
 			known := len(w.operations)
-			w.values(before.Elem(), after.Elem(), key)
+			w.values(shapeOf(before.Elem().Type()), before.Elem(), after.Elem(), key)
 			if len(w.operations) > known {
-				w.bring(before, after)
+				w.bring(s, before, after)
 			}
 		}
 	case reflect.Struct:
-		w.fields(shape, before, after)
+		w.fields(s, before, after)
 	case reflect.Map:
-		w.maps(before, after)
+		w.maps(s, before, after)
 	case reflect.Slice:
 		switch {
 		case before.IsNil() != after.IsNil():
-			w.replace(before, after)
+			w.replace(s, before, after)
 		case before.Type().Elem().Kind() == reflect.Uint8:
 			if string(before.Bytes()) != string(after.Bytes()) {
-				w.replace(before, after)
+				w.replace(s, before, after)
 			}
 		default:
-			w.lists(before, after, key)
+			w.lists(s, before, after, key)
 		}
 	default:
 		if !before.Equal(after) {
-			w.replace(before, after)
+			w.replace(s, before, after)
 		}
 	}
 }
 
 // inJSON compares values of a type that has a form of its own in JSON.
-func (w *walk) inJSON(before, after reflect.Value) {
+func (w *walk) inJSON(s *shape, before, after reflect.Value) {
 	if reflect.DeepEqual(before.Interface(), after.Interface()) {
 		return
 	}
@@ -230,61 +239,83 @@ func (w *walk) inJSON(before, after reflect.Value) {
 		return
 	}
 	if string(was) != string(now) {
-		w.emit("replace", after)
+		w.emit(replace, s, after)
 	}
-	w.bring(before, after)
+	w.bring(s, before, after)
 }
 
+// fields compares structs. Where both have an address it looks at those fields only that lie in
+// words that differ.
 func (w *walk) fields(s *shape, before, after reflect.Value) {
-	// Where both have an address, fields that are alike needn't be taken out to be told so.
-	var p, q unsafe.Pointer
-	if before.CanAddr() && after.CanAddr() {
-		p, q = unsafe.Pointer(before.UnsafeAddr()), unsafe.Pointer(after.UnsafeAddr())
+	if s.fieldOf == nil || !before.CanAddr() || !after.CanAddr() {
+		for i := range s.fields {
+			w.field(&s.fields[i], before, after)
+		}
+		return
 	}
-	for i := range s.fields {
-		f := &s.fields[i]
-		if p != nil && f.same(unsafe.Add(p, f.offset), unsafe.Add(q, f.offset)) {
+	p, q := unsafe.Pointer(before.UnsafeAddr()), unsafe.Pointer(after.UnsafeAddr())
+	v, u := wordsOf(p, s.size), wordsOf(q, s.size)
+	next := 0 // of the fields
+	for i := 0; i < len(v) && !w.done(); i++ {
+		if v[i] == u[i] {
 			continue
 		}
-		was, now := before.Field(f.index), after.Field(f.index)
-		if f.inline {
-			w.values(was, now, "")
-			continue
-		}
-		hadIt, hasIt := f.in(was), f.in(now)
-		if !hadIt && !hasIt {
-			w.bring(was, now)
-			continue
-		}
-		w.path = append(w.path, f.name)
-		switch {
-		case !hadIt:
-			w.emit("add", now)
-			w.bring(was, now)
-		case !hasIt:
-			w.emit("remove", reflect.Value{})
-			w.bring(was, now)
-		default:
-			w.values(was, now, f.mergeKey)
-		}
-		w.path = w.path[:len(w.path)-1]
-		if w.done() {
-			return
+		next = max(next, int(s.fieldOf[i]))
+		for ; next < len(s.fields) && s.fields[next].offset < uintptr(i+1)*wordSize; next++ {
+			f := &s.fields[next]
+			// Of a struct it shows soon enough.
+			isStruct := f.shape.kind == structure && !f.shape.own
+			if isStruct || !f.shape.same(unsafe.Add(p, f.offset), unsafe.Add(q, f.offset)) {
+				w.field(f, before, after)
+			}
+			i = max(i, int((f.offset+f.size)/wordSize)-1)
 		}
 	}
 }
 
-func (w *walk) maps(before, after reflect.Value) {
+func (w *walk) field(f *field, before, after reflect.Value) {
+	if w.done() {
+		return
+	}
+	was, now := before.Field(f.index), after.Field(f.index)
+	if f.inline {
+		w.values(f.shape, was, now, nil)
+		return
+	}
+	hadIt, hasIt := f.in(was), f.in(now)
+	if !hadIt && !hasIt {
+		w.bring(f.shape, was, now)
+		return
+	}
+	w.path = append(w.path, f.name)
+	switch {
+	case !hadIt:
+		w.emit(add, f.shape, now)
+		w.bring(f.shape, was, now)
+	case !hasIt:
+		w.emit(remove, nil, reflect.Value{})
+		w.bring(f.shape, was, now)
+	default:
+		w.values(f.shape, was, now, f.key)
+	}
+	w.path = w.path[:len(w.path)-1]
+}
+
+func (w *walk) maps(s *shape, before, after reflect.Value) {
 	if before.IsNil() != after.IsNil() {
-		w.replace(before, after)
+		w.replace(s, before, after)
 		return
 	}
 	if before.Type().Key().Kind() != reflect.String {
-		w.inJSON(before, after)
+		w.inJSON(s, before, after)
 		return
 	}
-	if was, ok := before.Interface().(map[string]string); ok {
+	switch was := before.Interface().(type) {
+	case map[string]string:
 		w.texts(was, after.Interface().(map[string]string))
+		return
+	case corev1.ResourceList:
+		w.resources(was, after.Interface().(corev1.ResourceList))
 		return
 	}
 	keys := before.MapKeys()
@@ -294,19 +325,20 @@ func (w *walk) maps(before, after reflect.Value) {
 		}
 	}
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+	element := shapeOf(before.Type().Elem())
 	for _, key := range keys {
 		was, now := before.MapIndex(key), after.MapIndex(key)
 		known := len(w.operations)
-		w.at(key.String(), func() {
-			switch {
-			case !was.IsValid():
-				w.emit("add", now)
-			case !now.IsValid():
-				w.emit("remove", reflect.Value{})
-			default:
-				w.values(was, now, "")
-			}
-		})
+		w.path = append(w.path, key.String())
+		switch {
+		case !was.IsValid():
+			w.emit(add, element, now)
+		case !now.IsValid():
+			w.emit(remove, nil, reflect.Value{})
+		default:
+			w.values(element, was, now, nil)
+		}
+		w.path = w.path[:len(w.path)-1]
 		if w.done() {
 			return
 		}
@@ -318,9 +350,27 @@ func (w *walk) maps(before, after reflect.Value) {
 
 // texts is maps for labels and the like, which is most of what plugins change.
 func (w *walk) texts(before, after map[string]string) {
-	var keys []string
+	entries(w, before, after, func(was, now string) bool { return was == now },
+		func(text string) string { return text },
+		writeText)
+}
+
+// resources is maps for requests and limits.
+func (w *walk) resources(before, after corev1.ResourceList) {
+	entries(w, before, after, func(was, now resource.Quantity) bool {
+		return was == now || was.String() == now.String()
+	}, resource.Quantity.DeepCopy, func(b []byte, q resource.Quantity) ([]byte, error) {
+		return writeText(b, q.String())
+	})
+}
+
+// entries compares maps. copied is a copy of a value, and write appends it.
+func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, now V) bool, copied func(V) V,
+	write func([]byte, V) ([]byte, error)) {
+	var room [8]K
+	keys := room[:0]
 	for key, was := range before {
-		if now, ok := after[key]; !ok || now != was {
+		if now, ok := after[key]; !ok || !alike(was, now) {
 			keys = append(keys, key)
 		}
 	}
@@ -329,26 +379,27 @@ func (w *walk) texts(before, after map[string]string) {
 			keys = append(keys, key)
 		}
 	}
-	slices.Sort(keys)
+	if len(keys) > 1 {
+		slices.Sort(keys)
+	}
 	for _, key := range keys {
 		_, had := before[key]
 		now, has := after[key]
-		w.at(key, func() {
-			switch {
-			case !had:
-				w.emit("add", reflect.ValueOf(now))
-			case !has:
-				w.emit("remove", reflect.Value{})
-			default:
-				w.emit("replace", reflect.ValueOf(now))
-			}
-		})
-		if w.done() {
-			return
-		}
+		op := replace
 		switch {
+		case !has:
+			op = remove
+		case !had:
+			op = add
+		}
+		w.path = append(w.path, string(key))
+		w.note(op, func() { w.written, w.err = write(w.written, now) })
+		w.path = w.path[:len(w.path)-1]
+		switch {
+		case w.done():
+			return
 		case w.sync && has:
-			before[key] = now
+			before[key] = copied(now)
 		case w.sync:
 			delete(before, key)
 		}
@@ -358,15 +409,13 @@ func (w *walk) texts(before, after map[string]string) {
 // escaper makes a segment of a pointer of a name.
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// where is the pointer to where the walk is.
-func (w *walk) where() string {
-	w.pointer = w.pointer[:0]
+// where writes the pointer to where the walk is.
+func (w *walk) where() {
 	for _, segment := range w.path {
-		w.pointer = append(w.pointer, '/')
+		w.written = append(w.written, '/')
 		if strings.ContainsAny(segment, "~/") {
 			segment = escaper.Replace(segment)
 		}
-		w.pointer = append(w.pointer, segment...)
+		w.written = append(w.written, segment...)
 	}
-	return string(w.pointer)
 }

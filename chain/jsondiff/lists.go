@@ -4,67 +4,96 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"unsafe"
 )
 
 // lists compares two lists. What both have, in the same order, stays where it is; elements that
 // changed places make the list a new one.
-func (w *walk) lists(before, after reflect.Value, key string) {
+func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 	if w.only {
 		// That they differ shows without telling elements apart.
 		if before.Len() != after.Len() {
 			w.differs = true
 		}
 		for i := 0; i < before.Len() && !w.done(); i++ {
-			w.values(before.Index(i), after.Index(i), "")
+			w.values(s.element, before.Index(i), after.Index(i), nil)
 		}
 		return
 	}
-	if w.inPlace(before, after, key) {
-		element := sameOf(before.Type().Elem())
-		for i := range before.Len() {
-			if was, now := before.Index(i), after.Index(i); !known(was, now, element) {
-				w.at(strconv.Itoa(i), func() { w.values(was, now, "") })
-			}
-		}
-		return
-	}
-	steps, ok := w.align(before, after, key)
-	if !ok {
-		w.replace(before, after)
-		return
-	}
-	at, element := 0, sameOf(before.Type().Elem())
-	for _, step := range steps {
-		w.at(strconv.Itoa(at), func() {
+	if same := s.startAlike(before, after); same == before.Len() || s.begins(before, after, key, same) {
+		// As most do: the elements are where they were, and others may follow.
+		for i := same; i < after.Len(); i++ {
+			w.path = append(w.path, strconv.Itoa(i))
 			switch {
-			case step.was < 0:
-				w.emit("add", after.Index(step.now))
-			case step.now < 0:
-				w.emit("remove", reflect.Value{})
+			case i >= before.Len():
+				w.emit(add, s.element, after.Index(i))
+			case i == same:
+				w.values(s.element, before.Index(i), after.Index(i), nil)
 			default:
-				was, now := before.Index(step.was), after.Index(step.now)
-				if !known(was, now, element) {
-					w.values(was, now, "")
-				}
+				w.elements(s, before.Index(i), after.Index(i))
 			}
-		})
+			w.path = w.path[:len(w.path)-1]
+		}
+		if before.Len() < after.Len() {
+			w.bring(s, before, after)
+		}
+		return
+	}
+	steps, ok := w.align(s, before, after, key)
+	if !ok {
+		w.replace(s, before, after)
+		return
+	}
+	at := 0
+	for _, step := range steps {
+		w.path = append(w.path, strconv.Itoa(at))
+		switch {
+		case step.was < 0:
+			w.emit(add, s.element, after.Index(step.now))
+		case step.now < 0:
+			w.emit(remove, nil, reflect.Value{})
+		default:
+			w.elements(s, before.Index(step.was), after.Index(step.now))
+		}
+		w.path = w.path[:len(w.path)-1]
 		if step.now >= 0 {
 			at++
 		}
 	}
 	if slices.ContainsFunc(steps, step.alone) {
-		w.bring(before, after)
+		w.bring(s, before, after)
 	}
 }
 
-// inPlace tells whether two lists have the same elements in the same places, as most have.
-func (w *walk) inPlace(before, after reflect.Value, key string) bool {
-	if before.Len() != after.Len() {
+// elements compares two elements of lists of the shape.
+func (w *walk) elements(s *shape, before, after reflect.Value) {
+	if !s.element.known(before, after) {
+		w.values(s.element, before, after, nil)
+	}
+}
+
+// startAlike is how many elements two lists begin with that are known to be alike.
+func (s *shape) startAlike(before, after reflect.Value) int {
+	p, q := before.UnsafePointer(), after.UnsafePointer()
+	n := min(before.Len(), after.Len())
+	for i := range n {
+		if offset := uintptr(i) * s.element.size; !s.element.same(unsafe.Add(p, offset), unsafe.Add(q, offset)) {
+			return i
+		}
+	}
+	return n
+}
+
+// begins tells whether a list begins with the elements of another, changed or not, of which the
+// first ones are known to be alike.
+func (s *shape) begins(before, after reflect.Value, key *field, same int) bool {
+	if before.Len() > after.Len() {
 		return false
 	}
-	for i := range before.Len() {
-		was, ok := identity(before.Index(i), key)
-		if now, same := identity(after.Index(i), key); !ok || !same || was != now {
+	for i := same; i < before.Len(); i++ {
+		was, now := before.Index(i), after.Index(i)
+		id, ok := identity(was, key)
+		if other, same := identity(now, key); (!ok || !same || id != other) && !s.element.known(was, now) {
 			return false
 		}
 	}
@@ -78,17 +107,17 @@ type step struct{ was, now int }
 func (s step) alone() bool { return s.was < 0 || s.now < 0 }
 
 // align pairs the elements of two lists. It is false where they stand in another order.
-func (w *walk) align(before, after reflect.Value, key string) ([]step, bool) {
+func (w *walk) align(s *shape, before, after reflect.Value, key *field) ([]step, bool) {
 	if before.Len() == 0 || after.Len() == 0 {
-		return w.alignByValue(before, after), true
+		return w.alignByValue(s, before, after), true
 	}
 	was, now := identities(before, key), identities(after, key)
 	if was == nil || now == nil {
-		return w.alignByValue(before, after), true
+		return w.alignByValue(s, before, after), true
 	}
 	had, has := indices(was), indices(now)
 	if len(had) < len(was) || len(has) < len(now) {
-		return w.alignByValue(before, after), true // not unique
+		return w.alignByValue(s, before, after), true // not unique
 	}
 	var steps []step
 	i, j := 0, 0
@@ -111,14 +140,15 @@ func (w *walk) align(before, after reflect.Value, key string) ([]step, bool) {
 }
 
 // alignByValue pairs what is alike at both ends, and in between element by element.
-func (w *walk) alignByValue(before, after reflect.Value) []step {
+func (w *walk) alignByValue(s *shape, before, after reflect.Value) []step {
 	was, now := before.Len(), after.Len()
 	start := 0
-	for start < was && start < now && w.equal(before.Index(start), after.Index(start), "") {
+	for start < was && start < now && w.equal(s.element, before.Index(start), after.Index(start)) {
 		start++
 	}
 	end := 0
-	for end < was-start && end < now-start && w.equal(before.Index(was-1-end), after.Index(now-1-end), "") {
+	for end < was-start && end < now-start &&
+		w.equal(s.element, before.Index(was-1-end), after.Index(now-1-end)) {
 		end++
 	}
 	var steps []step
@@ -139,7 +169,7 @@ func (w *walk) alignByValue(before, after reflect.Value) []step {
 }
 
 // identities are what the elements of a list are told apart by, nil where that is all they are.
-func identities(list reflect.Value, key string) []string {
+func identities(list reflect.Value, key *field) []string {
 	ids := make([]string, list.Len())
 	for i := range ids {
 		id, ok := identity(list.Index(i), key)
@@ -151,8 +181,9 @@ func identities(list reflect.Value, key string) []string {
 	return ids
 }
 
-// identity is what an element is told apart by from others of its list, and whether there is one.
-func identity(element reflect.Value, key string) (string, bool) {
+// identity is what an element is told apart by from others of its list, and whether there is one:
+// the field that is the key, or the name of one without a type.
+func identity(element reflect.Value, key *field) (string, bool) {
 	for element.Kind() == reflect.Interface || element.Kind() == reflect.Pointer {
 		if element.IsNil() {
 			return "", false
@@ -160,19 +191,11 @@ func identity(element reflect.Value, key string) (string, bool) {
 		element = element.Elem()
 	}
 	var id reflect.Value
-	switch element.Kind() {
-	case reflect.Struct:
-		if key == "" {
-			return "", false
-		}
-		s := shapeOf(element.Type())
-		if at := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key }); at >= 0 {
-			id = element.Field(s.fields[at].index)
-		}
-	case reflect.Map:
-		if element.Type().Key().Kind() == reflect.String {
-			id = element.MapIndex(reflect.ValueOf("name").Convert(element.Type().Key()))
-		}
+	switch {
+	case element.Kind() == reflect.Struct && key != nil:
+		id = element.Field(key.index)
+	case element.Kind() == reflect.Map && element.Type().Key().Kind() == reflect.String:
+		id = element.MapIndex(reflect.ValueOf("name").Convert(element.Type().Key()))
 	}
 	for id.IsValid() && id.Kind() == reflect.Interface {
 		id = id.Elem()

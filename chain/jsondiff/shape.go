@@ -4,28 +4,82 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
+	"time"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// shape is what there is to know of a type.
+// shape is what there is to know of a type: its JSON, and how its values lie in memory. Most of
+// what two states of an object consist of is alike, and what a request that comes alone pays for
+// being told so is the memory that it touches. So a shape is small, in one place, and nothing of it
+// is looked at but what belongs to words that differ.
 type shape struct {
+	t    reflect.Type
+	kind kind
+	size uintptr
+	// element is what a pointer points to, or what a slice is of.
+	element *shape
+	// parts are those of a struct that is more than plain, and partOf says in which of them each of
+	// its words is. numbers are, of the parts without a shape, the fields in them.
+	parts   []part
+	partOf  []uint16
+	numbers [][]span
 	// own says that values of the type write their JSON themselves.
-	own    bool
-	fields []field
+	own bool
+	// fields are those of a struct that are in its JSON, in order; fieldOf says for each word which
+	// is the first one that doesn't end before it.
+	fields  []field
+	fieldOf []uint16
+	// snapshots has those that nobody holds any more.
+	snapshots sync.Pool
 }
+
+// kind is how values of a type are compared and copied.
+type kind uint8
+
+const (
+	other kind = iota // by reflection
+	plain             // without pointers
+	text              // a string
+	pointer
+	list      // a slice
+	structure // by its parts
+	texts     // a map of strings to strings
+	resources // a ResourceList
+	quantity  // a Quantity, by its parts
+	opaque    // shares what it points to, which is never changed in place
+)
+
+// part is some words of a struct: a field of it, or of a struct in it, or several plain ones that
+// lie side by side.
+type part struct {
+	shape    *shape // nil for plain ones
+	from, to uint32 // in words
+}
+
+// span is a field among plain ones. What is between these says nothing.
+type span struct{ offset, size uintptr }
+
+// wordSize is how many bytes are compared at a time. Whatever points lies on such words.
+const wordSize = unsafe.Sizeof(uintptr(0))
 
 // field is one of a struct that is in its JSON.
 type field struct {
-	name   string
-	index  int
-	offset uintptr
+	shape        *shape
+	offset, size uintptr
+	index        int
 	// inline says that the fields of the field are the struct's own.
 	inline bool
 	// omitEmpty and omitZero say when it isn't there.
 	omitEmpty, omitZero bool
-	mergeKey            string
-	same                same
+	name                string
+	// key is, of a list, what its elements are told apart by; nil where there is no such field.
+	key *field
 }
 
 // in tells whether the field is there.
@@ -47,7 +101,9 @@ func (f *field) in(value reflect.Value) bool {
 }
 
 var (
-	shapes        sync.Map // by reflect.Type
+	shapes   sync.Map // by reflect.Type
+	building sync.Mutex
+
 	marshaler     = reflect.TypeFor[json.Marshaler]()
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
@@ -56,23 +112,140 @@ func shapeOf(t reflect.Type) *shape {
 	if s, ok := shapes.Load(t); ok {
 		return s.(*shape)
 	}
-	s := newShape(t)
-	shapes.Store(t, s)
+	// A type may contain itself, so that others see its shape only once all are whole that it
+	// needs.
+	building.Lock()
+	defer building.Unlock()
+	b := builder{}
+	s := b.shapeOf(t)
+	for _, made := range b {
+		made.findKeys()
+	}
+	for t, made := range b {
+		shapes.Store(t, made)
+	}
 	return s
 }
 
-func newShape(t reflect.Type) *shape {
-	s := &shape{}
+// builder has the shapes that are being made.
+type builder map[reflect.Type]*shape
+
+func (b builder) shapeOf(t reflect.Type) *shape {
+	if s, ok := shapes.Load(t); ok {
+		return s.(*shape)
+	}
+	if s := b[t]; s != nil {
+		return s
+	}
+	s := &shape{t: t, kind: kindOf(t), size: t.Size()}
+	s.snapshots.New = func() any { return reflect.New(t).Interface() }
+	b[t] = s
 	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
 		for _, form := range []reflect.Type{marshaler, textMarshaler} {
 			s.own = s.own || t.Implements(form) || reflect.PointerTo(t).Implements(form)
 		}
 	}
-	if s.own || t.Kind() != reflect.Struct {
-		return s
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		s.element = b.shapeOf(t.Elem())
+	case reflect.Struct:
+		if s.kind == structure || s.kind == quantity {
+			b.addParts(s)
+		}
+		if !s.own {
+			b.addFields(s)
+		}
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	return s
+}
+
+func kindOf(t reflect.Type) kind {
+	switch t {
+	case reflect.TypeFor[resource.Quantity]():
+		return quantity
+	case reflect.TypeFor[corev1.ResourceList]():
+		return resources
+	case reflect.TypeFor[time.Time]():
+		return opaque
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return text
+	case reflect.Pointer:
+		return pointer
+	case reflect.Slice:
+		return list
+	case reflect.Map:
+		if t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String {
+			return texts
+		}
+		return other
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if kindOf(t.Field(i).Type) != plain {
+				return structure
+			}
+		}
+		return plain
+	case reflect.Array:
+		if kindOf(t.Elem()) == plain {
+			return plain
+		}
+		return other
+	case reflect.Interface:
+		return other
+	case reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		return opaque
+	}
+	return plain
+}
+
+// addParts cuts a struct into what points, and what is between.
+func (b builder) addParts(s *shape) {
+	s.partOf = make([]uint16, s.size/wordSize)
+	var numbers []span // since the last part that points
+	at := uint32(0)
+	until := func(word uint32) {
+		if word > at {
+			s.parts, s.numbers = append(s.parts, part{nil, at, word}), append(s.numbers, numbers)
+			numbers = nil
+		}
+		at = word
+	}
+	var visit func(t reflect.Type, offset uintptr)
+	visit = func(t reflect.Type, offset uintptr) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			offset, of := offset+f.Offset, b.shapeOf(f.Type)
+			switch {
+			case of.kind == plain:
+				numbers = append(numbers, span{offset, of.size})
+				continue
+			case of.kind == structure && (f.IsExported() || s.kind == quantity):
+				visit(f.Type, offset)
+				continue
+			case !f.IsExported() && of.kind != text && s.kind != quantity:
+				// Whatever it is, it can't be told apart from outside.
+				of = &shape{t: f.Type, kind: opaque, size: of.size}
+			}
+			until(uint32(offset / wordSize))
+			at = uint32((offset + of.size) / wordSize)
+			s.parts = append(s.parts, part{of, uint32(offset / wordSize), at})
+			s.numbers = append(s.numbers, nil)
+		}
+	}
+	visit(s.t, 0)
+	until(uint32(len(s.partOf)))
+	for i := range s.parts {
+		for word := s.parts[i].from; word < s.parts[i].to; word++ {
+			s.partOf[word] = uint16(i)
+		}
+	}
+}
+
+func (b builder) addFields(s *shape) {
+	for i := range s.t.NumField() {
+		f := s.t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() && !f.Anonymous {
 			continue
@@ -84,9 +257,37 @@ func newShape(t reflect.Type) *shape {
 		has := func(option string) bool {
 			return strings.Contains(","+options+",", ","+option+",")
 		}
-		s.fields = append(s.fields, field{name: name, index: i, offset: f.Offset, inline: inline,
-			omitEmpty: has("omitempty"), omitZero: has("omitzero"), mergeKey: f.Tag.Get("patchMergeKey"),
-			same: sameOf(f.Type)})
+		s.fields = append(s.fields, field{shape: b.shapeOf(f.Type), offset: f.Offset, size: f.Type.Size(), index: i,
+			inline: inline, omitEmpty: has("omitempty"), omitZero: has("omitzero"), name: name})
 	}
-	return s
+	if s.kind != structure {
+		return
+	}
+	s.fieldOf = make([]uint16, s.size/wordSize)
+	k := 0
+	for word := range s.fieldOf {
+		for k < len(s.fields) && s.fields[k].offset+s.fields[k].size <= uintptr(word)*wordSize {
+			k++
+		}
+		s.fieldOf[word] = uint16(k)
+	}
+}
+
+// findKeys finds the merge keys of the lists among the fields, once those of their elements are
+// known.
+func (s *shape) findKeys() {
+	for i := range s.fields {
+		f := &s.fields[i]
+		name := s.t.Field(f.index).Tag.Get("patchMergeKey")
+		element := f.shape.element
+		if element != nil && element.kind == pointer {
+			element = element.element
+		}
+		if name == "" || element == nil {
+			continue
+		}
+		if at := slices.IndexFunc(element.fields, func(f field) bool { return f.name == name }); at >= 0 {
+			f.key = &element.fields[at]
+		}
+	}
 }

@@ -2,8 +2,11 @@ package jsondiff_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"math/rand"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -75,7 +78,7 @@ func synced(t *testing.T, before, after runtime.Object) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(encode(t, want), encode(t, got)); diff != "" {
 		t.Errorf("Sync isn't Of: -want +got:\n%s", diff)
 	}
 	if !equality.Semantic.DeepEqual(before, after) {
@@ -196,4 +199,96 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A change keeps its value, whatever becomes of the object and of what it is compared with.
+func TestChangesStayAsTheyAre(t *testing.T) {
+	before, after := &corev1.Pod{}, randomPod(1)
+	changes, err := jsondiff.Sync(before, after)
+	if err != nil || len(changes) < 4 {
+		t.Fatalf("got %v, %v", changes, err)
+	}
+	was := encode(t, changes)
+	for _, object := range []any{before, after} {
+		for _, l := range leavesOf(object) {
+			l.change()
+		}
+	}
+	if got := encode(t, changes); got != was {
+		t.Errorf("they have become %s", cmp.Diff(was, got))
+	}
+}
+
+// What is written is what encoding/json writes, to the byte.
+func TestWritten(t *testing.T) {
+	check := func(before, after any) {
+		t.Helper()
+		operations, err := jsondiff.Of(before, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(encode(t, after)), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range operations {
+			name := strings.TrimPrefix(o.Path, "/")
+			if value, ok := fields[name]; ok && string(value) != string(o.Value) {
+				t.Errorf("%s:\ngot  %s\nwant %s", name, o.Value, value)
+			}
+			delete(fields, name)
+		}
+		if len(fields) > 0 {
+			t.Errorf("not written: %v", fields)
+		}
+	}
+	for seed := range int64(30) {
+		pod := randomPod(seed)
+		type holder struct {
+			Meta   *metav1.ObjectMeta
+			Spec   *corev1.PodSpec
+			Status *corev1.PodStatus
+		}
+		check(&holder{}, &holder{&pod.ObjectMeta, &pod.Spec, &pod.Status})
+	}
+	type inner struct {
+		A string
+		B *int `json:"b,omitempty"`
+	}
+	type named string
+	type unusual struct {
+		Quoted    int `json:",string"`
+		Float     float64
+		Bytes     []byte
+		Array     [2]bool
+		Any       any
+		Anys      map[string]any
+		Numbers   map[int]string
+		Named     map[named]named
+		Unsigned  uint8
+		Zero      metav1.Time `json:"zero,omitzero"`
+		Interface fmt.Stringer
+		inner
+		Texts  []string
+		hidden int
+	}
+	one := 1
+	type holder struct{ U, V *unusual }
+	check(&holder{}, &holder{&unusual{}, &unusual{Quoted: 1, Float: 1e30, Bytes: []byte("x"), Any: []any{1, "<", nil},
+		Anys: map[string]any{"b": 1, "a": nil}, Numbers: map[int]string{2: "x", 1: "y"},
+		Named: map[named]named{"é": "\u2028", "a": "\""}, Unsigned: 255, Texts: []string{}, hidden: 1,
+		inner: inner{"a", &one}}})
+}
+
+// unwritable can't be written as JSON.
+type unwritable struct{ Numbers []float64 }
+
+func TestWhatCantBeWritten(t *testing.T) {
+	after := &unwritable{Numbers: []float64{math.NaN()}}
+	if operations, err := jsondiff.Of(&unwritable{}, after); err == nil {
+		t.Errorf("got %v", operations)
+	}
+	if operations, err := jsondiff.Sync(&unwritable{}, after); err == nil {
+		t.Errorf("got %v", operations)
+	}
 }

@@ -124,6 +124,9 @@ func (e *Explanation) remedyOfReason() Remedy {
 	switch {
 	case d.Code == 0:
 		return Remedy{Words: "Nobody refused it: the client had gone, or the server broke, before there was an answer."}
+	case d.Verdict == v1alpha1.Failed && strings.HasPrefix(d.Message, "conversion webhook for "):
+		return Remedy{Words: "Nobody refused it: it can't be had in another version of its kind. Have the webhook " +
+			"answer that its CustomResourceDefinition names for that, or send it in the version that is stored."}
 	case d.Verdict == v1alpha1.Failed:
 		return Remedy{Words: "Nobody refused it: something in the server, or behind it, is broken. Its log says more."}
 	}

@@ -1,11 +1,14 @@
 package limitranger
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"gatehouse.dev/chain"
 )
 
 const (
@@ -15,74 +18,108 @@ const (
 	annotationStart = "LimitRanger plugin set: "
 )
 
-// setDefaults gives containers what they don't say themselves, and says in the annotation what that
-// was. again tells that the plugin runs on this pod once more: the annotation then keeps what is in
-// it.
-func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool) {
-	defaults := containerDefaults(ranges)
-	if len(defaults.Limits) == 0 && len(defaults.Requests) == 0 {
-		return
-	}
-	var set []string
-	for i := range pod.Spec.Containers {
-		set = append(set, setContainerDefaults(&pod.Spec.Containers[i], "container", defaults)...)
-	}
-	for i := range pod.Spec.InitContainers {
-		set = append(set, setContainerDefaults(&pod.Spec.InitContainers[i], "init container", defaults)...)
-	}
-	if len(set) == 0 {
-		return
-	}
-	value := annotationStart + strings.Join(set, "; ")
-	if before, ok := pod.Annotations[annotation]; ok && again && strings.HasPrefix(before, annotationStart) {
-		value = before + "; " + strings.Join(set, "; ")
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[annotation] = value
+// given is a resource that containers get which don't state it.
+type given struct {
+	name     corev1.ResourceName
+	quantity resource.Quantity
+	by       int // the number of the LimitRange
 }
 
-// containerDefaults is what containers get by default. Where LimitRanges disagree, the first has
-// it.
-func containerDefaults(ranges []*corev1.LimitRange) corev1.ResourceRequirements {
-	var defaults corev1.ResourceRequirements
-	for _, limitRange := range ranges {
+// containerDefaults are the requests and limits that containers get, in the order of the resources'
+// names. Where LimitRanges disagree, the first has it.
+func containerDefaults(ranges []*corev1.LimitRange) (requests, limits []given) {
+	for by, limitRange := range ranges {
 		for i := range limitRange.Spec.Limits {
 			if item := &limitRange.Spec.Limits[i]; item.Type == corev1.LimitTypeContainer {
-				fill(&defaults.Requests, item.DefaultRequest)
-				fill(&defaults.Limits, item.Default)
+				requests, limits = join(requests, item.DefaultRequest, by), join(limits, item.Default, by)
 			}
+		}
+	}
+	return requests, limits
+}
+
+// join adds what isn't there yet.
+func join(defaults []given, list corev1.ResourceList, by int) []given {
+	if defaults == nil {
+		defaults = make([]given, 0, len(list))
+	}
+	for name, quantity := range list {
+		at, found := slices.BinarySearchFunc(defaults, name, func(g given, name corev1.ResourceName) int {
+			return cmp.Compare(g.name, name)
+		})
+		if !found {
+			defaults = slices.Insert(defaults, at, given{name, quantity, by})
 		}
 	}
 	return defaults
 }
 
-// setContainerDefaults is what it set, in the words of the annotation.
-func setContainerDefaults(container *corev1.Container, kind string, defaults corev1.ResourceRequirements) []string {
-	var set []string
-	if names := fill(&container.Resources.Requests, defaults.Requests); len(names) > 0 {
-		set = append(set, fmt.Sprintf("%s request for %s %s", strings.Join(names, ", "), kind, container.Name))
+// setDefaults gives containers what they don't state themselves. The annotation says what that was,
+// and calls, where they aren't nil, which LimitRange each is from. again tells that the plugin runs
+// on this pod once more: the annotation then keeps what is in it.
+func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls *chain.Calls) {
+	requests, limits := containerDefaults(ranges)
+	if len(requests) == 0 && len(limits) == 0 {
+		return
 	}
-	if names := fill(&container.Resources.Limits, defaults.Limits); len(names) > 0 {
-		set = append(set, fmt.Sprintf("%s limit for %s %s", strings.Join(names, ", "), kind, container.Name))
+	said := words{annotation: make([]byte, 0, 128)}
+	if calls != nil {
+		said.reports = make(reports, len(ranges))
 	}
-	return set
+	set := func(kind string, containers []corev1.Container) {
+		for i := range containers {
+			c := &containers[i]
+			said.fill(&c.Resources.Requests, requests, "request", kind, c.Name)
+			said.fill(&c.Resources.Limits, limits, "limit", kind, c.Name)
+		}
+	}
+	set("container", pod.Spec.Containers)
+	set("init container", pod.Spec.InitContainers)
+	if len(said.annotation) == 0 {
+		return
+	}
+	value := annotationStart + string(said.annotation)
+	if before, ok := pod.Annotations[annotation]; ok && again && strings.HasPrefix(before, annotationStart) {
+		value = before + "; " + string(said.annotation)
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[annotation] = value
+	said.reports.add(calls, ranges)
 }
 
-// fill puts into list what it lacks of defaults, and is the names of that, sorted.
-func fill(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
-	var names []string
-	for name, quantity := range defaults {
-		if _, ok := (*list)[name]; ok {
+// words say what was set: all in one place, and, where anybody wants to know, by LimitRange.
+type words struct {
+	annotation []byte
+	reports    reports
+}
+
+// fill puts into a list of a container what it lacks of defaults.
+func (w *words) fill(list *corev1.ResourceList, defaults []given, what, kind, container string) {
+	before := len(w.annotation)
+	for i := range defaults {
+		d := &defaults[i]
+		if _, ok := (*list)[d.name]; ok {
 			continue
 		}
 		if *list == nil {
 			*list = make(corev1.ResourceList, len(defaults))
 		}
-		(*list)[name] = quantity.DeepCopy()
-		names = append(names, string(name))
+		(*list)[d.name] = d.quantity.DeepCopy()
+		switch len(w.annotation) {
+		case 0:
+		case before:
+			w.annotation = append(w.annotation, "; "...)
+		default:
+			w.annotation = append(w.annotation, ", "...)
+		}
+		w.annotation = append(w.annotation, d.name...)
+		w.reports.set(d, what, container)
 	}
-	slices.Sort(names)
-	return names
+	if len(w.annotation) > before {
+		for _, text := range []string{" ", what, " for ", kind, " ", container} {
+			w.annotation = append(w.annotation, text...)
+		}
+	}
 }

@@ -119,11 +119,8 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if !ok {
 		return unexpected(a)
 	}
-	if calls := chain.CallsOf(a); calls != nil {
-		reportDefaults(calls, pod, found)
-	}
 	again := a.GetReinvocationContext()
-	setDefaults(pod, found, again != nil && again.IsReinvoke())
+	setDefaults(pod, found, again != nil && again.IsReinvoke(), chain.CallsOf(a))
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -28,8 +29,12 @@ var suite servertest.Suite
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// shared is a server with its defaults.
-var shared = sync.OnceValue(func() *servertest.Cluster { return servertest.Start(&suite) })
+// shared is a server with its defaults, and one plugin more.
+var shared = sync.OnceValue(func() *servertest.Cluster {
+	return servertest.Start(&suite, func(c *server.Config) {
+		c.Plugins = chain.InsertBefore(c.Plugins, "MutatingAdmissionPolicy", obedient)
+	})
+})
 
 // refused makes a namespace with a quota of no pods, and has a pod refused there.
 func refused(t *testing.T, c *servertest.Cluster) (namespace string) {

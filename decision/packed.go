@@ -1,0 +1,179 @@
+package decision
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain/jsondiff"
+)
+
+// A packed record is one that is kept: all of it in one text. The collector looks at ten thousand
+// of them each time, and what it would have to follow in a record are fifty pointers.
+type packed struct {
+	revision uint64
+	class    class
+	namespacedName
+	text string
+}
+
+type namespacedName struct{ namespace, name string }
+
+// packedOverhead is what the store's own maps and lists take for a record, and its allocations.
+const packedOverhead = 300
+
+// size is how much memory the record takes, roughly.
+func (p *packed) size() int64 { return int64(len(p.text)) + packedOverhead }
+
+// record is what was packed.
+func (p *packed) record() *record {
+	r := &record{class: p.class, revision: p.revision}
+	c := coder{rest: p.text}
+	r.code(&c)
+	return r
+}
+
+func (p *packed) decision(server string) *v1alpha1.Decision { return p.record().decision(server) }
+
+// pack is the record to be kept.
+func (r *record) pack() *packed {
+	c := coders.Get().(*coder)
+	defer coders.Put(c)
+	c.written = c.written[:0]
+	r.code(c)
+	p := &packed{revision: r.revision, class: r.class, text: string(c.written)}
+	names := coder{rest: p.text}
+	texts(&names, &p.namespace, &p.name)
+	return p
+}
+
+// A coder packs what it is given the addresses of, or, unless it writes, unpacks it. So one
+// function has the order of both.
+type coder struct {
+	writes  bool
+	written []byte
+	rest    string // of what is read
+}
+
+// coders are those that write. Their memory is used again.
+var coders = sync.Pool{New: func() any { return &coder{writes: true} }}
+
+// code packs the record, or unpacks it. Its names are first.
+func (r *record) code(c *coder) {
+	texts(c, &r.namespace, &r.name, &r.auditID)
+	nanoseconds := r.start.UnixNano()
+	number(c, &nanoseconds)
+	r.start = time.Unix(0, nanoseconds)
+	number(c, &r.duration)
+	codeRequest(c, &r.request)
+	text(c, &r.verdict)
+	number(c, &r.status)
+	text(c, &r.reason)
+	text(c, &r.message)
+	text(c, &r.by)
+	list(c, &r.steps, codeStep)
+	number(c, &r.omitted)
+}
+
+func codeRequest(c *coder, r *v1alpha1.Request) {
+	texts(c, &r.Operation, &r.Group, &r.Version, &r.Resource, &r.Subresource, &r.Namespace, &r.Name, &r.GenerateName,
+		&r.User.Username, &r.UserAgent)
+	list(c, &r.User.Groups, text)
+	optional(c, &r.Owner, func(c *coder, o *v1alpha1.Owner) { texts(c, &o.Kind, &o.Name) })
+	flag(c, &r.DryRun)
+}
+
+func codeStep(c *coder, s *step) {
+	text(c, &s.plugin)
+	number(c, &s.duration)
+	number(c, &s.phase)
+	number(c, &s.round)
+	optional(c, &s.more, func(c *coder, m *more) {
+		text(c, &m.verdict)
+		text(c, &m.message)
+		list(c, &m.patch, func(c *coder, o *jsondiff.Operation) {
+			texts(c, &o.Op, &o.Path)
+			text(c, &o.Value)
+		})
+		flag(c, &m.patchCut)
+		list(c, &m.calls, codeCall)
+		number(c, &m.omitted)
+	})
+}
+
+func codeOperation(c *coder, o *v1alpha1.PatchOperation) {
+	texts(c, &o.Op, &o.Path, &o.From)
+	optional(c, &o.Value, func(c *coder, v *v1alpha1.Value) { text(c, &v.Raw) })
+}
+
+func codeCall(c *coder, call *v1alpha1.Call) {
+	texts(c, &call.Kind, &call.Name, &call.Configuration, &call.Binding, &call.Param, &call.Expression, &call.Backend,
+		&call.Why)
+	text(c, &call.Verdict)
+	number(c, &call.Code)
+	flag(c, &call.FailedOpen)
+	number(c, &call.Duration.Duration)
+	list(c, &call.Patch, codeOperation)
+	flag(c, &call.PatchCut)
+	list(c, &call.Warnings, text)
+}
+
+func text[T ~string | ~[]byte](c *coder, t *T) {
+	n := len(*t)
+	number(c, &n)
+	if c.writes {
+		c.written = append(c.written, *t...)
+		return
+	}
+	if n > 0 {
+		*t, c.rest = T(c.rest[:n]), c.rest[n:]
+	}
+}
+
+func texts(c *coder, all ...*string) {
+	for _, t := range all {
+		text(c, t)
+	}
+}
+
+func number[N ~int | ~int32 | ~int64 | ~uint8](c *coder, n *N) {
+	if c.writes {
+		c.written = binary.AppendVarint(c.written, int64(*n))
+		return
+	}
+	value, size := binary.Varint([]byte(c.rest[:min(len(c.rest), binary.MaxVarintLen64)]))
+	*n, c.rest = N(value), c.rest[size:]
+}
+
+func flag(c *coder, f *bool) {
+	n := 0
+	if *f {
+		n = 1
+	}
+	number(c, &n)
+	*f = n == 1
+}
+
+func list[E any](c *coder, l *[]E, code func(*coder, *E)) {
+	n := len(*l)
+	number(c, &n)
+	if !c.writes && n > 0 {
+		*l = make([]E, n)
+	}
+	for i := range *l {
+		code(c, &(*l)[i])
+	}
+}
+
+func optional[V any](c *coder, v **V, code func(*coder, *V)) {
+	there := *v != nil
+	flag(c, &there)
+	if !there {
+		return
+	}
+	if !c.writes {
+		*v = new(V)
+	}
+	code(c, *v)
+}
