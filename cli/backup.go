@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +39,12 @@ all, and for its owner only: it has all secrets of the cluster.`,
 				return backup.Save(c.Context(), dir, out, shown.bytes("saving"))
 			}
 			if args[0] != standard {
-				return wholefile.Write(args[0], save)
+				return done(c, wholefile.Write(args[0], save))
 			}
 			if file, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 				return commandline.Usage(errors.New("a backup is nothing for a terminal: name a file, or redirect"))
 			}
-			return save(c.OutOrStdout())
+			return done(c, save(c.OutOrStdout()))
 		},
 	}
 	addDataDir(c, &dir, "The directory of the server that is saved.")
@@ -78,7 +77,7 @@ everything anew.`,
 			err := backup.Restore(untilEnd{c.Context(), in}, dir, shown.bytes("restoring"))
 			shown.done()
 			if err != nil {
-				return err
+				return done(c, err)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "restored\nServe it:  gatehouse serve --data-dir=%s\n", dir)
 			return err
@@ -98,18 +97,4 @@ func oneFile(c *cobra.Command, args []string) error {
 			standard, args, c.CommandPath()))
 	}
 	return nil
-}
-
-// untilEnd reads until a context ends.
-type untilEnd struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-// Read implements io.Reader.
-func (r untilEnd) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.in.Read(p)
 }

@@ -8,8 +8,12 @@ import (
 )
 
 // reviewMemory is how much memory the objects of a process that calls collectLater may take before
-// it collects, in bytes: with the program's own pages it is then some 300 MB in all.
+// it collects again, in bytes: with the program's own pages it is then some 300 MB in all.
 const reviewMemory = 144 << 20
+
+// firstMemory is how much they may take before it collects first, in bytes: what a start and a few
+// objects need, which then never collects.
+const firstMemory = 172 << 20
 
 // leastPercent is how much more than it keeps such a process may have at any rate, in percent.
 const leastPercent = 60
@@ -20,11 +24,11 @@ const leastPercent = 60
 // it has come. Who has set GOGC is obeyed.
 func collectLater() {
 	limit := debug.SetMemoryLimit(-1) // as it is
-	if limit < reviewMemory || os.Getenv("GOGC") != "" {
+	if limit < firstMemory || os.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(reviewMemory)
+	debug.SetMemoryLimit(firstMemory)
 	afterEach(func(kept uint64) {
 		debug.SetMemoryLimit(limit)
 		debug.SetGCPercent(percentFor(kept))

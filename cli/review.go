@@ -76,7 +76,7 @@ judged.`,
 			log.Apply(c.ErrOrStderr())
 			collectLater()
 			embedded.ReserveLittle()
-			return finished(c, told.run(c))
+			return judged(c, told.run(c))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -162,14 +162,17 @@ func (r *reviewing) run(c *cobra.Command) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
-	documents, errs := input.Read(r.files, c.InOrStdin())
+	documents, errs := input.Read(r.files, standardInput(c))
 	if len(documents) == 0 && len(errs) == 0 {
 		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(r.files,
 			", ")))
 	}
 	documents, twice := input.Distinct(documents)
 	errs = append(errs, twice...)
-	state, stateErrs := input.Read(r.state, c.InOrStdin())
+	state, stateErrs := input.Read(r.state, standardInput(c))
+	if err := c.Context().Err(); err != nil {
+		return err
+	}
 	if len(stateErrs) > 0 {
 		return commandline.Usage(fmt.Errorf("--state: %w", errors.Join(stateErrs...)))
 	}
@@ -241,13 +244,4 @@ func (r *reviewing) user() (user.Info, error) {
 		return nil, errors.New("--as-group needs --as")
 	}
 	return nil, nil
-}
-
-// finished is how a command ends that is about a result: one that was interrupted has none, and
-// says so by its code. A server that is told to stop has done what it was there for.
-func finished(c *cobra.Command, err error) error {
-	if err != nil && c.Context().Err() != nil {
-		return commandline.ExitCode(review.ExitFailed)
-	}
-	return err
 }

@@ -77,7 +77,7 @@ is in it, too, and said by each review.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.Apply(c.ErrOrStderr())
 			if err := told.snapshot(c); err != nil {
-				return finished(c, commandline.Usage(err))
+				return judged(c, commandline.Usage(err))
 			}
 			return nil
 		},
@@ -100,7 +100,7 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return err
 	}
-	documents, errs := input.Read(r.files, c.InOrStdin())
+	documents, errs := input.Read(r.files, standardInput(c))
 	if len(errs) > 0 {
 		return fmt.Errorf("--filename: %w", errors.Join(errs...))
 	}

@@ -112,7 +112,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	report, err := verify.Run(c.Context(), suites, options)
 	progress.done()
 	if c.Context().Err() != nil {
-		return finished(c, c.Context().Err())
+		return judged(c, c.Context().Err())
 	}
 	switch {
 	case report == nil:

@@ -388,8 +388,9 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{{"test"}, {"review", "--filename=cluster.yaml"}} {
 		var out bytes.Buffer
-		if code := Run(ctx, plugins.List, args, &out, &out); code != ExitUsage || out.Len() > 0 {
-			t.Errorf("%v: exit code %d, %s", args, code, &out)
+		if code := Run(ctx, plugins.List, args, &out, &out); code != ExitUsage ||
+			out.String() != "gatehouse: interrupted before it was done\n" {
+			t.Errorf("%v: exit code %d, %q", args, code, &out)
 		}
 	}
 }

@@ -43,7 +43,8 @@ func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 	fs.StringArrayVar(&f.localWebhooks, "webhook", nil,
 		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
 			"run, whatever --webhooks says of the others. NAME is the webhook's, its configuration's (all in it), or "+
-			"configuration/webhook. Can be given several times.")
+			"configuration/webhook. Backends that plugins have by their own configuration stay where that says. "+
+			"Can be given several times.")
 	f.AddChain(groups)
 }
 

@@ -25,6 +25,14 @@ func (r *Result) problem() string {
 	return strings.Join(words, "\n")
 }
 
+// title names the object, or where there is none the file.
+func (r *Result) title() string {
+	if r.Object == (Object{}) {
+		return r.Source.File
+	}
+	return r.Object.String()
+}
+
 // line is where the object stands; the first where that is a file as a whole.
 func (r *Result) line() int { return max(r.Source.Line, 1) }
 
@@ -61,7 +69,7 @@ func (p Print) junit(w io.Writer, review *Review) error {
 			at, byFile[r.Source.File] = len(suites), len(suites)
 			suites = append(suites, junit.Suite{Name: r.Source.File})
 		}
-		c := junit.Case{Name: r.Object.String(), ClassName: r.Source.File, File: r.Source.File, Line: r.line(),
+		c := junit.Case{Name: r.title(), ClassName: r.Source.File, File: r.Source.File, Line: r.line(),
 			Output: strings.Join(r.Warnings, "\n")}
 		if words := r.problem(); words != "" {
 			problem := &junit.Problem{Message: words, Type: r.rule(), Text: fmt.Sprintf("%s: %s", r.Source, words)}
@@ -92,7 +100,7 @@ func (p Print) sarif(w io.Writer, review *Review) error {
 				"region":           object{"startLine": r.line()},
 			}}
 			results = append(results, object{"ruleId": rule, "level": level,
-				"message": object{"text": r.Object.String() + ": " + text}, "locations": []object{location}})
+				"message": object{"text": r.title() + ": " + text}, "locations": []object{location}})
 		}
 		if words := r.problem(); words != "" {
 			add("error", r.rule(), words)
@@ -127,10 +135,14 @@ func (p Print) github(w io.Writer, review *Review) error {
 				property(title), data(text))
 		}
 		if words := r.problem(); words != "" {
-			annotate("error", r.Object.String()+" is "+strings.ToLower(r.word()), words)
+			became := " is refused"
+			if r.Verdict == v1alpha1.Failed {
+				became = " can't be judged"
+			}
+			annotate("error", r.title()+became, words)
 		}
 		for _, warning := range r.Warnings {
-			annotate("warning", r.Object.String(), warning)
+			annotate("warning", r.title(), warning)
 		}
 	}
 	for _, note := range review.Notes {

@@ -65,7 +65,7 @@ func (p Print) text(out io.Writer, review *Review) error {
 		r := &review.Results[i]
 		fmt.Fprintf(&b, "%-8s  %-*s  %s\n", strings.ToLower(r.word()), widest, r.Object, r.Source)
 		for _, line := range p.details(r) {
-			fmt.Fprintf(&b, "          %s\n", line)
+			fmt.Fprintf(&b, "          %s\n", strings.ReplaceAll(line, "\n", "\n          "))
 		}
 	}
 	for _, note := range review.Notes {

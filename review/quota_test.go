@@ -5,10 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"gatehouse.dev/plugins"
-	"gatehouse.dev/review"
-	"gatehouse.dev/server"
 )
 
 // deletion is a request by which a pod is deleted, which is in the state, or is what the request
@@ -44,16 +40,7 @@ status: {hard: {pods: '5', requests.cpu: '9'}, used: {pods: '5', requests.cpu: '
 `
 	const full = `pods "two" is forbidden: exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5`
 	scheduled := strings.Replace(pod("kept"), "{containers", "{nodeName: node, containers", 1)
-	r, err := review.Start(t.Context(), review.Options{Config: server.NewConfig(plugins.List), Pods: true,
-		State: documents(t, shop, quota, pod("here"), scheduled)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	r := started(t, shop, quota, pod("here"), scheduled)
 	mark, err := r.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)

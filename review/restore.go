@@ -25,6 +25,8 @@ type Mark struct {
 	revision int64
 	// manifests are those that objects were made from.
 	manifests map[key]*unstructured.Unstructured
+	// aggregation is that of ClusterRoles.
+	aggregation *aggregation
 }
 
 type entry struct {
@@ -43,7 +45,7 @@ func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
 		return nil, err
 	}
 	m := &Mark{entries: map[string]entry{}, revision: all.Header.Revision,
-		manifests: maps.Clone(r.manifests)}
+		manifests: maps.Clone(r.manifests), aggregation: r.cluster.aggregation}
 	for _, kv := range all.Kvs {
 		m.entries[string(kv.Key)] = entry{kv.Value, kv.ModRevision}
 	}
@@ -61,9 +63,14 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 	if err != nil {
 		return err
 	}
-	now, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	now, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithRev(changed.Header.Revision))
 	if err != nil {
 		return err
+	}
+	there := map[string]bool{}
+	for _, kv := range now.Kvs {
+		there[string(kv.Key)] = true
 	}
 	// before are what the keys had that are to be written; nil for none.
 	before, is := map[string][]byte{}, map[string][]byte{}
@@ -71,15 +78,9 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 		key := string(kv.Key)
 		before[key], is[key] = m.entries[key].value, kv.Value
 	}
-	if len(now.Kvs) != len(m.entries)+created(before) {
-		there := map[string]bool{}
-		for _, kv := range now.Kvs {
-			there[string(kv.Key)] = true
-		}
-		for key, entry := range m.entries {
-			if !there[key] {
-				before[key] = entry.value
-			}
+	for key, entry := range m.entries {
+		if !there[key] {
+			before[key] = entry.value
 		}
 	}
 	for key := range before {
@@ -93,21 +94,11 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 			delete(before, key) // its status is the server's
 		}
 	}
+	r.cluster.aggregation = m.aggregation
 	clear(r.namespaces)
 	clear(r.manifests)
 	maps.Copy(r.manifests, m.manifests)
 	return r.undo(ctx, m, before, is)
-}
-
-// created is how many keys there are that there were not.
-func created(before map[string][]byte) int {
-	n := 0
-	for _, value := range before {
-		if value == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // undo gives keys the values that they had, one at a time: to those who watch, a revision is one
@@ -151,7 +142,8 @@ func (r *Reviewer) prefix() string {
 func (r *Reviewer) serverOwn(key string) bool {
 	key = strings.TrimPrefix(key, r.prefix())
 	return strings.HasPrefix(key, "leases/kube-system/") || strings.HasPrefix(key, "masterleases/") ||
-		strings.HasPrefix(key, "apiregistration.k8s.io/")
+		strings.HasPrefix(key, "apiregistration.k8s.io/") ||
+		key == "configmaps/kube-system/extension-apiserver-authentication" // written at any time after the start
 }
 
 // generation is that of a stored custom resource or its definition, 0 for none.

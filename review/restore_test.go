@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,8 +15,7 @@ import (
 // What each turn writes is undone before the next, and nothing goes by it any more: a namespace
 // that is restricted, params that are gone, params that are new, what a quota counts, a LimitRange.
 func TestRestore(t *testing.T) {
-	r, err := review.Start(t.Context(), review.Options{Config: server.NewConfig(plugins.List), Pods: true,
-		State: documents(t, shop, `
+	r := started(t, shop, `
 kind: ResourceQuota
 apiVersion: v1
 metadata: {name: q, namespace: shop}
@@ -42,15 +42,7 @@ spec:
   policyName: names
   validationActions: [Deny]
   paramRef: {selector: {matchLabels: {params: "yes"}}, parameterNotFoundAction: Deny}
-`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+`)
 	judge := func(r *review.Reviewer, texts ...string) string {
 		t.Helper()
 		done, err := r.Review(t.Context(), documents(t, texts...), nil)
@@ -116,6 +108,32 @@ spec:
 	}
 }
 
+// A Lease that servers know of each other by stays, and what was deleted besides comes back all the
+// same.
+func TestRestoreBesideServers(t *testing.T) {
+	const here = "kind: Pod\napiVersion: v1\nmetadata: {name: here, namespace: shop}\n" +
+		"spec: {containers: [{name: c, image: i}]}\n"
+	r := started(t, shop, here)
+	mark, err := r.Mark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lease = "kind: Lease\napiVersion: coordination.k8s.io/v1\n" +
+		"metadata: {name: apiserver-of-another, namespace: kube-system}\n"
+	for turn, text := range []string{lease, deletion("here", ""), deletion("here", "")} {
+		done, err := r.Review(t.Context(), documents(t, text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message := done.Results[0].Message; message != "" {
+			t.Errorf("turn %d: %s", turn, message)
+		}
+		if err := r.Restore(t.Context(), mark); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 const definition = `
 kind: CustomResourceDefinition
 apiVersion: apiextensions.k8s.io/v1
@@ -127,6 +145,22 @@ spec:
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
 `
+
+// started has pods, and the state that the texts say.
+func started(t *testing.T, state ...string) *review.Reviewer {
+	t.Helper()
+	r, err := review.Start(context.WithoutCancel(t.Context()), review.Options{Config: server.NewConfig(plugins.List),
+		Pods: true, State: documents(t, state...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
 
 func documents(t *testing.T, texts ...string) []input.Document {
 	t.Helper()

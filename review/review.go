@@ -94,6 +94,12 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 		options.Config.Webhooks = chain.WebhooksSkipped
 	}
 	options.Config.LocalWebhooks = options.LocalWebhooks
+	switch options.Config.Webhooks {
+	case chain.WebhooksSkipped:
+		options.Config.API.NoConversion = errNoConversion
+	case chain.WebhooksDown:
+		options.Config.API.NoConversion = chain.ErrBackendDown
+	}
 	if err := options.takeServiceRanges(ctx); err != nil {
 		return nil, err
 	}
@@ -201,6 +207,12 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		return result, err
 	}
 	result.Object.Namespace = c.namespace
+	// Roles come many in a row, and an administrator has all rights.
+	if c.resource.GroupVersionKind.GroupKind() != clusterRole || c.as != user.Info(admin) {
+		if err := r.aggregateRoles(ctx); err != nil {
+			return result, err
+		}
+	}
 	a, err := r.cluster.do(ctx, *c)
 	if err != nil {
 		return result, err

@@ -48,7 +48,9 @@ type cluster struct {
 	custom map[schema.GroupVersionKind]*meta.RESTMapping
 	// refused are the kinds whose CustomResourceDefinitions were refused, and where those stand.
 	refused map[schema.GroupKind]input.Source
-	stop    func() error
+	// aggregation is that of ClusterRoles as they are; nil where it is still to be made.
+	aggregation *aggregation
+	stop        func() error
 }
 
 // startCluster starts the server of a configuration in a directory of its own, which goes with it.
@@ -59,6 +61,8 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	}
 	config.API.DataDir = dir
 	config.API.InProcess = true
+	// Nobody watches but the server itself, whose watches needn't be ended one by one.
+	config.API.Run.ShutdownWatchTerminationGracePeriod = 0
 	// One client asks one thing at a time.
 	config.API.Features.EnablePriorityAndFairness = false
 	// Controllers would do their work while objects are judged, sooner or later.

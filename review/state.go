@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,9 +25,6 @@ func (r *Reviewer) loadState(ctx context.Context) error {
 		if err := r.addDefaultAccount(ctx, namespace); err != nil {
 			return err
 		}
-	}
-	if err := r.aggregateRoles(ctx); err != nil {
-		return err
 	}
 	return r.Load(ctx, r.options.State)
 }
@@ -69,12 +66,15 @@ func (r *Reviewer) store(ctx context.Context, documents []input.Document,
 		}
 		all = append(all, stored)
 	}
+	// Side by side, since one look at what is in force is good for all.
+	group, waiting := errgroup.WithContext(ctx)
 	for _, object := range all {
-		if err := r.awaitObject(ctx, object); err != nil {
-			return err
-		}
+		group.Go(func() error { return r.awaitObject(waiting, object) })
 	}
-	return nil
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return r.aggregateRoles(ctx)
 }
 
 // turn is when an object of the state is stored.
@@ -98,7 +98,10 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 	if err != nil {
 		return err
 	}
-	return r.awaitObject(ctx, stored)
+	if err := r.awaitObject(ctx, stored); err != nil {
+		return err
+	}
+	return r.aggregateRoles(ctx)
 }
 
 // put stores an object without admission, and its status as it is, and returns it as it is stored;
@@ -215,8 +218,8 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 		}
 	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return r.awaitResource(ctx, object)
-	case schema.GroupKind{Group: rbacv1.GroupName, Kind: "ClusterRole"}:
-		return r.aggregateRoles(ctx)
+	case clusterRole:
+		r.cluster.roleWritten(object)
 	}
 	return nil
 }
@@ -231,7 +234,15 @@ func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
 	if stored != nil {
 		written.ResourceVersion = stored.GetResourceVersion()
 	}
-	return r.await(ctx, written)
+	if err := r.await(ctx, written); err != nil {
+		return err
+	}
+	if c.resource.GroupVersionKind.GroupKind() == clusterRole {
+		deleted := &unstructured.Unstructured{}
+		deleted.SetName(c.name)
+		r.cluster.roleWritten(deleted)
+	}
+	return nil
 }
 
 // await waits until the server goes by what was written.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,8 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/nearest"
 )
+
+// errNoConversion is why an object isn't converted where webhooks are skipped. Without the webhook
+// nobody knows what would come of it, as one does without a webhook of admission.
+var errNoConversion = errors.New("no webhooks are asked, and nobody else can convert it (--webhooks=ask has it asked)")
 
 // strangers are notes about webhooks that are to be asked at another URL and that no configuration
 // has.
@@ -40,7 +46,12 @@ func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
 	}
 	var notes []string
 	for _, name := range slices.Sorted(maps.Keys(r.options.LocalWebhooks)) {
-		if !slices.Contains(names, name) {
+		switch {
+		case slices.Contains(names, name):
+		case slices.ContainsFunc(r.options.Config.Plugins, func(d chain.Descriptor) bool { return d.Name == name }):
+			notes = append(notes, fmt.Sprintf("webhook %q: that is a plugin, whose backends are where its own "+
+				"configuration says: no other was asked", name))
+		default:
 			notes = append(notes, fmt.Sprintf("webhook %q: no configuration has it%s: it wasn't asked", name,
 				nearest.Meant(name, names)))
 		}

@@ -197,6 +197,10 @@ webhooks:
 			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"?: it ` +
 			`wasn't asked` +
 			"\n"},
+		"a plugin's": {[]string{"ImagePolicyWebhook"}, "", "admitted  ConfigMap default/c  -:1\n" +
+			strings.Replace(skipped, "second", "first", 1) + skipped +
+			`note: webhook "ImagePolicyWebhook": that is a ` +
+			"plugin, whose backends are where its own configuration says: no other was asked\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judged(t, []string{state}, []string{object}, func(o *review.Options) {

@@ -251,6 +251,10 @@ func (p part) values() []part {
 // yamlLine is how the parser says where something is wrong.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
+// fromZero are errors that it counts from 0: those of its grammar, not those of its words or of
+// what they mean.
+var fromZero = regexp.MustCompile(`did not find expected (key|node content|'-' indicator|',' or|<)`)
+
 // decode reads one document: an object, or a list of objects.
 func decode(source Source, text []byte) ([]Document, error) {
 	var content any
@@ -262,7 +266,7 @@ func decode(source Source, text []byte) ([]Document, error) {
 		if at := bytes.Index(text, []byte("{{")); at >= 0 {
 			return nil, templateError(source, text, at)
 		}
-		return nil, syntaxError(source, err)
+		return nil, syntaxError(source, text, err)
 	}
 	if content == nil {
 		return nil, nil
@@ -334,12 +338,15 @@ func templateError(source Source, text []byte, at int) error {
 }
 
 // syntaxError is an error of the parser, which counts lines from the document's first.
-func syntaxError(source Source, err error) error {
+func syntaxError(source Source, document []byte, err error) error {
 	text := err.Error()
 	if match := yamlLine.FindStringSubmatch(text); match != nil {
-		if n, err := strconv.Atoi(match[1]); err == nil && n > 0 {
-			source.Line += n - 1
+		n, _ := strconv.Atoi(match[1])
+		if !fromZero.MatchString(text) {
+			n--
 		}
+		// What is missing at the end is missing on the last line.
+		source.Line += max(0, min(n, bytes.Count(document, []byte("\n"))-1))
 	}
 	text = strings.NewReplacer("yaml: ", "", "unmarshal errors:", "").Replace(yamlLine.ReplaceAllString(text, ""))
 	return &Error{Source: source, Err: errors.New(strings.Join(strings.Fields(text), " "))}

@@ -3,11 +3,16 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,6 +49,60 @@ func TestInterruptedStart(t *testing.T) {
 			}
 			if code != 0 || p.stderr.String() != "" {
 				t.Errorf("it ended with %d and said:\n%s", code, p.stderr)
+			}
+		})
+	}
+}
+
+// What waits for its standard input ends at once, too, says so, and leaves nothing behind.
+func TestInterruptedInput(t *testing.T) {
+	t.Parallel()
+	const manifest = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n---\n"
+	for command, want := range map[string]int{
+		"review --filename=-":                         2,
+		"review --filename=manifest.yaml --state=-":   2,
+		"snapshot --filename=-":                       2,
+		"restore - --data-dir=restored/gatehouse":     1,
+		"review --filename=- --output=json --explain": 2,
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "manifest.yaml"), []byte(manifest), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(binaries.gatehouse, strings.Fields(command)...)
+			cmd.Dir = dir
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := startFor(t, cmd)
+			if strings.HasPrefix(command, "restore") {
+				eventually(t, startTimeout, func(context.Context) error {
+					if made, err := filepath.Glob(filepath.Join(dir, "restored", ".*")); err != nil || len(made) == 0 {
+						return fmt.Errorf("it made no directory yet (%w)", err)
+					}
+					return nil
+				})
+			} else if _, err := io.WriteString(in, manifest+strings.Repeat("# and so on\n", 1<<16)); err != nil {
+				t.Fatal(err) // it is much more than a pipe holds: once it is written, the command reads
+			}
+			began := time.Now()
+			p.signal(syscall.SIGTERM)
+			code, err := p.wait(stopTimeout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > atOnce {
+				t.Errorf("it took %s to end", took)
+			}
+			if code != want || p.stdout.String() != "" ||
+				p.stderr.String() != "gatehouse: interrupted before it was done\n" {
+				t.Errorf("it ended with %d, and said %q%q", code, p.stdout, p.stderr)
+			}
+			if left, err := filepath.Glob(filepath.Join(dir, "restored", ".*")); err != nil || len(left) > 0 {
+				t.Errorf("it left %v (%v)", left, err)
 			}
 		})
 	}
