@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 
@@ -103,11 +104,45 @@ func renamed(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, er
 
 // mergeInto adds the one context of a kubeconfig to the user's, as kubectl config would: to the
 // file in which it is already, or else to the first, with the file locked.
-func mergeInto(access *clientcmd.PathOptions, named *clientcmdapi.Config, name string) error {
-	config, err := access.GetStartingConfig()
+func mergeInto(access clientcmd.ConfigAccess, named *clientcmdapi.Config, name string) error {
+	m := merging{ConfigAccess: access, named: named, name: name, merged: clientcmdapi.NewConfig()}
+	// It is what m makes of what is in the files, once they are locked; and the maps are those that
+	// are looked at then.
+	m.merged.CurrentContext = name
+	return clientcmd.ModifyConfig(m, *m.merged, false)
+}
+
+// merging is access to the user's kubeconfig while a context goes into it. ModifyConfig asks for
+// what is there only after it has locked the files, and takes out what it isn't given: so what it
+// is given is made then, or it would take out what another has put there since.
+type merging struct {
+	clientcmd.ConfigAccess
+	named  *clientcmdapi.Config
+	name   string
+	merged *clientcmdapi.Config
+}
+
+// GetStartingConfig implements clientcmd.ConfigAccess.
+func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
+	config, err := m.ConfigAccess.GetStartingConfig()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if err := placeIn(config, m.named, m.name); err != nil {
+		return nil, err
+	}
+	maps.Copy(m.merged.Clusters, config.Clusters)
+	maps.Copy(m.merged.AuthInfos, config.AuthInfos)
+	maps.Copy(m.merged.Contexts, config.Contexts)
+	m.merged.Clusters[m.name], m.merged.AuthInfos[m.name] = m.named.Clusters[m.name], m.named.AuthInfos[m.name]
+	m.merged.Contexts[m.name] = m.named.Contexts[m.name]
+	config.Preferences = m.merged.Preferences // what is the same isn't written
+	return config, nil
+}
+
+// placeIn has the context of a kubeconfig take the place of the one by its name in the user's, where
+// that is of Gatehouse.
+func placeIn(config, named *clientcmdapi.Config, name string) error {
 	cluster, user, context := named.Clusters[name], named.AuthInfos[name], named.Contexts[name]
 	if there := config.Clusters[name]; there != nil {
 		if there.Extensions[ours] == nil {
@@ -128,7 +163,5 @@ func mergeInto(access *clientcmd.PathOptions, named *clientcmdapi.Config, name s
 		}
 		context.LocationOfOrigin, context.Namespace = there.LocationOfOrigin, there.Namespace
 	}
-	config.Clusters[name], config.AuthInfos[name], config.Contexts[name] = cluster, user, context
-	config.CurrentContext = name
-	return clientcmd.ModifyConfig(access, *config, false)
+	return nil
 }

@@ -25,6 +25,7 @@ contexts: [{name: gatehouse, context: {cluster: gatehouse, user: kubernetes-admi
 const others = `apiVersion: v1
 kind: Config
 current-context: prod
+preferences: {extensions: [{name: kept, extension: {by: us}}]}
 clusters: [{name: prod, cluster: {server: "https://prod.example", certificate-authority: relative.crt}}]
 users: [{name: prod, user: {token: secret}}]
 contexts:
@@ -86,6 +87,9 @@ func TestKubeconfigMerge(t *testing.T) {
 		prod.CertificateAuthority != "relative.crt" || config.AuthInfos["prod"].Token != "secret" ||
 		config.Contexts["prod"].Namespace != "shop" {
 		t.Errorf("the others' are changed: %+v", prod)
+	}
+	if config.Preferences.Extensions["kept"] == nil {
+		t.Errorf("the preferences are gone: %+v", config.Preferences)
 	}
 	if one := config.Clusters["one"]; one.Server != "https://127.0.0.1:1" || len(config.Clusters) != 3 {
 		t.Errorf("the server is %+v", one)

@@ -110,8 +110,9 @@ func awaitServed(ctx context.Context, finder discovery.DiscoveryInterface,
 // Webhooks makes the webhook configurations of files, and of folders and what is below them, and
 // points their webhooks to handler: to the path that they have, on a server of the test's own, with
 // an authority that is made for it. Conversion webhooks of custom kinds that are there are pointed
-// there, too; where these are all, no file is named. The server ends with s. Package webhook/server
-// has handlers of functions.
+// there, too; where these are all, no file is named. When it returns the webhooks are asked; with a
+// server that is shared that is a moment later. The webhooks' server ends with s. Package
+// webhook/server has handlers of functions.
 func (s *Server) Webhooks(ctx context.Context, handler http.Handler, paths ...string) error {
 	var configurations []*unstructured.Unstructured
 	var err error
@@ -145,7 +146,10 @@ func (s *Server) Webhooks(ctx context.Context, handler http.Handler, paths ...st
 			return err
 		}
 	}
-	return convertAt(ctx, client, base, ca)
+	if err := convertAt(ctx, client, base, ca); err != nil || s.running == nil {
+		return err
+	}
+	return s.running.AwaitStored(ctx)
 }
 
 // convertAt points conversion webhooks to a server.

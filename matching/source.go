@@ -131,12 +131,14 @@ func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedI
 // Await returns once an object that the source follows is in the snapshot as it was written, or as
 // it was later, or once ctx ends, with its error.
 func (s *Source[S]) Await(ctx context.Context, written chain.Written) error {
-	store := s.stores[written.Resource]
-	if store == nil {
-		return nil
-	}
-	if err := chain.Until(ctx, func() bool { return written.In(store) }); err != nil {
-		return err
+	if !written.Resource.Empty() {
+		store := s.stores[written.Resource]
+		if store == nil {
+			return nil
+		}
+		if err := chain.Until(ctx, func() bool { return written.In(store) }); err != nil {
+			return err
+		}
 	}
 	begun := s.begun.Load()
 	s.Notify()
