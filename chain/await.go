@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Written is an object of the API as it was written last. That of no resource stands for all that the
-// host's informers have.
+// Written is an object of the API as it was written last. That of no resource stands for all that
+// the host's informers have.
 type Written struct {
 	Resource schema.GroupResource
 	// Namespace is empty for an object without one.

@@ -140,8 +140,8 @@ func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// placeIn has the context of a kubeconfig take the place of the one by its name in the user's, where
-// that is of Gatehouse.
+// placeIn has the context of a kubeconfig take the place of the one by its name in the user's,
+// where that is of Gatehouse.
 func placeIn(config, named *clientcmdapi.Config, name string) error {
 	cluster, user, context := named.Clusters[name], named.AuthInfos[name], named.Contexts[name]
 	if there := config.Clusters[name]; there != nil {

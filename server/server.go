@@ -155,8 +155,8 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 	return s.chain.Await(ctx, written)
 }
 
-// AwaitStored returns once admission and authorization go by what is stored when it is called, but for
-// policies' params of custom kinds; or once ctx ends, with its error.
+// AwaitStored returns once admission and authorization go by what is stored when it is called, but
+// for policies' params of custom kinds; or once ctx ends, with its error.
 func (s *Server) AwaitStored(ctx context.Context) error {
 	if err := s.Server.AwaitStored(ctx); err != nil {
 		return err
