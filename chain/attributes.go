@@ -39,10 +39,10 @@ type versioned struct {
 	// err is why an object could not be shown. GetObject can't return it, so the chain
 	// asks for it after each plugin.
 	err error
-	// before is a copy of the object as it was before the plugin that is being called, kept where
-	// tracking is on, that is, where an observer wants to know what plugins change.
+	// before is what the object was before the plugin that is being called, kept where tracking is
+	// on, that is, where an observer wants to know what plugins change.
 	tracking bool
-	before   runtime.Object
+	before   *jsondiff.Memory
 	// calls are where plugins write theirs down, nil where no observer wants them.
 	calls *Calls
 	// plugin is the one that is being called, in which phase and round. late are those who are told
@@ -81,7 +81,7 @@ func (v *versioned) GetObject() runtime.Object {
 		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
-		v.before = snapshotOf(v.object.shown)
+		v.before = remember(v.object.shown)
 	}
 	return v.object.shown
 }
@@ -133,10 +133,11 @@ func (v *versioned) changes() []jsondiff.Operation {
 	if v.before == nil || !v.looked {
 		return nil
 	}
-	changes, err := difference(v.before, v.object.shown)
-	if err != nil {
-		v.before = nil // which is neither of the two, and not to be used again
+	if !v.before.Changed(contentOf(v.object.shown)) {
+		return nil
 	}
+	changes := changesOf(v.before, v.object.shown)
+	v.before = nil // who looks next remembers it anew
 	return changes
 }
 
@@ -150,7 +151,9 @@ func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	shown, internal := v.object.shown, v.Attributes.GetObject()
-	release(v.before)
+	if v.before != nil {
+		v.before.Forget()
+	}
 	v.object, v.shared, v.before = form{}, nil, nil
 	if shown == nil || shown == internal {
 		return nil
@@ -180,14 +183,14 @@ type internalForm struct {
 	admission.Attributes
 	interfaces admission.ObjectInterfaces
 	once       sync.Once
-	before     runtime.Object
+	before     *jsondiff.Memory
 }
 
 // GetObject returns the server's own object.
 func (f *internalForm) GetObject() runtime.Object {
 	f.once.Do(func() {
 		if shown := f.shown(); shown != nil {
-			f.before = snapshotOf(shown)
+			f.before = remember(shown)
 		}
 	})
 	return f.Attributes.GetObject()
@@ -211,46 +214,32 @@ func (f *internalForm) changes() []jsondiff.Operation {
 	if f.before == nil {
 		return nil
 	}
-	changes, err := difference(f.before, f.shown())
-	if err == nil {
-		release(f.before)
+	shown := f.shown()
+	if shown == nil {
+		f.before.Forget()
+		return nil
 	}
-	f.before = nil
-	return changes
+	return changesOf(f.before, shown)
 }
 
-// snapshotOf is a copy of an object that plugins may change, to compare it with later. Who is done
-// with it may release it.
-func snapshotOf(object runtime.Object) runtime.Object {
-	if _, ok := object.(runtime.Unstructured); ok {
-		return object.DeepCopyObject()
+func remember(object runtime.Object) *jsondiff.Memory { return jsondiff.Remember(contentOf(object)) }
+
+// contentOf is what there is to compare of an object.
+func contentOf(object runtime.Object) any {
+	if untyped, ok := object.(runtime.Unstructured); ok {
+		return untyped.UnstructuredContent()
 	}
-	return jsondiff.Snapshot(object).(runtime.Object)
+	return object
 }
 
-func release(snapshot runtime.Object) {
-	if _, ok := snapshot.(runtime.Unstructured); snapshot != nil && !ok {
-		jsondiff.Release(snapshot)
-	}
-}
-
-// difference is what makes after of before, which then is what after is. Objects that were decoded
-// can be encoded, so an error is a defect, but none to refuse a request for.
-func difference(before, after runtime.Object) ([]jsondiff.Operation, error) {
-	if before == nil || after == nil {
-		return nil, nil
-	}
-	var was, now any = before, after
-	if b, ok := before.(runtime.Unstructured); ok {
-		if a, ok := after.(runtime.Unstructured); ok {
-			was, now = b.UnstructuredContent(), a.UnstructuredContent()
-		}
-	}
-	operations, err := jsondiff.Sync(was, now)
+// changesOf are what makes an object of what is remembered, which then is forgotten. Objects that
+// were decoded can be encoded, so an error is a defect, but none to refuse a request for.
+func changesOf(before *jsondiff.Memory, object runtime.Object) []jsondiff.Operation {
+	changes, err := before.Changes(contentOf(object))
 	if err != nil {
-		klog.ErrorS(err, "Comparing an object with itself before a plugin", "type", fmt.Sprintf("%T", after))
+		klog.ErrorS(err, "Comparing an object with itself before a plugin", "type", fmt.Sprintf("%T", object))
 	}
-	return operations, err
+	return changes
 }
 
 // versionedForm returns obj in the type that plugins see: that of kind, which is what the request

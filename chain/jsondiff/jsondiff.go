@@ -45,24 +45,16 @@ const (
 // Of returns the operations, none where the two are alike. Both must be pointers to the same type,
 // or the same kind of map; an error is that of writing a value as JSON.
 func Of(before, after any) ([]Operation, error) {
-	return compare(before, after, false)
+	return compare(reflect.ValueOf(before), reflect.ValueOf(after))
 }
 
-// Sync is Of, and makes before what after is. The two share no memory that could be changed. After
-// an error before is of no more use.
-func Sync(before, after any) ([]Operation, error) {
-	return compare(before, after, true)
-}
-
-func compare(before, after any, bring bool) ([]Operation, error) {
-	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
+func compare(was, now reflect.Value) ([]Operation, error) {
 	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
 	}
 	w := walks.Get().(*walk)
 	defer walks.Put(w)
 	w.begin()
-	w.sync = bring
 	w.values(shapeOf(was.Type()), was, now, nil)
 	return w.end()
 }
@@ -74,8 +66,6 @@ type walk struct {
 	err        error
 	// only says that whether there is a difference is all that is asked for, differs that there is.
 	only, differs bool
-	// sync says that what was is to become what is, see bring.
-	sync bool
 	// written has the path and the value of each operation, one after the other; ends says where
 	// they end.
 	written []byte
@@ -131,14 +121,6 @@ func (s *shape) known(before, after reflect.Value) bool {
 
 func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
 
-// bring makes before what after is. What has no address, as a value of a map, is brought by what
-// holds it.
-func (w *walk) bring(s *shape, before, after reflect.Value) {
-	if w.sync && before.CanSet() {
-		s.assign(before, after)
-	}
-}
-
 // emit writes a change of what is at the path, to a value of the shape; there is none for a
 // removal.
 func (w *walk) emit(op string, s *shape, value reflect.Value) {
@@ -160,12 +142,6 @@ func (w *walk) note(op string, write func()) {
 	w.ends = append(w.ends, ends{path, len(w.written)})
 }
 
-// replace writes that another value is at the path.
-func (w *walk) replace(s *shape, before, after reflect.Value) {
-	w.emit(replace, s, after)
-	w.bring(s, before, after)
-}
-
 // values compares two values that are there, the first of which is of the shape. key is the merge
 // key of the list that they may be.
 func (w *walk) values(s *shape, before, after reflect.Value, key *field) {
@@ -185,7 +161,7 @@ func (w *walk) values(s *shape, before, after reflect.Value, key *field) {
 		switch {
 		case before.Pointer() == after.Pointer():
 		case before.IsNil() || after.IsNil():
-			w.replace(s, before, after)
+			w.emit(replace, s, after)
 		default:
 			w.values(s.element, before.Elem(), after.Elem(), key)
 		}
@@ -193,13 +169,9 @@ func (w *walk) values(s *shape, before, after reflect.Value, key *field) {
 		switch {
 		case before.IsNil() && after.IsNil():
 		case before.IsNil() || after.IsNil():
-			w.replace(s, before, after)
+			w.emit(replace, s, after)
 		default:
-			known := len(w.operations)
 			w.values(shapeOf(before.Elem().Type()), before.Elem(), after.Elem(), key)
-			if len(w.operations) > known {
-				w.bring(s, before, after)
-			}
 		}
 	case reflect.Struct:
 		w.fields(s, before, after)
@@ -208,17 +180,17 @@ func (w *walk) values(s *shape, before, after reflect.Value, key *field) {
 	case reflect.Slice:
 		switch {
 		case before.IsNil() != after.IsNil():
-			w.replace(s, before, after)
+			w.emit(replace, s, after)
 		case before.Type().Elem().Kind() == reflect.Uint8:
 			if string(before.Bytes()) != string(after.Bytes()) {
-				w.replace(s, before, after)
+				w.emit(replace, s, after)
 			}
 		default:
 			w.lists(s, before, after, key)
 		}
 	default:
 		if !before.Equal(after) {
-			w.replace(s, before, after)
+			w.emit(replace, s, after)
 		}
 	}
 }
@@ -241,7 +213,6 @@ func (w *walk) inJSON(s *shape, before, after reflect.Value) {
 	if string(was) != string(now) {
 		w.emit(replace, s, after)
 	}
-	w.bring(s, before, after)
 }
 
 // fields compares structs. Where both have an address it looks at those fields only that lie in
@@ -284,17 +255,14 @@ func (w *walk) field(f *field, before, after reflect.Value) {
 	}
 	hadIt, hasIt := f.in(was), f.in(now)
 	if !hadIt && !hasIt {
-		w.bring(f.shape, was, now)
 		return
 	}
 	w.path = append(w.path, f.name)
 	switch {
 	case !hadIt:
 		w.emit(add, f.shape, now)
-		w.bring(f.shape, was, now)
 	case !hasIt:
 		w.emit(remove, nil, reflect.Value{})
-		w.bring(f.shape, was, now)
 	default:
 		w.values(f.shape, was, now, f.key)
 	}
@@ -303,7 +271,7 @@ func (w *walk) field(f *field, before, after reflect.Value) {
 
 func (w *walk) maps(s *shape, before, after reflect.Value) {
 	if before.IsNil() != after.IsNil() {
-		w.replace(s, before, after)
+		w.emit(replace, s, after)
 		return
 	}
 	if before.Type().Key().Kind() != reflect.String {
@@ -328,7 +296,6 @@ func (w *walk) maps(s *shape, before, after reflect.Value) {
 	element := shapeOf(before.Type().Elem())
 	for _, key := range keys {
 		was, now := before.MapIndex(key), after.MapIndex(key)
-		known := len(w.operations)
 		w.path = append(w.path, key.String())
 		switch {
 		case !was.IsValid():
@@ -342,16 +309,12 @@ func (w *walk) maps(s *shape, before, after reflect.Value) {
 		if w.done() {
 			return
 		}
-		if w.sync && len(w.operations) > known {
-			before.SetMapIndex(key, copyOf(now)) // which takes away what isn't there
-		}
 	}
 }
 
 // texts is maps for labels and the like, which is most of what plugins change.
 func (w *walk) texts(before, after map[string]string) {
 	entries(w, before, after, func(was, now string) bool { return was == now },
-		func(text string) string { return text },
 		writeText)
 }
 
@@ -359,13 +322,13 @@ func (w *walk) texts(before, after map[string]string) {
 func (w *walk) resources(before, after corev1.ResourceList) {
 	entries(w, before, after, func(was, now resource.Quantity) bool {
 		return was == now || was.String() == now.String()
-	}, resource.Quantity.DeepCopy, func(b []byte, q resource.Quantity) ([]byte, error) {
+	}, func(b []byte, q resource.Quantity) ([]byte, error) {
 		return writeText(b, q.String())
 	})
 }
 
-// entries compares maps. copied is a copy of a value, and write appends it.
-func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, now V) bool, copied func(V) V,
+// entries compares maps. write appends a value.
+func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, now V) bool,
 	write func([]byte, V) ([]byte, error)) {
 	var room [8]K
 	keys := room[:0]
@@ -395,13 +358,8 @@ func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, n
 		w.path = append(w.path, string(key))
 		w.note(op, func() { w.written, w.err = write(w.written, now) })
 		w.path = w.path[:len(w.path)-1]
-		switch {
-		case w.done():
+		if w.done() {
 			return
-		case w.sync && has:
-			before[key] = copied(now)
-		case w.sync:
-			delete(before, key)
 		}
 	}
 }

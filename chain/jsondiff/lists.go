@@ -2,7 +2,6 @@ package jsondiff
 
 import (
 	"reflect"
-	"slices"
 	"strconv"
 	"unsafe"
 )
@@ -34,14 +33,11 @@ func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 			}
 			w.path = w.path[:len(w.path)-1]
 		}
-		if before.Len() < after.Len() {
-			w.bring(s, before, after)
-		}
 		return
 	}
 	steps, ok := w.align(s, before, after, key)
 	if !ok {
-		w.replace(s, before, after)
+		w.emit(replace, s, after)
 		return
 	}
 	at := 0
@@ -59,9 +55,6 @@ func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 		if step.now >= 0 {
 			at++
 		}
-	}
-	if slices.ContainsFunc(steps, step.alone) {
-		w.bring(s, before, after)
 	}
 }
 
@@ -102,9 +95,6 @@ func (s *shape) begins(before, after reflect.Value, key *field, same int) bool {
 
 // step is an element of a list before and after, -1 where it isn't there.
 type step struct{ was, now int }
-
-// alone tells whether it is there either before or after.
-func (s step) alone() bool { return s.was < 0 || s.now < 0 }
 
 // align pairs the elements of two lists. It is false where they stand in another order.
 func (w *walk) align(s *shape, before, after reflect.Value, key *field) ([]step, bool) {

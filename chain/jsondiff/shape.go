@@ -35,8 +35,10 @@ type shape struct {
 	// is the first one that doesn't end before it.
 	fields  []field
 	fieldOf []uint16
-	// snapshots has those that nobody holds any more.
-	snapshots sync.Pool
+	// pointing are the parts that may point to something; held is where the pointers are of an
+	// opaque value, a quantity, or one of another kind.
+	pointing []pointing
+	held     []uintptr
 }
 
 // kind is how values of a type are compared and copied.
@@ -60,6 +62,14 @@ const (
 type part struct {
 	shape    *shape // nil for plain ones
 	from, to uint32 // in words
+}
+
+// pointing is a part that may point to something. Unless it is always looked at it doesn't where
+// its first word is nil.
+type pointing struct {
+	shape  *shape
+	offset uintptr
+	always bool
 }
 
 // span is a field among plain ones. What is between these says nothing.
@@ -137,8 +147,7 @@ func (b builder) shapeOf(t reflect.Type) *shape {
 	if s := b[t]; s != nil {
 		return s
 	}
-	s := &shape{t: t, kind: kindOf(t), size: t.Size()}
-	s.snapshots.New = func() any { return reflect.New(t).Interface() }
+	s := newShape(t, kindOf(t))
 	b[t] = s
 	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
 		for _, form := range []reflect.Type{marshaler, textMarshaler} {
@@ -157,6 +166,33 @@ func (b builder) shapeOf(t reflect.Type) *shape {
 		}
 	}
 	return s
+}
+
+func newShape(t reflect.Type, kind kind) *shape {
+	s := &shape{t: t, kind: kind, size: t.Size()}
+	if kind == opaque || kind == quantity || kind == other {
+		s.held = pointersOf(t, 0, nil)
+	}
+	return s
+}
+
+// pointersOf appends where in a value of a type its pointers are.
+func pointersOf(t reflect.Type, offset uintptr, to []uintptr) []uintptr {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			to = pointersOf(t.Field(i).Type, offset+t.Field(i).Offset, to)
+		}
+	case reflect.Array:
+		for i := range t.Len() {
+			to = pointersOf(t.Elem(), offset+uintptr(i)*t.Elem().Size(), to)
+		}
+	case reflect.Interface:
+		to = append(to, offset+wordSize) // behind its type
+	case reflect.Pointer, reflect.String, reflect.Slice, reflect.Map, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		to = append(to, offset)
+	}
+	return to
 }
 
 func kindOf(t reflect.Type) kind {
@@ -226,7 +262,7 @@ func (b builder) addParts(s *shape) {
 				continue
 			case !f.IsExported() && of.kind != text && s.kind != quantity:
 				// Whatever it is, it can't be told apart from outside.
-				of = &shape{t: f.Type, kind: opaque, size: of.size}
+				of = newShape(f.Type, opaque)
 			}
 			until(uint32(offset / wordSize))
 			at = uint32((offset + of.size) / wordSize)
@@ -235,6 +271,12 @@ func (b builder) addParts(s *shape) {
 		}
 	}
 	visit(s.t, 0)
+	for _, p := range s.parts {
+		if p.shape != nil {
+			s.pointing = append(s.pointing, pointing{p.shape, uintptr(p.from) * wordSize, p.shape.kind == quantity ||
+				p.shape.kind == opaque || p.shape.t.Kind() == reflect.Array})
+		}
+	}
 	until(uint32(len(s.partOf)))
 	for i := range s.parts {
 		for word := s.parts[i].from; word < s.parts[i].to; word++ {

@@ -6,16 +6,15 @@ import (
 	"math"
 	"math/rand"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
 
@@ -36,8 +35,8 @@ func randomPod(seed int64) *corev1.Pod {
 	return pod
 }
 
-// Sync says what Of says, and makes the one object of the other, whatever they are.
-func TestSync(t *testing.T) {
+// Changes says what Of says of the object as it was and as it is, whatever they are.
+func TestChanges(t *testing.T) {
 	for seed := range int64(20) {
 		was, now := randomPod(2*seed), randomPod(2*seed+1)
 		if seed%2 == 0 { // most of what is compared is nearly alike
@@ -68,45 +67,74 @@ func TestSync(t *testing.T) {
 	}
 }
 
-func synced(t *testing.T, before, after runtime.Object) {
+func synced(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
 	want, err := jsondiff.Of(before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := jsondiff.Sync(before, after)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(encode(t, want), encode(t, got)); diff != "" {
-		t.Errorf("Sync isn't Of: -want +got:\n%s", diff)
-	}
-	if !equality.Semantic.DeepEqual(before, after) {
-		t.Errorf("after Sync: %s", cmp.Diff(before, after))
+	changing := before.DeepCopy()
+	of, changed := jsondiff.Remember(before), jsondiff.Remember(changing)
+	*changing = *after.DeepCopy()
+	runtime.GC() // which takes what nobody holds
+	for _, c := range []struct {
+		name   string
+		memory *jsondiff.Memory
+		object *corev1.Pod
+	}{{"another object", of, after}, {"the object", changed, changing}} {
+		if got := told(t, c.memory, c.object); got != encode(t, want) {
+			t.Errorf("%s: -want +got:\n%s", c.name, cmp.Diff(encode(t, want), got))
+		}
 	}
 }
 
-// Every field counts, however deep it is, and is seen to change in place: a copy that Sync has made
-// shares none with the object.
+// told has a memory tell what has changed, and as often as it is asked.
+func told(t *testing.T, memory *jsondiff.Memory, object any) string {
+	t.Helper()
+	first := memory.Changed(object)
+	if memory.Changed(object) != first {
+		t.Errorf("changed: first %t, then not", first)
+	}
+	changes, err := memory.Changes(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changes) > 0 && !first {
+		t.Errorf("changed: %t, but %v", first, changes)
+	}
+	again := jsondiff.Remember(object)
+	defer again.Forget()
+	if again.Changed(object) {
+		t.Error("changed as soon as it is remembered")
+	}
+	return encode(t, changes)
+}
+
+// Every field counts, however deep it is, and is seen to change in place.
 func TestEveryFieldCounts(t *testing.T) {
 	for seed := range int64(2) {
-		object, copied := randomPod(seed), &corev1.Pod{}
-		if _, err := jsondiff.Sync(copied, object); err != nil {
-			t.Fatal(err)
-		}
+		object := randomPod(seed)
+		copied := object.DeepCopy()
 		all := leavesOf(object)
 		if len(all) < 100 {
 			t.Fatalf("a pod of %d fields", len(all))
 		}
 		for _, l := range all {
+			was := jsondiff.Remember(object)
 			l.change()
-			if operations, err := jsondiff.Of(copied, object); err != nil || len(operations) == 0 {
-				t.Errorf("%s: got %v, %v", l.path, operations, err)
+			of, err := jsondiff.Of(copied, object)
+			if err != nil || len(of) == 0 {
+				t.Errorf("%s: got %v, %v", l.path, of, err)
+			}
+			if got, want := told(t, was, object), encode(t, of); got != want {
+				t.Errorf("%s: got %s, want %s", l.path, got, want)
 			}
 			l.undo()
 		}
-		if operations, err := jsondiff.Of(copied, object); err != nil || operations != nil {
-			t.Fatalf("unchanged: got %v, %v", operations, err)
+		for _, unchanged := range []*corev1.Pod{object, copied, object.DeepCopy()} {
+			if got := told(t, jsondiff.Remember(object), unchanged); got != "null" {
+				t.Fatalf("unchanged: got %s", got)
+			}
 		}
 	}
 }
@@ -189,11 +217,12 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 		all.Go(func() {
 			before := &nested{Name: "a"}
 			after := &nested{Name: "a", Inner: &nested{Name: "b"}, List: []nested{{Name: "c"}}}
-			if operations, err := jsondiff.Sync(before, after); err != nil || len(operations) != 2 {
+			if operations, err := jsondiff.Remember(before).Changes(after); err != nil || len(operations) != 2 {
 				t.Errorf("got %v, %v", operations, err)
 			}
+			memory := jsondiff.Remember(after)
 			after.Inner.Name = "d"
-			if operations, err := jsondiff.Sync(before, after); err != nil || len(operations) != 1 {
+			if operations, err := memory.Changes(after); err != nil || len(operations) != 1 {
 				t.Errorf("got %v, %v", operations, err)
 			}
 		})
@@ -204,7 +233,7 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 // A change keeps its value, whatever becomes of the object and of what it is compared with.
 func TestChangesStayAsTheyAre(t *testing.T) {
 	before, after := &corev1.Pod{}, randomPod(1)
-	changes, err := jsondiff.Sync(before, after)
+	changes, err := jsondiff.Remember(before).Changes(after)
 	if err != nil || len(changes) < 4 {
 		t.Fatalf("got %v, %v", changes, err)
 	}
@@ -288,7 +317,7 @@ func TestWhatCantBeWritten(t *testing.T) {
 	if operations, err := jsondiff.Of(&unwritable{}, after); err == nil {
 		t.Errorf("got %v", operations)
 	}
-	if operations, err := jsondiff.Sync(&unwritable{}, after); err == nil {
+	if operations, err := jsondiff.Remember(&unwritable{}).Changes(after); err == nil {
 		t.Errorf("got %v", operations)
 	}
 }
