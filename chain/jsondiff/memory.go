@@ -21,8 +21,9 @@ import (
 // What a piece points to is held for as long as it is remembered, lest something else be put in its
 // place that looks the same.
 type Memory struct {
-	pieces []piece
-	words  []uint64 // what was in them
+	of     reflect.Type // what the object points to
+	pieces []piece      // the first is the object
+	words  []uint64     // what was in them
 	held   []unsafe.Pointer
 	texts  mapsOf[string]
 	// resources are compared as they are written, so that those of the same amount may differ: the
@@ -36,19 +37,15 @@ type Memory struct {
 // piece is a value that something points to, or the elements of a list.
 type piece struct {
 	place
-	live  unsafe.Pointer
-	shape *shape // of the value, or of each element
-	n     int    // how many values
-	at    int    // where its words are
+	live unsafe.Pointer
+	at   uint32 // the first of its words
+	size uint32
 	// changed says that it, or something that it leads to, isn't what it was.
 	changed bool
 }
 
-// place is where in a piece something is pointed to.
-type place struct {
-	in     int // -1 for the object
-	offset uintptr
-}
+// place is where something is pointed to: in which piece, and how far from its beginning.
+type place struct{ in, offset uint32 }
 
 // otherValue is a value of a type that takes reflection.
 type otherValue struct {
@@ -69,7 +66,8 @@ func Remember(object any) *Memory {
 	if value.Kind() == reflect.Map {
 		m.untyped = copyOf(value)
 	} else {
-		m.piece(shapeOf(value.Type().Elem()), value.UnsafePointer(), 1, place{in: -1})
+		m.of = value.Type().Elem()
+		m.piece(shapeOf(m.of), value.UnsafePointer(), 1, place{})
 	}
 	return m
 }
@@ -110,7 +108,7 @@ func (m *Memory) Changes(object any) ([]Operation, error) {
 		return nil, nil
 	}
 	m.restore()
-	return compare(reflect.NewAt(root.shape.t, m.wordsAt(root.at)), reflect.ValueOf(object))
+	return compare(reflect.NewAt(m.of, m.wordsAt(root.at)), reflect.ValueOf(object))
 }
 
 func (m *Memory) clear() {
@@ -125,24 +123,24 @@ func (m *Memory) clear() {
 
 func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
 	at, size := len(m.words), uintptr(n)*s.size
-	if size == 0 {
+	if size == 0 && len(m.pieces) > 0 {
 		return
 	}
 	words := int((size + wordSize - 1) / wordSize)
 	m.words = slices.Grow(m.words, words)[:at+words]
-	copy(bytesOf(m.wordsAt(at), size), bytesOf(live, size))
-	in := len(m.pieces)
-	m.pieces = append(m.pieces, piece{place: from, live: live, shape: s, n: n, at: at})
+	copy(bytesOf(m.wordsAt(uint32(at)), size), bytesOf(live, size))
+	in := uint32(len(m.pieces))
+	m.pieces = append(m.pieces, piece{place: from, live: live, at: uint32(at), size: uint32(size)})
 	if s.kind == plain {
 		return
 	}
 	for i := range uintptr(n) {
-		m.inside(s, unsafe.Add(live, i*s.size), place{in, i * s.size})
+		m.inside(s, unsafe.Add(live, i*s.size), place{in, uint32(i * s.size)})
 	}
 }
 
 // wordsAt is where the words of a piece begin.
-func (m *Memory) wordsAt(at int) unsafe.Pointer {
+func (m *Memory) wordsAt(at uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.words)), uintptr(at)*wordSize)
 }
 
@@ -165,8 +163,13 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, at place) {
 	case structure:
 		for i := range s.pointing {
 			of := &s.pointing[i]
-			if q := unsafe.Add(p, of.offset); of.always || *(*unsafe.Pointer)(q) != nil {
-				m.inside(of.shape, q, place{at.in, at.offset + of.offset})
+			q := unsafe.Add(p, of.offset)
+			switch to := *(*unsafe.Pointer)(q); {
+			case to == nil && !of.always:
+			case of.shape.kind == text: // as most are
+				m.held = append(m.held, to)
+			default:
+				m.inside(of.shape, q, place{at.in, at.offset + uint32(of.offset)})
 			}
 		}
 	case texts:
@@ -197,9 +200,8 @@ func (m *Memory) hold(s *shape, p unsafe.Pointer) {
 func (m *Memory) look() {
 	for i := range m.pieces {
 		p := &m.pieces[i]
-		if size := uintptr(p.n) * p.shape.size; string(bytesOf(p.live, size)) !=
-			string(bytesOf(m.wordsAt(p.at), size)) {
-			m.mark(i)
+		if size := uintptr(p.size); string(bytesOf(p.live, size)) != string(bytesOf(m.wordsAt(p.at), size)) {
+			m.mark(uint32(i))
 		}
 	}
 	m.texts.look(m)
@@ -215,8 +217,9 @@ func (m *Memory) look() {
 }
 
 // mark says that a piece has changed, and with it those that lead to it.
-func (m *Memory) mark(i int) {
-	for i >= 0 && !m.pieces[i].changed {
+func (m *Memory) mark(i uint32) {
+	m.pieces[0].changed = true
+	for !m.pieces[i].changed {
 		m.pieces[i].changed = true
 		i = m.pieces[i].in
 	}
@@ -225,8 +228,8 @@ func (m *Memory) mark(i int) {
 // restore makes what is remembered of the pieces that changed pieces themselves, which lead to each
 // other. Of those that didn't change it leads to the live ones. Nothing of it outlives the memory.
 func (m *Memory) restore() {
-	for i := range m.pieces {
-		if p := &m.pieces[i]; p.changed && p.in >= 0 {
+	for i := 1; i < len(m.pieces); i++ {
+		if p := &m.pieces[i]; p.changed {
 			*(*unsafe.Pointer)(m.was(p.place)) = m.wordsAt(p.at)
 		}
 	}

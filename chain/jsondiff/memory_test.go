@@ -123,6 +123,13 @@ func TestWhatIsRememberedIsHeld(t *testing.T) {
 	all.Wait()
 }
 
+// An object may be nothing at all.
+func TestRememberNothing(t *testing.T) {
+	if got := told(t, jsondiff.Remember(&struct{}{}), &struct{}{}); got != "null" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func BenchmarkRemember(b *testing.B) {
 	object := pod()
 	for name, one := range map[string]func(){
