@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand"
 	"os"
 	"strings"
 
@@ -54,8 +55,7 @@ func measureDecisions(ctx context.Context, o options, bin string) (string, error
 		if err := oneByOne(ctx, loads, o.pods/3, all); err != nil {
 			return "", err
 		}
-		for turn := range recorders {
-			i := (round + turn) % len(recorders)
+		for _, i := range rand.Perm(len(recorders)) {
 			if err := sleep(ctx, settle); err != nil {
 				return "", err
 			}
@@ -90,9 +90,10 @@ func prepareChanges(ctx context.Context, l *load) error {
 // oneByOne makes n pods on each server, and adds the medians of what they took.
 func oneByOne(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
 	took := make([]samples, len(loads))
-	for k := range n {
-		for turn := range loads {
-			i := (k + turn) % len(loads)
+	for range n {
+		// What a server does behind its answer falls to the next one, so that none is always
+		// behind the same.
+		for _, i := range rand.Perm(len(loads)) {
 			one, err := loads[i].create(ctx, 1, 1)
 			if err != nil {
 				return fmt.Errorf("%s: %w", recorders[i].name, err)
