@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -28,6 +29,8 @@ const (
 	bootstrapConcurrency = 32
 	bootstrapRetry       = 20 * time.Millisecond
 	bootstrapTimeout     = 30 * time.Second
+	// beingMade is how long it may take from a Service's IP to the Service, by times in seconds.
+	beingMade = 3 * time.Second
 )
 
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, metav1.NamespaceDefault,
@@ -78,8 +81,11 @@ func inParallel(ctx context.Context, tasks []task) error {
 		group.Go(func() error {
 			var last error
 			err := wait.PollUntilContextCancel(ctx, bootstrapRetry, true, func(ctx context.Context) (bool, error) {
-				last = t.run(ctx)
-				return last == nil || apierrors.IsAlreadyExists(last), nil
+				err := t.run(ctx)
+				if ctx.Err() == nil || last == nil {
+					last = err // and not that time is over, where there is another reason
+				}
+				return err == nil || apierrors.IsAlreadyExists(err), nil
 			})
 			if err != nil {
 				return fmt.Errorf("%s could not be made: %w", t.object, last)
@@ -131,7 +137,7 @@ func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
 		if c.options.KubernetesServiceNodePort > 0 {
 			serviceType = corev1.ServiceTypeNodePort
 		}
-		_, err := services.Create(ctx, &corev1.Service{
+		_, created := services.Create(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:   "kubernetes",
 				Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
@@ -147,8 +153,31 @@ func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
 				}},
 			},
 		}, metav1.CreateOptions{})
-		return err
+		if apierrors.IsInvalid(created) {
+			return errors.Join(created, c.freeAPIServiceIP(ctx, client))
+		}
+		return created
 	}}
+}
+
+// freeAPIServiceIP frees the IP of the Service by which pods find the API server, which isn't
+// there, where a server that was ended while it started had taken it and no more. Kubernetes'
+// controller finds such an IP after minutes. One that another server takes right now is left alone.
+func (c *config) freeAPIServiceIP(ctx context.Context, client kubernetes.Interface) error {
+	addresses := client.NetworkingV1().IPAddresses()
+	taken, err := addresses.Get(ctx, c.options.apiServiceIP.String(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	of := taken.Spec.ParentRef
+	if of == nil || of.Resource != "services" || of.Namespace != metav1.NamespaceDefault || of.Name != "kubernetes" ||
+		time.Since(taken.CreationTimestamp.Time) < beingMade {
+		return nil
+	}
+	return addresses.Delete(ctx, taken.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(
+		string(taken.UID))})
 }
 
 // securePort is the port the server listens on.

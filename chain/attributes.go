@@ -136,9 +136,9 @@ func (v *versioned) changes() []jsondiff.Operation {
 	if !v.before.Changed(contentOf(v.object.shown)) {
 		return nil
 	}
-	changes := changesOf(v.before, v.object.shown)
+	before := v.before
 	v.before = nil // who looks next remembers it anew
-	return changes
+	return changesOf(before, v.object.shown)
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that

@@ -188,6 +188,8 @@ func (w *walk) values(s *shape, before, after reflect.Value, key *field) {
 		default:
 			w.lists(s, before, after, key)
 		}
+	case reflect.Array, reflect.Func:
+		w.inJSON(s, before, after)
 	default:
 		if !before.Equal(after) {
 			w.emit(replace, s, after)

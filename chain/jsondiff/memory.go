@@ -50,8 +50,7 @@ type place struct{ in, offset uint32 }
 // otherValue is a value of a type that takes reflection.
 type otherValue struct {
 	place
-	was     reflect.Value
-	changed bool
+	was reflect.Value
 }
 
 var memories = sync.Pool{New: func() any { return &Memory{} }}
@@ -124,6 +123,7 @@ func (m *Memory) clear() {
 func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
 	at, size := len(m.words), uintptr(n)*s.size
 	if size == 0 && len(m.pieces) > 0 {
+		m.held = append(m.held, live)
 		return
 	}
 	words := int((size + wordSize - 1) / wordSize)
@@ -210,7 +210,6 @@ func (m *Memory) look() {
 		o := &m.others[i]
 		live := reflect.NewAt(o.was.Type(), unsafe.Add(m.pieces[o.in].live, o.offset))
 		if !reflect.DeepEqual(live.Elem().Interface(), o.was.Interface()) {
-			o.changed = true
 			m.mark(o.in)
 		}
 	}
@@ -236,7 +235,9 @@ func (m *Memory) restore() {
 	m.texts.restore(m)
 	m.resources.restore(m)
 	for _, o := range m.others {
-		if o.changed {
+		// Where the piece has changed this may be what the object doesn't have any more, and not
+		// as it was, either.
+		if m.pieces[o.in].changed {
 			reflect.NewAt(o.was.Type(), m.was(o.place)).Elem().Set(o.was)
 		}
 	}

@@ -47,6 +47,7 @@ type hiding struct {
 	Amounts map[string]resource.Quantity
 	Time    time.Time
 	Nothing []struct{}
+	Lists   [2][]string
 	secret  int
 	text    string
 }
@@ -77,7 +78,13 @@ func TestHiddenFields(t *testing.T) {
 		"amount in place": func(h *hiding) { long := h.Amounts["a"]; long.AsDec().SetUnscaled(1) },
 		"time":            func(h *hiding) { h.Time = time.Unix(2, 0) },
 		"nothing":         func(h *hiding) { h.Nothing = h.Nothing[:1] },
-		"same again":      func(h *hiding) { h.Any, h.Inner = made().Any, made().Inner },
+		"what is no longer there": func(h *hiding) {
+			old := h.Inner
+			h.Inner = map[string][]int{"a": {1}}
+			old["a"][0] = 2
+		},
+		"lists in an array": func(h *hiding) { h.Lists[1] = []string{"b"} },
+		"same again":        func(h *hiding) { h.Any, h.Inner = made().Any, made().Inner },
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := made()

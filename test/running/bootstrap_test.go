@@ -123,3 +123,26 @@ func TestDefaultServiceCIDR(t *testing.T) {
 		t.Errorf("the controller's (-) and that of the start (+):\n%s", diff)
 	}
 }
+
+// A server that was ended while it started may have taken the IP of Service kubernetes, and not
+// made the Service: the next one makes it all the same.
+func TestIPOfAStartThatWasEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := gatehousetest.StartIn(t, dir)
+	deleted, err := first.Etcd.Client().KV.Delete(t.Context(), "/registry/services/specs/default/kubernetes")
+	if err != nil || deleted.Deleted != 1 {
+		t.Fatalf("got %v, %v", deleted, err)
+	}
+	first.Stop()
+
+	c := servertest.Connect(gatehousetest.StartIn(t, dir))
+	service, err := c.Client.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), service.Spec.ClusterIP, metav1.GetOptions{})
+	if err != nil || address.Spec.ParentRef.Name != "kubernetes" {
+		t.Errorf("got %v, %v", address, err)
+	}
+}
