@@ -92,8 +92,12 @@ func TestBackupUnderLoad(t *testing.T) {
 		return used.Value()
 	}
 	servertest.Eventually(t, "the root certificate to be charged", func() bool { return quota(c.Client) > 0 })
-	token, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
-		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	var token *authenticationv1.TokenRequest
+	servertest.Eventually(t, "a token of the default service account", func() bool {
+		token, err = c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
+			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		return !apierrors.IsNotFound(err) // another controller makes that account
+	})
 	must(t, err)
 
 	w := startWriters(t, c.Client, namespace, 4)
