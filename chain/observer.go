@@ -24,8 +24,8 @@ type Observer interface {
 }
 
 // A ChangeObserver is an Observer that may ask for PluginStep.Changes. It is asked once, when the
-// chain is built. Knowing what a plugin changed takes a comparison of the object with a copy for
-// each plugin that looks at it, which is not spent where no observer wants it.
+// chain is built. Knowing what a plugin changed takes a comparison of the object with what it was
+// for each plugin that looks at it, which is not spent where no observer wants it.
 type ChangeObserver interface {
 	Observer
 	// ObservesChanges tells whether the observer reads PluginStep.Changes.

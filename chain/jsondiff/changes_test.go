@@ -46,7 +46,7 @@ func TestChanges(t *testing.T) {
 				all[rand.New(rand.NewSource(seed)).Intn(len(all))].change()
 			}
 		}
-		synced(t, was, now)
+		remembered(t, was, now)
 	}
 	for name, change := range map[string]func(*corev1.Pod){
 		"emptied":    func(p *corev1.Pod) { p.Labels = map[string]string{} },
@@ -62,12 +62,12 @@ func TestChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := pod()
 			change(now)
-			synced(t, pod(), now)
+			remembered(t, pod(), now)
 		})
 	}
 }
 
-func synced(t *testing.T, before, after *corev1.Pod) {
+func remembered(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
 	want, err := jsondiff.Of(before, after)
 	if err != nil {

@@ -69,7 +69,7 @@ func (m *mapsOf[V]) restore(of *Memory) {
 	}
 }
 
-// copyOf is a copy of a value that has an address. They share no memory that could be changed, but
+// copyOf is a copy of a value, and has an address. They share no memory that could be changed, but
 // what fields that aren't exported point to.
 func copyOf(value reflect.Value) reflect.Value {
 	copied := reflect.New(value.Type()).Elem()

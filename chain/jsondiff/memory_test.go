@@ -36,7 +36,7 @@ func TestMemoriesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// hiding has fields that others can't set one by one, and of kinds that take reflection.
+// hiding has fields that others can't see, and of kinds that take reflection.
 type hiding struct {
 	Texts   []string
 	Inner   map[string][]int

@@ -41,7 +41,7 @@ type shape struct {
 	held     []uintptr
 }
 
-// kind is how values of a type are compared and copied.
+// kind is how values of a type are compared and remembered.
 type kind uint8
 
 const (
@@ -54,7 +54,7 @@ const (
 	texts     // a map of strings to strings
 	resources // a ResourceList
 	quantity  // a Quantity, by its parts
-	opaque    // shares what it points to, which is never changed in place
+	opaque    // points to what is never changed in place
 )
 
 // part is some words of a struct: a field of it, or of a struct in it, or several plain ones that
