@@ -123,7 +123,8 @@ func copyOf(value reflect.Value) reflect.Value {
 
 var untyped = reflect.TypeFor[map[string]any]()
 
-// copyOfUntyped is copyOf for what JSON is decoded to, quickly.
+// copyOfUntyped is copyOf for what JSON is decoded to, quickly. The library's runtime.DeepCopyJSON
+// panics at anything else, which a plugin may have put there.
 func copyOfUntyped(value any) any {
 	switch value := value.(type) {
 	case nil, string, bool, int64, float64:

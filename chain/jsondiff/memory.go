@@ -164,10 +164,10 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, at place) {
 		for i := range s.pointing {
 			of := &s.pointing[i]
 			q := unsafe.Add(p, of.offset)
-			switch to := *(*unsafe.Pointer)(q); {
-			case to == nil && !of.always:
+			switch { // the first word may be a number, and is not to be taken for a pointer
+			case *(*uintptr)(q) == 0 && !of.always:
 			case of.shape.kind == text: // as most are
-				m.held = append(m.held, to)
+				m.held = append(m.held, *(*unsafe.Pointer)(q))
 			default:
 				m.inside(of.shape, q, place{at.in, at.offset + uint32(of.offset)})
 			}
