@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain/jsondiff"
 )
@@ -127,18 +126,13 @@ func (v *versioned) failure() error {
 }
 
 // changes are what the plugin changed that has just been called, where an observer wants to know.
-func (v *versioned) changes() []jsondiff.Operation {
+func (v *versioned) changes() (difference *jsondiff.Difference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.before == nil || !v.looked {
-		return nil
+	if v.before != nil && v.looked {
+		difference, v.before = v.before.Since(contentOf(v.object.shown))
 	}
-	if !v.before.Changed(contentOf(v.object.shown)) {
-		return nil
-	}
-	before := v.before
-	v.before = nil // who looks next remembers it anew
-	return changesOf(before, v.object.shown)
+	return difference
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that
@@ -210,16 +204,15 @@ func (f *internalForm) shown() runtime.Object {
 }
 
 // changes are what the plugin changed.
-func (f *internalForm) changes() []jsondiff.Operation {
+func (f *internalForm) changes() (difference *jsondiff.Difference) {
 	if f.before == nil {
 		return nil
 	}
-	shown := f.shown()
-	if shown == nil {
-		f.before.Forget()
-		return nil
+	if shown := f.shown(); shown != nil {
+		difference, f.before = f.before.Since(contentOf(shown))
 	}
-	return changesOf(f.before, shown)
+	f.before.Forget()
+	return difference
 }
 
 func remember(object runtime.Object) *jsondiff.Memory { return jsondiff.Remember(contentOf(object)) }
@@ -230,16 +223,6 @@ func contentOf(object runtime.Object) any {
 		return untyped.UnstructuredContent()
 	}
 	return object
-}
-
-// changesOf are what makes an object of what is remembered, which then is forgotten. Objects that
-// were decoded can be encoded, so an error is a defect, but none to refuse a request for.
-func changesOf(before *jsondiff.Memory, object runtime.Object) []jsondiff.Operation {
-	changes, err := before.Changes(contentOf(object))
-	if err != nil {
-		klog.ErrorS(err, "Comparing an object with itself before a plugin", "type", fmt.Sprintf("%T", object))
-	}
-	return changes
 }
 
 // versionedForm returns obj in the type that plugins see: that of kind, which is what the request

@@ -199,7 +199,7 @@ func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a ad
 }
 
 func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned,
-	o admission.ObjectInterfaces) (changes []jsondiff.Operation, err error) {
+	o admission.ObjectInterfaces) (changes *jsondiff.Difference, err error) {
 	if p.internal {
 		// What plugins have changed so far is in the versioned object: the server's own gets
 		// it first, and is converted anew for the plugins that follow.

@@ -61,7 +61,11 @@ func TestChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			c := newChain(t, plugins, ObserverFuncs{Changes: true, Plugin: func(_ context.Context, s PluginStep) {
-				data, err := json.Marshal(s.Changes)
+				changes, err := s.Changes.Operations()
+				if err != nil {
+					t.Error(err)
+				}
+				data, err := json.Marshal(changes)
 				if err != nil {
 					t.Error(err)
 				}

@@ -71,9 +71,11 @@ type PluginStep struct {
 	Duration time.Duration
 	// Err is nil where the plugin admitted the request, and the refusal otherwise.
 	Err error
-	// Changes are what the plugin changed in the object, as a JSON patch. They are empty where no
-	// observer asked for them, and in the validating phase. Values of a Secret are among them.
-	Changes []jsondiff.Operation
+	// Changes are what the plugin changed in the object, and may turn out to be nothing. They are
+	// nil where no observer asked for them, and in the validating phase. To write them as a JSON
+	// patch takes longer than all else that is told here, and may wait until the request has been
+	// answered. Values of a Secret are among them.
+	Changes *jsondiff.Difference
 	// Calls are the steps within this one, in order: each webhook, policy and so on. They are empty
 	// where no observer asked for them, see CallObserver.
 	Calls []Call

@@ -115,8 +115,8 @@ func (traces) PluginDone(ctx context.Context, step PluginStep) {
 	if span == nil {
 		return
 	}
-	if len(step.Changes) > 0 {
-		span.SetAttributes(attributeChanges.Int(len(step.Changes)))
+	if operations, err := step.Changes.Operations(); err == nil && len(operations) > 0 {
+		span.SetAttributes(attributeChanges.Int(len(operations)))
 	}
 	for i := range step.Calls {
 		if i == maxTraced {

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
@@ -48,6 +51,7 @@ type step struct {
 type more struct {
 	verdict  v1alpha1.Verdict
 	message  string
+	changes  *jsondiff.Difference // until settled
 	patch    []jsondiff.Operation
 	patchCut bool
 	calls    []v1alpha1.Call
@@ -75,6 +79,40 @@ func (r *record) classify() class {
 		}
 	}
 	return plain
+}
+
+// size is how much memory the record takes that isn't settled, in bytes, roughly.
+func (r *record) size() int {
+	n := int(unsafe.Sizeof(*r))
+	for i := range r.steps {
+		if m := r.steps[i].more; m != nil {
+			n += m.changes.Size()
+		}
+	}
+	return n
+}
+
+// settle makes a record of what is known of it: it writes down the changes of each step, without
+// what is secret in them, and tells the class.
+func (r *record) settle() {
+	secret := secrets{schema.GroupResource{Group: r.request.Group, Resource: r.request.Resource}}
+	for i := range r.steps {
+		s := &r.steps[i]
+		if s.more == nil || s.more.changes == nil {
+			continue
+		}
+		// Objects that were decoded can be encoded, so an error is a defect.
+		changes, err := s.more.changes.Operations()
+		if err != nil {
+			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.plugin, "decision", r.name)
+		}
+		s.more.changes = nil
+		s.more.patch, s.more.patchCut = secret.ofChanges(changes)
+		if m := s.more; m.verdict == v1alpha1.Admitted && !m.changed() && len(m.calls) == 0 {
+			s.more = nil
+		}
+	}
+	r.class = r.classify()
 }
 
 // decision is the record as the API serves it, made by the server of that name.
@@ -162,15 +200,14 @@ const (
 // newStep is what is kept of a plugin's step.
 func newStep(s *chain.PluginStep) step {
 	kept := step{plugin: s.Plugin, duration: s.Duration, phase: s.Phase, round: uint8(s.Round)}
-	if s.Err == nil && len(s.Changes) == 0 && len(s.Calls) == 0 {
+	if s.Err == nil && s.Changes == nil && len(s.Calls) == 0 {
 		return kept
 	}
-	kept.more = &more{verdict: verdictOf(s.Err)}
+	kept.more = &more{verdict: verdictOf(s.Err), changes: s.Changes}
 	if s.Err != nil {
 		kept.more.message = cut(s.Err.Error())
 	}
 	secret := secrets{s.Attributes.GetResource().GroupResource()}
-	kept.more.patch, kept.more.patchCut = secret.ofChanges(s.Changes)
 	kept.more.calls, kept.more.omitted = newCalls(s.Calls, secret)
 	return kept
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -149,8 +150,12 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 		return
 	}
 	d := newRecord(ctx, recording, attempt, code, status)
-	r.store.add(d)
 	decisionsTotal[d.verdict].Inc()
+	r.store.addSoon(d)
+	if !audited(ctx) && len(r.told) == 0 {
+		return
+	}
+	r.store.catchUp() // d is the store's until then, and whole from then on
 	if d.by != "" {
 		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.by)
 	}
@@ -164,6 +169,16 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	for _, tell := range r.told {
 		tell(served)
 	}
+}
+
+// audited tells whether the request has an event in the audit log.
+func audited(ctx context.Context) bool {
+	event := audit.AuditContextFrom(ctx)
+	if event == nil {
+		return false
+	}
+	level := event.GetEventLevel() // empty where there is no policy
+	return level != "" && level != auditinternal.LevelNone
 }
 
 // newRecord puts together what is known of a request that is over.
@@ -207,7 +222,6 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 		d.namespace = metav1.NamespaceDefault
 	}
 	d.setName(audit.GetAuditIDTruncated(ctx))
-	d.class = d.classify()
 	return d
 }
 

@@ -283,6 +283,7 @@ func TestWhatIsKept(t *testing.T) {
 			r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
 				r.both(ctx, w, about(admission.Create, test.object, nil))
 			}})
+			store.catchUp()
 			records := store.records(&Filter{})
 			if len(records) != 1 {
 				t.Fatalf("got %v", records)

@@ -14,6 +14,11 @@ import (
 
 // A Store keeps the last decisions of a server, in memory, bounded in number and in bytes.
 //
+// What the Recorder knows of a request waits here for a moment before it becomes a decision: to
+// write down what was changed takes longer than all else that recording does, most of all for a
+// request that comes alone, whose client waits, and less where several are written one after the
+// other. Whoever reads has it done first.
+//
 // Each class of decisions has a share of the room, and may have more while others have less. What
 // goes first, where there is no room, is the oldest of the class that exceeds its share by most. So
 // a flood of plain decisions, or of refusals by a client that tries again and again, leaves the
@@ -22,6 +27,14 @@ type Store struct {
 	server   string
 	maxCount int
 	maxBytes int64
+
+	// waiting are records that aren't settled yet, catching is for who settles them. The timer runs
+	// where there are any.
+	waitingMu    sync.Mutex
+	waiting      []*record
+	waitingBytes int
+	catching     sync.Mutex
+	timer        *time.Timer
 
 	mu       sync.Mutex
 	revision uint64
@@ -52,13 +65,52 @@ func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	// Revisions go on from the time, so that those of an earlier process are known to be old.
 	now := uint64(time.Now().UnixMicro())
 	registerMetrics()
-	return &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
+	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
 		byName: map[namespacedName]*packed{}, watchers: map[*watcher]struct{}{}}
+	s.timer = time.AfterFunc(waitAtMost, s.catchUp)
+	return s
 }
 
 func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }
 
 func newName() string { return string(uuid.NewUUID()) }
+
+// Records wait for so long at most, and for no more than so many others, or so many bytes.
+const (
+	waitAtMost      = 20 * time.Millisecond
+	maxWaiting      = 16
+	maxWaitingBytes = 1 << 20
+)
+
+// addSoon keeps a record that isn't settled. It is the store's until catchUp has been called, which
+// others do, too.
+func (s *Store) addSoon(r *record) {
+	size := r.size()
+	s.waitingMu.Lock()
+	s.waiting, s.waitingBytes = append(s.waiting, r), s.waitingBytes+size
+	n, bytes := len(s.waiting), s.waitingBytes
+	s.waitingMu.Unlock()
+	switch {
+	case n >= maxWaiting || bytes >= maxWaitingBytes:
+		s.catchUp()
+	case n == 1:
+		s.timer.Reset(waitAtMost)
+	}
+}
+
+// catchUp keeps the records that have been waiting.
+func (s *Store) catchUp() {
+	s.catching.Lock()
+	defer s.catching.Unlock()
+	s.waitingMu.Lock()
+	records := s.waiting
+	s.waiting, s.waitingBytes = nil, 0
+	s.waitingMu.Unlock()
+	for _, r := range records {
+		r.settle()
+		s.add(r)
+	}
+}
 
 // add keeps a record, and lets go of others where there is no room.
 func (s *Store) add(r *record) {
@@ -122,6 +174,7 @@ func (s *Store) evict(newcomer *packed) {
 
 // Get returns the decision of that name, nil where there is none.
 func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
+	s.catchUp()
 	s.mu.Lock()
 	p := s.byName[namespacedName{namespace, name}]
 	s.mu.Unlock()
@@ -133,6 +186,7 @@ func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
 
 // List returns the decisions that the filter wants, the newest last, and the revision of the store.
 func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
+	s.catchUp()
 	s.mu.Lock()
 	records, revision := s.records(&want), s.revision
 	s.mu.Unlock()

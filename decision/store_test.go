@@ -320,6 +320,7 @@ func TestPacked(t *testing.T) {
 			fill(&r.steps[i])
 			if m := r.steps[i].more; m != nil {
 				fill(m)
+				m.changes = nil // of a record that is settled
 			}
 		}
 		p := r.pack()

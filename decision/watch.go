@@ -69,6 +69,7 @@ const watchBuffer = 1000
 // first tells of all that there is; with initial a bookmark says where that ends. A revision whose
 // changes are no longer known is the error Expired.
 func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interface, error) {
+	s.catchUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := initial || revision == "" || revision == "0"

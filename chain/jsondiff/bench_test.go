@@ -116,13 +116,11 @@ func BenchmarkUsual(b *testing.B) {
 			memory := jsondiff.Remember(changing)
 			for _, c := range usualChanges {
 				c.do(changing)
-				if !memory.Changed(changing) {
-					continue
-				}
-				if _, err := memory.Changes(changing); err != nil {
+				var changes *jsondiff.Difference
+				changes, memory = memory.Since(changing)
+				if _, err := changes.Operations(); err != nil {
 					b.Fatal(err)
 				}
-				memory = jsondiff.Remember(changing)
 			}
 			memory.Forget()
 		}

@@ -88,26 +88,30 @@ func remembered(t *testing.T, before, after *corev1.Pod) {
 	}
 }
 
-// told has a memory tell what has changed, and as often as it is asked.
+// told has a memory tell what has changed, and the one that takes its place tell that nothing has
+// since.
 func told(t *testing.T, memory *jsondiff.Memory, object any) string {
 	t.Helper()
-	first := memory.Changed(object)
-	if memory.Changed(object) != first {
-		t.Errorf("changed: first %t, then not", first)
+	changes, now := memory.Since(object)
+	defer now.Forget()
+	if changes == nil && now != memory {
+		t.Error("another memory of the same")
 	}
-	changes, err := memory.Changes(object)
+	if again, _ := now.Since(object); again != nil {
+		t.Error("changed as soon as it is remembered")
+	}
+	operations, err := changes.Operations()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(changes) > 0 && !first {
-		t.Errorf("changed: %t, but %v", first, changes)
-	}
-	again := jsondiff.Remember(object)
-	defer again.Forget()
-	if again.Changed(object) {
-		t.Error("changed as soon as it is remembered")
-	}
-	return encode(t, changes)
+	return encode(t, operations)
+}
+
+// since are the operations since a memory.
+func since(memory *jsondiff.Memory, object any) ([]jsondiff.Operation, error) {
+	changes, now := memory.Since(object)
+	defer now.Forget()
+	return changes.Operations()
 }
 
 // Every field counts, however deep it is, and is seen to change in place.
@@ -217,12 +221,12 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 		all.Go(func() {
 			before := &nested{Name: "a"}
 			after := &nested{Name: "a", Inner: &nested{Name: "b"}, List: []nested{{Name: "c"}}}
-			if operations, err := jsondiff.Remember(before).Changes(after); err != nil || len(operations) != 2 {
+			if operations, err := since(jsondiff.Remember(before), after); err != nil || len(operations) != 2 {
 				t.Errorf("got %v, %v", operations, err)
 			}
 			memory := jsondiff.Remember(after)
 			after.Inner.Name = "d"
-			if operations, err := memory.Changes(after); err != nil || len(operations) != 1 {
+			if operations, err := since(memory, after); err != nil || len(operations) != 1 {
 				t.Errorf("got %v, %v", operations, err)
 			}
 		})
@@ -233,7 +237,7 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 // A change keeps its value, whatever becomes of the object and of what it is compared with.
 func TestChangesStayAsTheyAre(t *testing.T) {
 	before, after := &corev1.Pod{}, randomPod(1)
-	changes, err := jsondiff.Remember(before).Changes(after)
+	changes, err := since(jsondiff.Remember(before), after)
 	if err != nil || len(changes) < 4 {
 		t.Fatalf("got %v, %v", changes, err)
 	}
@@ -317,7 +321,7 @@ func TestWhatCantBeWritten(t *testing.T) {
 	if operations, err := jsondiff.Of(&unwritable{}, after); err == nil {
 		t.Errorf("got %v", operations)
 	}
-	if operations, err := jsondiff.Remember(&unwritable{}).Changes(after); err == nil {
+	if operations, err := since(jsondiff.Remember(&unwritable{}), after); err == nil {
 		t.Errorf("got %v", operations)
 	}
 }

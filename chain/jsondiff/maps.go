@@ -19,7 +19,6 @@ type mapOf struct {
 	place
 	live     unsafe.Pointer
 	from, to int
-	changed  bool
 }
 
 func (m *mapsOf[V]) clear() {
@@ -38,35 +37,28 @@ func (m *mapsOf[V]) add(p unsafe.Pointer, at place, copied func(V) V) {
 	m.maps = append(m.maps, mapOf{place: at, live: *(*unsafe.Pointer)(p), from: from, to: len(m.keys)})
 }
 
-// look finds the maps that changed.
-func (m *mapsOf[V]) look(of *Memory) {
+// changed tells whether one isn't what it was.
+func (m *mapsOf[V]) changed() bool {
 	for i := range m.maps {
 		each := &m.maps[i]
-		live := *(*map[string]V)(unsafe.Pointer(&each.live))
-		each.changed = len(live) != each.to-each.from
-		for k := each.from; k < each.to && !each.changed; k++ {
-			value, ok := live[m.keys[k]]
-			each.changed = !ok || value != m.values[k]
-		}
-		if each.changed {
-			of.mark(each.in)
+		if !m.are(each, *(*map[string]V)(unsafe.Pointer(&each.live))) {
+			return true
 		}
 	}
+	return false
 }
 
-// restore puts maps as they were in the place of those that changed.
-func (m *mapsOf[V]) restore(of *Memory) {
-	for _, each := range m.maps {
-		if !each.changed {
-			continue
-		}
-		was := make(map[string]V, each.to-each.from)
-		for k := each.from; k < each.to; k++ {
-			was[m.keys[k]] = m.values[k]
-		}
-		*(*map[string]V)(of.was(each.place)) = was
-		of.held = append(of.held, *(*unsafe.Pointer)(unsafe.Pointer(&was)))
+// are tells whether what is remembered of a map is what another has.
+func (m *mapsOf[V]) are(each *mapOf, other map[string]V) bool {
+	if len(other) != each.to-each.from {
+		return false
 	}
+	for k := each.from; k < each.to; k++ {
+		if value, ok := other[m.keys[k]]; !ok || value != m.values[k] {
+			return false
+		}
+	}
+	return true
 }
 
 // copyOf is a copy of a value, and has an address. They share no memory that could be changed, but

@@ -4,19 +4,21 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Memory is what an object was at a moment, to be told later what has changed.
+// Memory is what an object was at a moment, to be told later what has changed. It doesn't change
+// itself, so that it may be asked by several at a time.
 //
 // It isn't a copy of the object. An object is some sixty pieces of memory that point to each other,
 // and a request that comes alone pays most for memory that it hasn't touched for a while. So what
 // is in them lies side by side here, piece after piece, with where each of them is; and an object
 // whose pieces are what they were is unchanged, which takes no more than to compare them in that
-// order. Only where one isn't, what is remembered of the pieces that changed, and of those that
-// lead to them, is put together, and both states are walked over.
+// order. Only where somebody wants to know what has changed (Difference) the pieces are made to
+// lead to each other again.
 //
 // What a piece points to is held for as long as it is remembered, lest something else be put in its
 // place that looks the same.
@@ -32,6 +34,11 @@ type Memory struct {
 	others    []otherValue
 	// untyped is a copy of an object without a type.
 	untyped reflect.Value
+	// textBytes is how many bytes the texts have that are held.
+	textBytes int
+
+	// holders are those who may ask yet.
+	holders atomic.Int32
 }
 
 // piece is a value that something points to, or the elements of a list.
@@ -40,8 +47,6 @@ type piece struct {
 	live unsafe.Pointer
 	at   uint32 // the first of its words
 	size uint32
-	// changed says that it, or something that it leads to, isn't what it was.
-	changed bool
 }
 
 // place is where something is pointed to: in which piece, and how far from its beginning.
@@ -61,6 +66,7 @@ const largest = 1 << 15
 // Remember remembers what object is: a pointer to a struct, or a map.
 func Remember(object any) *Memory {
 	m := memories.Get().(*Memory)
+	m.holders.Store(1)
 	value := reflect.ValueOf(object)
 	if value.Kind() == reflect.Map {
 		m.untyped = copyOf(value)
@@ -71,43 +77,56 @@ func Remember(object any) *Memory {
 	return m
 }
 
-// Forget says that nobody will ask any more.
+// Forget says that who has the memory won't ask it any more.
 func (m *Memory) Forget() {
+	if m.holders.Add(-1) > 0 {
+		return
+	}
 	m.clear()
 	if cap(m.words) <= largest {
 		memories.Put(m)
 	}
 }
 
-// Changed tells whether an object, the same one or another of its type, may differ from what is
-// remembered. It is quick where the same one doesn't.
-func (m *Memory) Changed(object any) bool {
+// Since returns what has become of an object, the same one or another of its type, since it was
+// remembered: nil where nothing has. And it returns the memory of what it is now, in place of this
+// one, which it forgets.
+func (m *Memory) Since(object any) (*Difference, *Memory) {
+	if !m.changed(object) {
+		return nil, m
+	}
+	now := Remember(object)
+	now.holders.Add(1)
+	return newDifference(m, now), now
+}
+
+// changed tells whether an object may differ from what is remembered. It is quick where it is the
+// same one and doesn't.
+func (m *Memory) changed(object any) bool {
 	now := reflect.ValueOf(object)
 	if m.untyped.IsValid() {
 		return !reflect.DeepEqual(m.untyped.Interface(), object)
 	}
-	root := &m.pieces[0]
-	if root.live != now.UnsafePointer() {
-		root.changed = true
+	if m.pieces[0].live != now.UnsafePointer() {
+		return true
 	}
-	m.look()
-	return root.changed
-}
-
-// Changes are what makes an object of what is remembered, which it forgets. It may be the same
-// object or another of its type, but is the one that Changed was asked of. An error is that of
-// writing a value as JSON.
-func (m *Memory) Changes(object any) ([]Operation, error) {
-	defer m.Forget()
-	if m.untyped.IsValid() {
-		return compare(m.untyped, reflect.ValueOf(object))
+	for i := range m.pieces {
+		p := &m.pieces[i]
+		if size := uintptr(p.size); string(bytesOf(p.live, size)) != string(bytesOf(at(m.words, p.at), size)) {
+			return true
+		}
 	}
-	root := &m.pieces[0]
-	if !root.changed && !m.Changed(object) {
-		return nil, nil
+	if m.texts.changed() || m.resources.changed() {
+		return true
 	}
-	m.restore()
-	return compare(reflect.NewAt(m.of, m.wordsAt(root.at)), reflect.ValueOf(object))
+	for i := range m.others {
+		o := &m.others[i]
+		live := reflect.NewAt(o.was.Type(), unsafe.Add(m.pieces[o.in].live, o.offset))
+		if !reflect.DeepEqual(live.Elem().Interface(), o.was.Interface()) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Memory) clear() {
@@ -117,20 +136,26 @@ func (m *Memory) clear() {
 	m.pieces, m.held, m.others, m.words = m.pieces[:0], m.held[:0], m.others[:0], m.words[:0]
 	m.texts.clear()
 	m.resources.clear()
-	m.untyped = reflect.Value{}
+	m.untyped, m.textBytes = reflect.Value{}, 0
+}
+
+// size is how much memory it takes and holds, in bytes, roughly.
+func (m *Memory) size() int {
+	return len(m.words)*int(wordSize)*2 + len(m.pieces)*int(unsafe.Sizeof(piece{})) + len(m.held)*int(wordSize) +
+		m.textBytes
 }
 
 func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
-	at, size := len(m.words), uintptr(n)*s.size
+	first, size := len(m.words), uintptr(n)*s.size
 	if size == 0 && len(m.pieces) > 0 {
 		m.held = append(m.held, live)
 		return
 	}
 	words := int((size + wordSize - 1) / wordSize)
-	m.words = slices.Grow(m.words, words)[:at+words]
-	copy(bytesOf(m.wordsAt(uint32(at)), size), bytesOf(live, size))
+	m.words = slices.Grow(m.words, words)[:first+words]
+	copy(bytesOf(at(m.words, uint32(first)), size), bytesOf(live, size))
 	in := uint32(len(m.pieces))
-	m.pieces = append(m.pieces, piece{place: from, live: live, at: uint32(at), size: uint32(size)})
+	m.pieces = append(m.pieces, piece{place: from, live: live, at: uint32(first), size: uint32(size)})
 	if s.kind == plain {
 		return
 	}
@@ -139,24 +164,24 @@ func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
 	}
 }
 
-// wordsAt is where the words of a piece begin.
-func (m *Memory) wordsAt(at uint32) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.words)), uintptr(at)*wordSize)
+// at is where the words of a piece begin.
+func at(words []uint64, first uint32) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), uintptr(first)*wordSize)
 }
 
 // inside remembers what a value points to.
-func (m *Memory) inside(s *shape, p unsafe.Pointer, at place) {
+func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 	switch s.kind {
 	case text:
-		m.held = append(m.held, *(*unsafe.Pointer)(p))
+		m.text(p)
 	case pointer:
 		if to := *(*unsafe.Pointer)(p); to != nil {
-			m.piece(s.element, to, 1, at)
+			m.piece(s.element, to, 1, in)
 		}
 	case list:
 		// Of any slice, what a slice of bytes has: an address, and a length in elements.
 		if has := *(*[]byte)(p); len(has) > 0 {
-			m.piece(s.element, unsafe.Pointer(unsafe.SliceData(has)), len(has), at)
+			m.piece(s.element, unsafe.Pointer(unsafe.SliceData(has)), len(has), in)
 		} else {
 			m.held = append(m.held, *(*unsafe.Pointer)(p))
 		}
@@ -167,26 +192,36 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, at place) {
 			switch { // the first word may be a number, and is not to be taken for a pointer
 			case *(*uintptr)(q) == 0 && !of.always:
 			case of.shape.kind == text: // as most are
-				m.held = append(m.held, *(*unsafe.Pointer)(q))
+				m.text(q)
 			default:
-				m.inside(of.shape, q, place{at.in, at.offset + uint32(of.offset)})
+				m.inside(of.shape, q, place{in.in, in.offset + uint32(of.offset)})
 			}
 		}
 	case texts:
-		m.texts.add(p, at, func(text string) string { return text })
+		m.texts.add(p, in, func(text string) string {
+			m.textBytes += len(text)
+			return text
+		})
 	case resources:
-		m.resources.add(p, at, resource.Quantity.DeepCopy)
+		m.resources.add(p, in, resource.Quantity.DeepCopy)
 	case quantity:
 		if q := (*resource.Quantity)(p); *q != q.DeepCopy() { // it points to a number
-			m.others = append(m.others, otherValue{place: at, was: copyOf(reflect.NewAt(s.t, p).Elem())})
+			m.others = append(m.others, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
 		}
 		m.hold(s, p)
 	case opaque:
 		m.hold(s, p)
 	case other:
-		m.others = append(m.others, otherValue{place: at, was: copyOf(reflect.NewAt(s.t, p).Elem())})
+		m.others = append(m.others, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
 		m.hold(s, p)
 	}
+}
+
+// text holds a text.
+func (m *Memory) text(p unsafe.Pointer) {
+	text := *(*string)(p)
+	m.held = append(m.held, unsafe.Pointer(unsafe.StringData(text)))
+	m.textBytes += len(text)
 }
 
 // hold holds all that a value points to.
@@ -194,56 +229,4 @@ func (m *Memory) hold(s *shape, p unsafe.Pointer) {
 	for _, offset := range s.held {
 		m.held = append(m.held, *(*unsafe.Pointer)(unsafe.Add(p, offset)))
 	}
-}
-
-// look finds the pieces that changed.
-func (m *Memory) look() {
-	for i := range m.pieces {
-		p := &m.pieces[i]
-		if size := uintptr(p.size); string(bytesOf(p.live, size)) != string(bytesOf(m.wordsAt(p.at), size)) {
-			m.mark(uint32(i))
-		}
-	}
-	m.texts.look(m)
-	m.resources.look(m)
-	for i := range m.others {
-		o := &m.others[i]
-		live := reflect.NewAt(o.was.Type(), unsafe.Add(m.pieces[o.in].live, o.offset))
-		if !reflect.DeepEqual(live.Elem().Interface(), o.was.Interface()) {
-			m.mark(o.in)
-		}
-	}
-}
-
-// mark says that a piece has changed, and with it those that lead to it.
-func (m *Memory) mark(i uint32) {
-	m.pieces[0].changed = true
-	for !m.pieces[i].changed {
-		m.pieces[i].changed = true
-		i = m.pieces[i].in
-	}
-}
-
-// restore makes what is remembered of the pieces that changed pieces themselves, which lead to each
-// other. Of those that didn't change it leads to the live ones. Nothing of it outlives the memory.
-func (m *Memory) restore() {
-	for i := 1; i < len(m.pieces); i++ {
-		if p := &m.pieces[i]; p.changed {
-			*(*unsafe.Pointer)(m.was(p.place)) = m.wordsAt(p.at)
-		}
-	}
-	m.texts.restore(m)
-	m.resources.restore(m)
-	for _, o := range m.others {
-		// Where the piece has changed this may be what the object doesn't have any more, and not
-		// as it was, either.
-		if m.pieces[o.in].changed {
-			reflect.NewAt(o.was.Type(), m.was(o.place)).Elem().Set(o.was)
-		}
-	}
-}
-
-// was is a place in what is remembered.
-func (m *Memory) was(at place) unsafe.Pointer {
-	return unsafe.Add(m.wordsAt(m.pieces[at.in].at), at.offset)
 }

@@ -119,7 +119,7 @@ func TestWhatIsRememberedIsHeld(t *testing.T) {
 				}
 				object.Spec.NodeName, object.Spec.Containers = text(i+1), make([]corev1.Container, 1)
 				object.Spec.Containers[0].Args = []string{text(i + 1)}
-				changes, err := memory.Changes(object)
+				changes, err := since(memory, object)
 				if err != nil || len(changes) != 2 {
 					t.Errorf("got %v, %v", changes, err)
 					return

@@ -162,7 +162,8 @@ func TestKubectlWait(t *testing.T) {
 	t.Parallel()
 	k := onShared(t, "waiting")
 	k.with(web).says("apply -f -", "created")
-	k.fails("wait --for=condition=Available deployment/web --timeout=100ms", "timed out waiting for the condition")
+	// three seconds, for where kubectl hasn't asked yet when they are over it tells of its own rate limiter
+	k.fails("wait --for=condition=Available deployment/web --timeout=3s", "timed out waiting for the condition")
 	k.waitsWhile("wait --for=condition=Available deployment/web --timeout=100s", func() {
 		k.says(`patch deployment web --subresource=status --type=merge -p `+
 			`{"status":{"conditions":[{"type":"Available","status":"True","reason":"Test","message":""}]}}`, "patched")
@@ -175,7 +176,7 @@ func TestKubectlWait(t *testing.T) {
 	})
 	k.waitsWhile("wait --for=delete configmap/later --timeout=100s",
 		func() { k.says("delete configmap later", "deleted") })
-	k.fails("wait --for=delete deployment/web --timeout=100ms", "timed out")
+	k.fails("wait --for=delete deployment/web --timeout=3s", "timed out")
 }
 
 func TestKubectlWatch(t *testing.T) {

@@ -1,0 +1,104 @@
+package jsondiff_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"gatehouse.dev/chain/jsondiff"
+)
+
+// Differences that are asked for when the object has gone on, and by several at a time, are what
+// they would have been at once.
+func TestDifferencesOfThePast(t *testing.T) {
+	for seed := range int64(20) {
+		object := randomPod(seed)
+		all := leavesOf(object)
+		memory := jsondiff.Remember(object)
+		var differences []*jsondiff.Difference
+		var want []string
+		for part := range 4 {
+			was := object.DeepCopy()
+			for i := part; i < len(all); i += 5 {
+				all[i].change()
+			}
+			of, err := jsondiff.Of(was, object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, encode(t, of))
+			var changes *jsondiff.Difference
+			changes, memory = memory.Since(object)
+			differences = append(differences, changes)
+		}
+		var asking sync.WaitGroup
+		got := make([]string, 3*len(differences))
+		for i := range got {
+			asking.Go(func() {
+				operations, err := differences[i%len(differences)].Operations()
+				if err != nil {
+					t.Error(err)
+				}
+				got[i] = encode(t, operations)
+			})
+		}
+		for _, l := range all {
+			l.change()
+		}
+		if changes, now := memory.Since(object); changes == nil {
+			t.Error("no change")
+		} else {
+			now.Forget()
+		}
+		runtime.GC()
+		asking.Wait()
+		for i := range got {
+			if got[i] != want[i%len(want)] {
+				t.Errorf("seed %d, change %d:\ngot  %s\nwant %s", seed, i%len(want), got[i], want[i%len(want)])
+			}
+		}
+	}
+}
+
+// panics when it is written.
+type panics struct{ N int }
+
+func (p panics) MarshalJSON() ([]byte, error) { panic("can't be written") }
+
+// It is asked for behind the request, where nobody catches a panic.
+func TestDifferencePanics(t *testing.T) {
+	type holder struct{ P panics }
+	object := &holder{}
+	changes, now := jsondiff.Remember(object).Since(&holder{panics{1}})
+	now.Forget()
+	operations, err := changes.Operations()
+	if err == nil || operations != nil || err.Error() != "comparing two states of an object: can't be written" {
+		t.Errorf("got %v, %v", operations, err)
+	}
+}
+
+// A difference says how much it holds until it is asked for: of an object that is large, that.
+func TestDifferenceSize(t *testing.T) {
+	small := pod()
+	changed := small.DeepCopy()
+	changed.Spec.NodeName = "other"
+	large := changed.DeepCopy()
+	large.Annotations = map[string]string{"large": string(make([]byte, 1<<20))}
+	sizeOf := func(after any) int {
+		changes, now := jsondiff.Remember(small).Since(after)
+		defer now.Forget()
+		return changes.Size()
+	}
+	if size := sizeOf(changed); size < 1<<10 || size > 100<<10 {
+		t.Errorf("a pod: %d bytes", size)
+	}
+	if size := sizeOf(large); size < 1<<20 {
+		t.Errorf("a large one: %d bytes", size)
+	}
+	untyped := map[string]any{"a": "b"}
+	changes, now := jsondiff.Remember(untyped).Since(map[string]any{"a": "c"})
+	now.Forget()
+	if size := changes.Size(); size != 0 {
+		t.Errorf("without a type: %d bytes", size)
+	}
+}
