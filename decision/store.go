@@ -77,7 +77,7 @@ func newName() string { return string(uuid.NewUUID()) }
 
 // Records wait for so long at most, and for no more than so many others, or so many bytes.
 const (
-	waitAtMost      = 20 * time.Millisecond
+	waitAtMost      = 2 * time.Millisecond
 	maxWaiting      = 16
 	maxWaitingBytes = 1 << 20
 )

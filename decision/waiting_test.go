@@ -1,0 +1,95 @@
+package decision
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/component-base/metrics/testutil"
+)
+
+// What was changed is written down behind the answer: in a moment, once there are so many or so
+// large ones, or when somebody reads.
+func TestWaiting(t *testing.T) {
+	kept := func(s *Store) int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.byName)
+	}
+	create := func(t *testing.T, r *rig, pod *corev1.Pod) {
+		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+			r.both(ctx, w, about(admission.Create, pod, nil))
+		}})
+	}
+	for name, test := range map[string]struct {
+		do   func(*testing.T, *Store, *rig)
+		want int
+	}{
+		"one": {func(t *testing.T, _ *Store, r *rig) { create(t, r, newPod("web")) }, 0},
+		"one, a moment later": {func(t *testing.T, _ *Store, r *rig) {
+			create(t, r, newPod("web"))
+			time.Sleep(waitAtMost)
+			synctest.Wait()
+		}, 1},
+		"another, after that": {func(t *testing.T, _ *Store, r *rig) {
+			for range 2 {
+				create(t, r, newPod("web"))
+				time.Sleep(waitAtMost)
+				synctest.Wait()
+			}
+		}, 2},
+		"many": {func(t *testing.T, _ *Store, r *rig) {
+			for range maxWaiting {
+				create(t, r, newPod("web"))
+			}
+		}, maxWaiting},
+		"a large one": {func(t *testing.T, _ *Store, r *rig) {
+			pod := newPod("web")
+			pod.Annotations = map[string]string{"large": strings.Repeat("x", maxWaitingBytes)}
+			create(t, r, pod)
+		}, 1},
+		"that is read": {func(t *testing.T, s *Store, r *rig) {
+			create(t, r, newPod("web"))
+			d := only(t, s)
+			if s.Get(d.Namespace, d.Name) == nil {
+				t.Error("not there")
+			}
+		}, 1},
+		"that is watched": {func(t *testing.T, s *Store, r *rig) {
+			create(t, r, newPod("web"))
+			w, err := s.Watch(Filter{}, "", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			<-w.ResultChan()
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				time.Sleep(2 * waitAtMost) // the first time nothing waits
+				r := newRig(t, s, plugin{admit: labelling("a", "b")}.named("A"))
+				test.do(t, s, r)
+				if got := kept(s); got != test.want {
+					t.Errorf("%d are kept, want %d", got, test.want)
+				}
+				all, _ := s.List(Filter{})
+				for _, d := range all {
+					if len(d.Steps) == 0 || len(d.Steps[0].Patch) != 1 || d.ChangedBy[0] != "A" {
+						t.Errorf("got %s", encoded(d))
+					}
+				}
+				if value, err := testutil.GetGaugeMetricValue(heldCount); err != nil || int(value) != len(all) {
+					t.Errorf("the metric says %v of %d, %v", value, len(all), err)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
