@@ -29,8 +29,8 @@ func between(before, after *Memory) ([]Operation, error) {
 // state is two memories that are put together.
 type state struct {
 	before, after []uint64 // their words
-	// same is, of each piece of the later memory, the one of the earlier that is alike with all that
-	// it leads to; none where there is none.
+	// same is, of each piece of the later memory, the one of the earlier that is alike with all
+	// that it leads to; none where there is none.
 	same      []int
 	texts     madeMaps[string]
 	resources madeMaps[resource.Quantity]

@@ -162,7 +162,8 @@ func TestKubectlWait(t *testing.T) {
 	t.Parallel()
 	k := onShared(t, "waiting")
 	k.with(web).says("apply -f -", "created")
-	// three seconds, for where kubectl hasn't asked yet when they are over it tells of its own rate limiter
+	// Three seconds: where kubectl hasn't asked yet when they are over, it tells of its own rate
+	// limiter.
 	k.fails("wait --for=condition=Available deployment/web --timeout=3s", "timed out waiting for the condition")
 	k.waitsWhile("wait --for=condition=Available deployment/web --timeout=100s", func() {
 		k.says(`patch deployment web --subresource=status --type=merge -p `+
