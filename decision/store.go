@@ -68,6 +68,7 @@ func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
 		byName: map[namespacedName]*packed{}, watchers: map[*watcher]struct{}{}}
 	s.timer = time.AfterFunc(waitAtMost, s.catchUp)
+	s.timer.Stop() // until there is a record that waits
 	return s
 }
 

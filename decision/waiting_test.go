@@ -73,7 +73,6 @@ func TestWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
-				time.Sleep(2 * waitAtMost) // the first time nothing waits
 				r := newRig(t, s, plugin{admit: labelling("a", "b")}.named("A"))
 				test.do(t, s, r)
 				if got := kept(s); got != test.want {

@@ -20,8 +20,8 @@ type Difference struct {
 // newDifference takes over the memories.
 func newDifference(before, after *Memory) *Difference {
 	d := &Difference{before: before, after: after}
-	if before.untyped.IsValid() {
-		// Two whole copies are more to keep than what they differ by.
+	if before.copies() || after.copies() {
+		// Copies may be large, and nobody has counted them. What they differ by is what is kept.
 		_, _ = d.Operations()
 		return d
 	}

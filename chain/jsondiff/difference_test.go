@@ -5,12 +5,15 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"gatehouse.dev/chain/jsondiff"
 )
 
 // Differences that are asked for when the object has gone on, and by several at a time, are what
 // they would have been at once.
 func TestDifferencesOfThePast(t *testing.T) {
+	waiting := false // for who asks
 	for seed := range int64(20) {
 		object := randomPod(seed)
 		all := leavesOf(object)
@@ -29,6 +32,7 @@ func TestDifferencesOfThePast(t *testing.T) {
 			want = append(want, encode(t, of))
 			var changes *jsondiff.Difference
 			changes, memory = memory.Since(object)
+			waiting = waiting || changes.Size() > 0
 			differences = append(differences, changes)
 		}
 		var asking sync.WaitGroup
@@ -57,6 +61,9 @@ func TestDifferencesOfThePast(t *testing.T) {
 				t.Errorf("seed %d, change %d:\ngot  %s\nwant %s", seed, i%len(want), got[i], want[i%len(want)])
 			}
 		}
+	}
+	if !waiting {
+		t.Error("all differences were known at once")
 	}
 }
 
@@ -92,13 +99,24 @@ func TestDifferenceSize(t *testing.T) {
 	if size := sizeOf(changed); size < 1<<10 || size > 100<<10 {
 		t.Errorf("a pod: %d bytes", size)
 	}
-	if size := sizeOf(large); size < 1<<20 {
-		t.Errorf("a large one: %d bytes", size)
+	keyed := changed.DeepCopy()
+	keyed.Labels = map[string]string{string(make([]byte, 1<<20)): ""}
+	for name, after := range map[string]any{"value": large, "key": keyed} {
+		if size := sizeOf(after); size < 1<<20 {
+			t.Errorf("a large %s: %d bytes", name, size)
+		}
 	}
-	untyped := map[string]any{"a": "b"}
-	changes, now := jsondiff.Remember(untyped).Since(map[string]any{"a": "c"})
-	now.Forget()
-	if size := changes.Size(); size != 0 {
-		t.Errorf("without a type: %d bytes", size)
+	// Of what has to be copied only the change is kept.
+	for name, states := range map[string][2]any{
+		"without a type": {map[string]any{"a": "b"}, map[string]any{"a": "c"}},
+		"a Secret": {&corev1.Secret{Data: map[string][]byte{"a": []byte("b")}},
+			&corev1.Secret{Data: map[string][]byte{"a": []byte("c")}}},
+	} {
+		changes, now := jsondiff.Remember(states[0]).Since(states[1])
+		now.Forget()
+		operations, err := changes.Operations()
+		if size := changes.Size(); size != 0 || err != nil || len(operations) != 1 {
+			t.Errorf("%s: %d bytes, %v, %v", name, size, operations, err)
+		}
 	}
 }

@@ -28,13 +28,16 @@ func (m *mapsOf[V]) clear() {
 	m.maps, m.keys, m.values = m.maps[:0], m.keys[:0], m.values[:0]
 }
 
-// add remembers the map at an address. copied is a copy of a value.
-func (m *mapsOf[V]) add(p unsafe.Pointer, at place, copied func(V) V) {
+// add remembers the map at an address, and returns how many bytes its keys have. copied is a copy
+// of a value.
+func (m *mapsOf[V]) add(p unsafe.Pointer, at place, copied func(V) V) (keys int) {
 	from := len(m.keys)
 	for key, value := range *(*map[string]V)(p) {
 		m.keys, m.values = append(m.keys, key), append(m.values, copied(value))
+		keys += len(key)
 	}
 	m.maps = append(m.maps, mapOf{place: at, live: *(*unsafe.Pointer)(p), from: from, to: len(m.keys)})
+	return keys
 }
 
 // changed tells whether one isn't what it was.

@@ -139,10 +139,14 @@ func (m *Memory) clear() {
 	m.untyped, m.textBytes = reflect.Value{}, 0
 }
 
-// size is how much memory it takes and holds, in bytes, roughly.
+// copies tells whether it has copies of what takes reflection.
+func (m *Memory) copies() bool { return m.untyped.IsValid() || len(m.others) > 0 }
+
+// size is how much memory it takes and holds where it has no copies, in bytes, roughly.
 func (m *Memory) size() int {
-	return len(m.words)*int(wordSize)*2 + len(m.pieces)*int(unsafe.Sizeof(piece{})) + len(m.held)*int(wordSize) +
-		m.textBytes
+	const entry = 64 // of a map: its key, and a text or a quantity
+	return len(m.words)*int(wordSize) + len(m.pieces)*int(unsafe.Sizeof(piece{})) + len(m.held)*int(wordSize) +
+		(len(m.texts.keys)+len(m.resources.keys))*entry + m.textBytes
 }
 
 func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
@@ -198,12 +202,13 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 			}
 		}
 	case texts:
-		m.texts.add(p, in, func(text string) string {
+		keys := m.texts.add(p, in, func(text string) string {
 			m.textBytes += len(text)
 			return text
 		})
+		m.textBytes += keys
 	case resources:
-		m.resources.add(p, in, resource.Quantity.DeepCopy)
+		m.textBytes += m.resources.add(p, in, resource.Quantity.DeepCopy)
 	case quantity:
 		if q := (*resource.Quantity)(p); *q != q.DeepCopy() { // it points to a number
 			m.others = append(m.others, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
