@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"os"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,9 +31,17 @@ func recording(on bool) func(context.Context, *instance) error {
 	}
 }
 
-// measureDecisions has all servers up. One client makes its pods on each of them in turn, one by
-// one, so that whatever else the machine does is the same to all; 32 clients do so by batches. The
-// order changes all the time. What is told are the ratios within a round.
+// A server's turn is so many pods by one client, or by all: few, so that whatever else the machine
+// does is the same to all servers, and more than one, so that a server isn't found as the others
+// have left the processor's caches, which is the case of none that has its machine to itself.
+const (
+	loneTurn = 10
+	manyTurn = 4 * manyClients
+)
+
+// measureDecisions has all servers up. They take turns, whose order is another one each time: one
+// client makes a third of a round's pods on each of them, and then all clients make the others.
+// What is told are the ratios within a round.
 func measureDecisions(ctx context.Context, o options, bin string) (string, error) {
 	loads := make([]*load, len(recorders))
 	for i, s := range recorders {
@@ -55,16 +64,10 @@ func measureDecisions(ctx context.Context, o options, bin string) (string, error
 		if err := oneByOne(ctx, loads, o.pods/3, all); err != nil {
 			return "", err
 		}
-		for _, i := range rand.Perm(len(recorders)) {
-			if err := sleep(ctx, settle); err != nil {
-				return "", err
-			}
-			many, err := loads[i].create(ctx, manyClients, o.pods)
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", recorders[i].name, err)
-			}
-			f := &all[i]
-			f.rate, f.cpu = append(f.rate, many.rate), append(f.cpu, milliseconds(many.cpu))
+		if err := manyAtOnce(ctx, loads, o.pods, all); err != nil {
+			return "", err
+		}
+		for i, f := range all {
 			progress("decisions %d of %d: %-14s 1 client %.2f ms, %d clients %.0f/s, %.2f ms of CPU each", round+1,
 				o.rounds, recorders[i].name, f.p50[round], manyClients, f.rate[round], f.cpu[round])
 		}
@@ -87,24 +90,79 @@ func prepareChanges(ctx context.Context, l *load) error {
 	return err
 }
 
-// oneByOne makes n pods on each server, and adds the medians of what they took.
+// oneByOne has one client make n pods on each server, and adds the medians of what they took.
 func oneByOne(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
 	took := make([]samples, len(loads))
-	for range n {
-		// What a server does behind its answer falls to the next one, so that none is always
-		// behind the same.
-		for _, i := range rand.Perm(len(loads)) {
+	err := inTurns(loads, n, loneTurn, func(i int) error {
+		for range loneTurn {
 			one, err := loads[i].create(ctx, 1, 1)
 			if err != nil {
-				return fmt.Errorf("%s: %w", recorders[i].name, err)
+				return err
 			}
 			took[i] = append(took[i], milliseconds(one.p50))
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for i := range all {
 		all[i].p50 = append(all[i].p50, took[i].median())
 	}
 	return nil
+}
+
+// manyAtOnce has all clients make n pods on each server, and adds how many they made in a second,
+// and what a server took for it, all that it does behind its answers included.
+func manyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
+	made, took := make([]int, len(loads)), make([]time.Duration, len(loads))
+	before, err := cpuOf(loads)
+	if err != nil {
+		return err
+	}
+	err = inTurns(loads, n, manyTurn, func(i int) error {
+		begin := time.Now()
+		_, err := loads[i].create(ctx, manyClients, manyTurn)
+		made[i], took[i] = made[i]+manyTurn, took[i]+time.Since(begin)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	after, err := cpuOf(loads)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		f := &all[i]
+		f.rate = append(f.rate, float64(made[i])/took[i].Seconds())
+		f.cpu = append(f.cpu, milliseconds(after[i]-before[i])/float64(made[i]))
+	}
+	return nil
+}
+
+// inTurns has each server make n pods, some at each of its turns. What one does behind its last
+// answer falls to the next, so that none is always behind the same.
+func inTurns(loads []*load, n, some int, turn func(server int) error) error {
+	for made := 0; made < n; made += some {
+		for _, i := range rand.Perm(len(loads)) {
+			if err := turn(i); err != nil {
+				return fmt.Errorf("%s: %w", recorders[i].name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func cpuOf(loads []*load) ([]time.Duration, error) {
+	spent := make([]time.Duration, len(loads))
+	for i, l := range loads {
+		var err error
+		if spent[i], err = l.server.cpu(); err != nil {
+			return nil, err
+		}
+	}
+	return spent, nil
 }
 
 func recorderTable(all []recorderFigures) string {

@@ -126,13 +126,13 @@ func (v *versioned) failure() error {
 }
 
 // changes are what the plugin changed that has just been called, where an observer wants to know.
-func (v *versioned) changes() (difference *jsondiff.Difference) {
+func (v *versioned) changes() *jsondiff.Difference {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.before != nil && v.looked {
-		difference, v.before = v.before.Since(contentOf(v.object.shown))
+		return v.before.Since(contentOf(v.object.shown))
 	}
-	return difference
+	return nil
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that
@@ -204,15 +204,15 @@ func (f *internalForm) shown() runtime.Object {
 }
 
 // changes are what the plugin changed.
-func (f *internalForm) changes() (difference *jsondiff.Difference) {
+func (f *internalForm) changes() *jsondiff.Difference {
 	if f.before == nil {
 		return nil
 	}
+	defer f.before.Forget()
 	if shown := f.shown(); shown != nil {
-		difference, f.before = f.before.Since(contentOf(shown))
+		return f.before.Since(contentOf(shown))
 	}
-	f.before.Forget()
-	return difference
+	return nil
 }
 
 func remember(object runtime.Object) *jsondiff.Memory { return jsondiff.Remember(contentOf(object)) }

@@ -15,9 +15,9 @@ import (
 // A Store keeps the last decisions of a server, in memory, bounded in number and in bytes.
 //
 // What the Recorder knows of a request waits here for a moment before it becomes a decision: to
-// write down what was changed takes longer than all else that recording does, most of all for a
-// request that comes alone, whose client waits, and less where several are written one after the
-// other. Whoever reads has it done first.
+// write down what was changed takes longer than all else that recording does, and less where
+// several are written one after the other, which by then have been answered. Whoever reads has it
+// done first.
 //
 // Each class of decisions has a share of the room, and may have more while others have less. What
 // goes first, where there is no room, is the oldest of the class that exceeds its share by most. So
@@ -78,8 +78,8 @@ func newName() string { return string(uuid.NewUUID()) }
 
 // Records wait for so long at most, and for no more than so many others, or so many bytes.
 const (
-	waitAtMost      = 2 * time.Millisecond
-	maxWaiting      = 16
+	waitAtMost      = 100 * time.Millisecond
+	maxWaiting      = 32
 	maxWaitingBytes = 1 << 20
 )
 

@@ -116,9 +116,7 @@ func BenchmarkUsual(b *testing.B) {
 			memory := jsondiff.Remember(changing)
 			for _, c := range usualChanges {
 				c.do(changing)
-				var changes *jsondiff.Difference
-				changes, memory = memory.Since(changing)
-				if _, err := changes.Operations(); err != nil {
+				if _, err := memory.Since(changing).Operations(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -10,26 +10,24 @@ import (
 // object that could be changed, so that it may be asked when the object has gone on, by several at
 // a time. nil is no difference.
 type Difference struct {
-	before, after *Memory
-	size          int
-	once          sync.Once
-	operations    []Operation
-	err           error
+	// memory has both states until one has asked: the later one is that after so many changes.
+	memory     *Memory
+	change     int
+	size       int
+	once       sync.Once
+	operations []Operation
+	err        error
 }
 
-// newDifference takes over the memories.
-func newDifference(before, after *Memory) *Difference {
-	d := &Difference{before: before, after: after}
-	if before.copies() || after.copies() {
-		// Copies may be large, and nobody has counted them. What they differ by is what is kept.
-		_, _ = d.Operations()
-		return d
-	}
-	d.size = before.size() + after.size()
+// known is a difference that has been asked for.
+func known(find func() ([]Operation, error)) *Difference {
+	d := &Difference{}
+	d.once.Do(func() { d.find(find) })
 	return d
 }
 
-// Size is how much memory it takes until it is asked for its operations, in bytes, roughly.
+// Size is how much memory it takes until it is asked for its operations, in bytes, roughly: the
+// first one of an object has all of it, others what they add.
 func (d *Difference) Size() int {
 	if d == nil {
 		return 0
@@ -44,20 +42,22 @@ func (d *Difference) Operations() ([]Operation, error) {
 		return nil, nil
 	}
 	d.once.Do(func() {
-		defer func() {
-			if cause := recover(); cause != nil {
-				// As of a type whose own form can't be written.
-				d.operations, d.err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
-			}
-		}()
-		defer d.release()
-		d.operations, d.err = between(d.before, d.after)
+		m := d.memory
+		defer m.Forget()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		d.find(func() ([]Operation, error) { return between(m, d.change) })
+		d.memory = nil
 	})
 	return d.operations, d.err
 }
 
-func (d *Difference) release() {
-	d.before.Forget()
-	d.after.Forget()
-	d.before, d.after = nil, nil
+func (d *Difference) find(find func() ([]Operation, error)) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			// As of a type whose own form can't be written.
+			d.operations, d.err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
+		}
+	}()
+	d.operations, d.err = find()
 }

@@ -30,8 +30,7 @@ func TestDifferencesOfThePast(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = append(want, encode(t, of))
-			var changes *jsondiff.Difference
-			changes, memory = memory.Since(object)
+			changes := memory.Since(object)
 			waiting = waiting || changes.Size() > 0
 			differences = append(differences, changes)
 		}
@@ -49,11 +48,10 @@ func TestDifferencesOfThePast(t *testing.T) {
 		for _, l := range all {
 			l.change()
 		}
-		if changes, now := memory.Since(object); changes == nil {
+		if memory.Since(object) == nil {
 			t.Error("no change")
-		} else {
-			now.Forget()
 		}
+		memory.Forget()
 		runtime.GC()
 		asking.Wait()
 		for i := range got {
@@ -76,8 +74,7 @@ func (p panics) MarshalJSON() ([]byte, error) { panic("can't be written") }
 func TestDifferencePanics(t *testing.T) {
 	type holder struct{ P panics }
 	object := &holder{}
-	changes, now := jsondiff.Remember(object).Since(&holder{panics{1}})
-	now.Forget()
+	changes := jsondiff.Remember(object).Since(&holder{panics{1}})
 	operations, err := changes.Operations()
 	if err == nil || operations != nil || err.Error() != "comparing two states of an object: can't be written" {
 		t.Errorf("got %v, %v", operations, err)
@@ -92,9 +89,9 @@ func TestDifferenceSize(t *testing.T) {
 	large := changed.DeepCopy()
 	large.Annotations = map[string]string{"large": string(make([]byte, 1<<20))}
 	sizeOf := func(after any) int {
-		changes, now := jsondiff.Remember(small).Since(after)
-		defer now.Forget()
-		return changes.Size()
+		memory := jsondiff.Remember(small)
+		defer memory.Forget()
+		return memory.Since(after).Size()
 	}
 	if size := sizeOf(changed); size < 1<<10 || size > 100<<10 {
 		t.Errorf("a pod: %d bytes", size)
@@ -112,8 +109,7 @@ func TestDifferenceSize(t *testing.T) {
 		"a Secret": {&corev1.Secret{Data: map[string][]byte{"a": []byte("b")}},
 			&corev1.Secret{Data: map[string][]byte{"a": []byte("c")}}},
 	} {
-		changes, now := jsondiff.Remember(states[0]).Since(states[1])
-		now.Forget()
+		changes := jsondiff.Remember(states[0]).Since(states[1])
 		operations, err := changes.Operations()
 		if size := changes.Size(); size != 0 || err != nil || len(operations) != 1 {
 			t.Errorf("%s: %d bytes, %v, %v", name, size, operations, err)

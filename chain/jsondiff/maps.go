@@ -9,47 +9,74 @@ import (
 
 // mapsOf remembers maps of texts to values of a type.
 type mapsOf[V comparable] struct {
-	maps   []mapOf
+	maps   kept[mapOf]
 	keys   []string
 	values []V
+	// bytes are how many the keys and values hold.
+	bytes int
 }
 
 // mapOf is one map, whose entries are from one index to another.
 type mapOf struct {
 	place
-	live     unsafe.Pointer
+	live     unsafe.Pointer // nil for one that is gone
 	from, to int
 }
 
 func (m *mapsOf[V]) clear() {
-	clear(m.maps)
+	m.maps.clear()
 	clear(m.keys)
 	clear(m.values)
-	m.maps, m.keys, m.values = m.maps[:0], m.keys[:0], m.values[:0]
+	m.keys, m.values, m.bytes = m.keys[:0], m.values[:0], 0
 }
 
-// add remembers the map at an address, and returns how many bytes its keys have. copied is a copy
-// of a value.
-func (m *mapsOf[V]) add(p unsafe.Pointer, at place, copied func(V) V) (keys int) {
-	from := len(m.keys)
-	for key, value := range *(*map[string]V)(p) {
-		m.keys, m.values = append(m.keys, key), append(m.values, copied(value))
-		keys += len(key)
+// size is how much memory it takes and holds, in bytes, roughly.
+func (m *mapsOf[V]) size() int {
+	const entry = 64 // a key, and a text or a quantity
+	return len(m.keys)*entry + m.bytes
+}
+
+// add remembers the map at an address. copied is a copy of a value, and how many bytes it holds.
+func (m *mapsOf[V]) add(change int, p unsafe.Pointer, in place, copied func(V) (V, int)) {
+	if live := *(*unsafe.Pointer)(p); live != nil {
+		m.maps.add(change, m.entries(mapOf{place: in, live: live}, copied))
 	}
-	m.maps = append(m.maps, mapOf{place: at, live: *(*unsafe.Pointer)(p), from: from, to: len(m.keys)})
-	return keys
 }
 
-// changed tells whether one isn't what it was.
-func (m *mapsOf[V]) changed() bool {
-	for i := range m.maps {
-		each := &m.maps[i]
+// entries remembers what a map has.
+func (m *mapsOf[V]) entries(of mapOf, copied func(V) (V, int)) mapOf {
+	of.from = len(m.keys)
+	for key, value := range *(*map[string]V)(unsafe.Pointer(&of.live)) {
+		value, bytes := copied(value)
+		m.keys, m.values, m.bytes = append(m.keys, key), append(m.values, value), m.bytes+len(key)+bytes
+	}
+	of.to = len(m.keys)
+	return of
+}
+
+// follow remembers what the maps of a memory are now.
+func (m *mapsOf[V]) follow(in *Memory, copied func(V) (V, int)) {
+	for i := range m.maps.now {
+		each := &m.maps.now[i]
 		if !m.are(each, *(*map[string]V)(unsafe.Pointer(&each.live))) {
-			return true
+			in.changed()
+			m.maps.set(in.changes, i, m.entries(*each, copied))
 		}
 	}
-	return false
 }
+
+// drop drops the maps that are in some places.
+func (m *mapsOf[V]) drop(change int, in func(place) bool) {
+	for i := range m.maps.now {
+		if each := &m.maps.now[i]; each.live != nil && in(each.place) {
+			m.maps.set(change, i, mapOf{})
+		}
+	}
+}
+
+// textCopy and quantityCopy are what mapsOf copies with.
+func textCopy(text string) (string, int)                             { return text, len(text) }
+func quantityCopy(amount resource.Quantity) (resource.Quantity, int) { return amount.DeepCopy(), 0 }
 
 // are tells whether what is remembered of a map is what another has.
 func (m *mapsOf[V]) are(each *mapOf, other map[string]V) bool {

@@ -10,32 +10,39 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Memory is what an object was at a moment, to be told later what has changed. It doesn't change
-// itself, so that it may be asked by several at a time.
+// Memory is what an object was at a moment, and what it has become since, each time that somebody
+// asked. What was different is told later, and by several at a time if they like.
 //
 // It isn't a copy of the object. An object is some sixty pieces of memory that point to each other,
 // and a request that comes alone pays most for memory that it hasn't touched for a while. So what
 // is in them lies side by side here, piece after piece, with where each of them is; and an object
 // whose pieces are what they were is unchanged, which takes no more than to compare them in that
-// order. Only where somebody wants to know what has changed (Difference) the pieces are made to
-// lead to each other again.
+// order. Of one that has changed only those pieces are remembered once more that are others now.
+// Only where somebody wants to know what has changed (Difference) the pieces are made to lead to
+// each other again.
 //
 // What a piece points to is held for as long as it is remembered, lest something else be put in its
 // place that looks the same.
 type Memory struct {
-	of     reflect.Type // what the object points to
-	pieces []piece      // the first is the object
-	words  []uint64     // what was in them
-	held   []unsafe.Pointer
-	texts  mapsOf[string]
+	mu sync.Mutex // for who asks what was different while the object goes on
+	of reflect.Type
+	// changes is how often the object has changed.
+	changes int
+	pieces  kept[piece] // the first is the object
+	words   []uint64    // what is in them, and was
+	held    []unsafe.Pointer
+	texts   mapsOf[string]
 	// resources are compared as they are written, so that those of the same amount may differ: the
 	// walk tells.
 	resources mapsOf[resource.Quantity]
-	others    []otherValue
+	others    kept[otherValue]
 	// untyped is a copy of an object without a type.
 	untyped reflect.Value
-	// textBytes is how many bytes the texts have that are held.
-	textBytes int
+	// textBytes is how many bytes the texts have that are held, told how much of the memory was
+	// there at the last change, in bytes.
+	textBytes, told int
+
+	following
 
 	// holders are those who may ask yet.
 	holders atomic.Int32
@@ -44,9 +51,10 @@ type Memory struct {
 // piece is a value that something points to, or the elements of a list.
 type piece struct {
 	place
-	live unsafe.Pointer
-	at   uint32 // the first of its words
-	size uint32
+	shape *shape // of the value, or of an element
+	live  unsafe.Pointer
+	at    uint32 // the first of its words
+	size  uint32
 }
 
 // place is where something is pointed to: in which piece, and how far from its beginning.
@@ -74,7 +82,39 @@ func Remember(object any) *Memory {
 		m.of = value.Type().Elem()
 		m.piece(shapeOf(m.of), value.UnsafePointer(), 1, place{})
 	}
+	m.told = m.size()
 	return m
+}
+
+// Since returns what has become of an object, the same one or another of its type, since it was
+// remembered, or since Since was called last: nil where nothing has.
+func (m *Memory) Since(object any) *Difference {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := reflect.ValueOf(object)
+	if m.untyped.IsValid() {
+		if reflect.DeepEqual(m.untyped.Interface(), object) {
+			return nil
+		}
+		before := m.untyped
+		m.untyped = copyOf(now)
+		return known(func() ([]Operation, error) { return compare(before, m.untyped) })
+	}
+	if !m.follow(now.UnsafePointer()) {
+		return nil
+	}
+	if len(m.others.now) > 0 {
+		// Copies may be large, and nobody has counted them. What they differ by is what is kept.
+		return known(func() ([]Operation, error) { return between(m, m.changes) })
+	}
+	size := m.size()
+	d := &Difference{memory: m, change: m.changes, size: size - m.told}
+	if m.changes == 1 {
+		d.size = size
+	}
+	m.told = size
+	m.holders.Add(1)
+	return d
 }
 
 // Forget says that who has the memory won't ask it any more.
@@ -88,89 +128,67 @@ func (m *Memory) Forget() {
 	}
 }
 
-// Since returns what has become of an object, the same one or another of its type, since it was
-// remembered: nil where nothing has. And it returns the memory of what it is now, in place of this
-// one, which it forgets.
-func (m *Memory) Since(object any) (*Difference, *Memory) {
-	if !m.changed(object) {
-		return nil, m
-	}
-	now := Remember(object)
-	now.holders.Add(1)
-	return newDifference(m, now), now
-}
-
-// changed tells whether an object may differ from what is remembered. It is quick where it is the
-// same one and doesn't.
-func (m *Memory) changed(object any) bool {
-	now := reflect.ValueOf(object)
-	if m.untyped.IsValid() {
-		return !reflect.DeepEqual(m.untyped.Interface(), object)
-	}
-	if m.pieces[0].live != now.UnsafePointer() {
-		return true
-	}
-	for i := range m.pieces {
-		p := &m.pieces[i]
-		if size := uintptr(p.size); string(bytesOf(p.live, size)) != string(bytesOf(at(m.words, p.at), size)) {
-			return true
-		}
-	}
-	if m.texts.changed() || m.resources.changed() {
-		return true
-	}
-	for i := range m.others {
-		o := &m.others[i]
-		live := reflect.NewAt(o.was.Type(), unsafe.Add(m.pieces[o.in].live, o.offset))
-		if !reflect.DeepEqual(live.Elem().Interface(), o.was.Interface()) {
-			return true
-		}
-	}
-	return false
-}
-
 func (m *Memory) clear() {
-	clear(m.pieces)
+	m.changes, m.textBytes, m.untyped = 0, 0, reflect.Value{}
+	m.pieces.clear()
+	m.words = m.words[:0]
 	clear(m.held)
-	clear(m.others)
-	m.pieces, m.held, m.others, m.words = m.pieces[:0], m.held[:0], m.others[:0], m.words[:0]
+	m.held = m.held[:0]
 	m.texts.clear()
 	m.resources.clear()
-	m.untyped, m.textBytes = reflect.Value{}, 0
+	m.others.clear()
 }
-
-// copies tells whether it has copies of what takes reflection.
-func (m *Memory) copies() bool { return m.untyped.IsValid() || len(m.others) > 0 }
 
 // size is how much memory it takes and holds where it has no copies, in bytes, roughly.
 func (m *Memory) size() int {
-	const entry = 64 // of a map: its key, and a text or a quantity
-	return len(m.words)*int(wordSize) + len(m.pieces)*int(unsafe.Sizeof(piece{})) + len(m.held)*int(wordSize) +
-		(len(m.texts.keys)+len(m.resources.keys))*entry + m.textBytes
+	pieces := len(m.pieces.now) + 2*len(m.pieces.past)
+	return (len(m.words)+len(m.held))*int(wordSize) + pieces*int(unsafe.Sizeof(piece{})) +
+		m.texts.size() + m.resources.size() + m.textBytes
 }
 
+// piece remembers a value that something points to, or the elements of a list.
 func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
-	first, size := len(m.words), uintptr(n)*s.size
-	if size == 0 && len(m.pieces) > 0 {
+	size := uintptr(n) * s.size
+	if size == 0 && len(m.pieces.now) > 0 {
 		m.held = append(m.held, live)
 		return
 	}
-	words := int((size + wordSize - 1) / wordSize)
-	m.words = slices.Grow(m.words, words)[:first+words]
-	copy(bytesOf(at(m.words, uint32(first)), size), bytesOf(live, size))
-	in := uint32(len(m.pieces))
-	m.pieces = append(m.pieces, piece{place: from, live: live, at: uint32(first), size: uint32(size)})
-	if s.kind == plain {
+	if i, ok := m.child(from); ok {
+		// Whether it has changed in place is asked of each piece.
+		if p := &m.pieces.now[i]; p.live != live || uintptr(p.size) != size {
+			m.again(i, live, size)
+		}
 		return
 	}
-	for i := range uintptr(n) {
-		m.inside(s, unsafe.Add(live, i*s.size), place{in, uint32(i * s.size)})
-	}
+	i := m.pieces.add(m.changes, piece{place: from, shape: s, live: live, at: m.copied(live, size), size: uint32(size)})
+	siblings := m.children
+	m.children = nil
+	m.pointers(i)
+	m.children = siblings
+}
+
+// copied copies what is in a piece, and returns the first of its words.
+func (m *Memory) copied(live unsafe.Pointer, size uintptr) uint32 {
+	first, words := len(m.words), int((size+wordSize-1)/wordSize)
+	m.words = slices.Grow(m.words, words)[:first+words]
+	copy(bytesOf(at(m.words, uint32(first)), size), bytesOf(live, size))
+	return uint32(first)
 }
 
 // at is where the words of a piece begin.
 func at(words []uint64, first uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), uintptr(first)*wordSize)
+}
+
+// pointers remembers what a piece points to.
+func (m *Memory) pointers(i int) {
+	p := m.pieces.now[i]
+	if p.shape.kind == plain {
+		return
+	}
+	for offset := uint32(0); offset < p.size; offset += uint32(p.shape.size) {
+		m.inside(p.shape, unsafe.Add(p.live, offset), place{uint32(i), offset})
+	}
 }
 
 // inside remembers what a value points to.
@@ -202,22 +220,18 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 			}
 		}
 	case texts:
-		keys := m.texts.add(p, in, func(text string) string {
-			m.textBytes += len(text)
-			return text
-		})
-		m.textBytes += keys
+		m.texts.add(m.changes, p, in, textCopy)
 	case resources:
-		m.textBytes += m.resources.add(p, in, resource.Quantity.DeepCopy)
+		m.resources.add(m.changes, p, in, quantityCopy)
 	case quantity:
 		if q := (*resource.Quantity)(p); *q != q.DeepCopy() { // it points to a number
-			m.others = append(m.others, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
+			m.other(s, p, in)
 		}
 		m.hold(s, p)
 	case opaque:
 		m.hold(s, p)
 	case other:
-		m.others = append(m.others, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
+		m.other(s, p, in)
 		m.hold(s, p)
 	}
 }
@@ -227,6 +241,11 @@ func (m *Memory) text(p unsafe.Pointer) {
 	text := *(*string)(p)
 	m.held = append(m.held, unsafe.Pointer(unsafe.StringData(text)))
 	m.textBytes += len(text)
+}
+
+// other copies a value.
+func (m *Memory) other(s *shape, p unsafe.Pointer, in place) {
+	m.others.add(m.changes, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
 }
 
 // hold holds all that a value points to.

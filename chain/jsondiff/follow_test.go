@@ -1,0 +1,133 @@
+package jsondiff_test
+
+import (
+	"encoding/json"
+	"math/rand"
+	"reflect"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/chain/jsondiff"
+)
+
+// An object that goes on in any way, a step at a time, is followed all the way: what is told of
+// each step in the end is what Of tells of copies.
+func TestFollow(t *testing.T) {
+	for seed := range int64(150) {
+		random := rand.New(rand.NewSource(seed))
+		object := randomPod(seed)
+		memory := jsondiff.Remember(object)
+		states := []*corev1.Pod{object.DeepCopy()}
+		var differences []*jsondiff.Difference
+		for range 12 {
+			for range random.Intn(4) {
+				all := partsOf(object)
+				edit(random, all[random.Intn(len(all))])
+			}
+			switch random.Intn(12) {
+			case 0: // as a plugin may that decodes what a webhook has sent
+				object = object.DeepCopy()
+			case 1: // as conversions do
+				shallow := *object
+				object = &shallow
+			case 2: // more than are followed one by one
+				for _, l := range leavesOf(object) {
+					l.change()
+				}
+			}
+			differences = append(differences, memory.Since(object))
+			states = append(states, object.DeepCopy())
+			if memory.Since(object) != nil {
+				t.Fatalf("seed %d: changed at once", seed)
+			}
+		}
+		runtime.GC()
+		memory.Forget()
+		for _, i := range random.Perm(len(differences)) {
+			want, err := jsondiff.Of(states[i], states[i+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := differences[i].Operations()
+			if err != nil || encode(t, got) != encode(t, want) {
+				t.Fatalf("seed %d, change %d: %v\ngot  %s\nwant %s", seed, i, err, encode(t, got), encode(t, want))
+			}
+		}
+	}
+}
+
+// partsOf are the pointers, lists, maps and texts in an object.
+func partsOf(object any) (all []reflect.Value) {
+	var visit func(v reflect.Value)
+	visit = func(v reflect.Value) {
+		switch v.Addr().Interface().(type) {
+		case *resource.Quantity, *metav1.Time, *metav1.FieldsV1, *json.RawMessage:
+			return
+		}
+		switch v.Kind() {
+		case reflect.Pointer:
+			all = append(all, v)
+			if !v.IsNil() {
+				visit(v.Elem())
+			}
+		case reflect.Slice:
+			all = append(all, v)
+			for i := range v.Len() {
+				visit(v.Index(i))
+			}
+		case reflect.Map, reflect.String:
+			all = append(all, v)
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+					visit(v.Field(i))
+				}
+			}
+		}
+	}
+	visit(reflect.ValueOf(object).Elem())
+	return all
+}
+
+// edit does something to a part that plugins do.
+func edit(random *rand.Rand, v reflect.Value) {
+	one := random.Intn(6)
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(v.String() + "x")
+	case one == 0:
+		v.SetZero()
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		v.Set(reflect.New(v.Type().Elem()))
+	case v.Kind() == reflect.Pointer: // of the same
+		other := reflect.New(v.Type().Elem())
+		other.Elem().Set(v.Elem())
+		v.Set(other)
+	case v.Kind() == reflect.Map && v.IsNil():
+		v.Set(reflect.MakeMap(v.Type()))
+	case v.Kind() == reflect.Map:
+		for _, key := range v.MapKeys() {
+			if one == 1 {
+				v.SetMapIndex(key, reflect.Value{})
+			} else {
+				v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
+			}
+			return
+		}
+	case v.Len() == 0 || one == 1:
+		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+	case one == 2: // twice the same, which share what they point to
+		v.Set(reflect.Append(v, v.Index(0)))
+	case one == 3:
+		v.Set(v.Slice(0, v.Len()-1))
+	case one == 4: // in front
+		front := reflect.MakeSlice(v.Type(), 1, v.Len()+1)
+		v.Set(reflect.AppendSlice(front, v))
+	default:
+		reflect.Swapper(v.Interface())(0, v.Len()-1)
+	}
+}
