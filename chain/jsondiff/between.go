@@ -40,14 +40,13 @@ type state struct {
 
 var states = sync.Pool{New: func() any { return &state{} }}
 
-// forget has the state used again, unless it is large.
+// forget has the state used again, unless it is large. Where pieces and maps were stays in it,
+// which is no more than of what has been done last.
 func (s *state) forget() {
-	clear(s.was)
-	clear(s.is)
 	clear(s.others)
 	s.texts.clear()
 	s.resources.clear()
-	if cap(s.before)+cap(s.after) <= 2*largest {
+	if (cap(s.before)+cap(s.after))*int(wordSize) <= 2*largest {
 		states.Put(s)
 	}
 }
@@ -138,8 +137,6 @@ func (m *madeMaps[V]) clear() {
 		}
 		clear(made)
 	}
-	clear(m.was)
-	clear(m.is)
 	m.of, m.used = nil, 0
 }
 

@@ -68,8 +68,8 @@ type otherValue struct {
 
 var memories = sync.Pool{New: func() any { return &Memory{} }}
 
-// largest is how many words a memory may have room for that is used again.
-const largest = 1 << 15
+// largest is how large a memory may be that is used again, in bytes.
+const largest = 256 << 10
 
 // Remember remembers what object is: a pointer to a struct, or a map.
 func Remember(object any) *Memory {
@@ -122,10 +122,11 @@ func (m *Memory) Forget() {
 	if m.holders.Add(-1) > 0 {
 		return
 	}
-	m.clear()
-	if cap(m.words) <= largest {
-		memories.Put(m)
+	if m.size() > largest {
+		return
 	}
+	m.clear()
+	memories.Put(m)
 }
 
 func (m *Memory) clear() {
@@ -213,10 +214,10 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 			q := unsafe.Add(p, of.offset)
 			switch { // the first word may be a number, and is not to be taken for a pointer
 			case *(*uintptr)(q) == 0 && !of.always:
-			case of.shape.kind == text: // as most are
+			case of.text:
 				m.text(q)
 			default:
-				m.inside(of.shape, q, place{in.in, in.offset + uint32(of.offset)})
+				m.inside(of.shape, q, place{in.in, in.offset + of.offset})
 			}
 		}
 	case texts:

@@ -68,7 +68,8 @@ type part struct {
 // its first word is nil.
 type pointing struct {
 	shape  *shape
-	offset uintptr
+	offset uint32
+	text   bool // as most are
 	always bool
 }
 
@@ -273,8 +274,8 @@ func (b builder) addParts(s *shape) {
 	visit(s.t, 0)
 	for _, p := range s.parts {
 		if p.shape != nil {
-			s.pointing = append(s.pointing, pointing{p.shape, uintptr(p.from) * wordSize, p.shape.kind == quantity ||
-				p.shape.kind == opaque || p.shape.t.Kind() == reflect.Array})
+			s.pointing = append(s.pointing, pointing{p.shape, p.from * uint32(wordSize), p.shape.kind == text,
+				p.shape.kind == quantity || p.shape.kind == opaque || p.shape.t.Kind() == reflect.Array})
 		}
 	}
 	until(uint32(len(s.partOf)))
