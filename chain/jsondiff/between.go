@@ -3,7 +3,6 @@ package jsondiff
 import (
 	"reflect"
 	"runtime"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -14,25 +13,33 @@ import (
 //
 // Both states are put together again, in memory that is used for nothing else, so that nothing of
 // the live object is looked at: it may have gone on. What is alike in both is put together once,
-// and so is known to be alike by where it is.
+// and so is known to be alike by where it is. The later state is kept, for who asks about the next
+// change.
 func between(m *Memory, change int) ([]Operation, error) {
-	s := states.Get().(*state)
-	defer s.forget()
-	defer runtime.KeepAlive(m)
-	s.put(m, change)
-	now := at(s.after, s.is[0].at)
-	if s.same[0] {
-		now = at(s.before, s.is[0].at)
+	if m.state == nil {
+		m.state = states.Get().(*state)
 	}
-	return compare(reflect.NewAt(m.of, at(s.before, s.was[0].at)), reflect.NewAt(m.of, now))
+	s := m.state
+	if len(s.pieces) == 0 || s.change != change-1 {
+		s.clear()
+		s.put(m, change-1)
+	}
+	defer runtime.KeepAlive(m)
+	before := s.at[0]
+	s.put(m, change)
+	return compare(reflect.NewAt(m.of.Elem(), before), reflect.NewAt(m.of.Elem(), s.at[0]))
 }
 
-// state are two states of an object that are put together.
+// state is an object as it was after some changes, put together.
 type state struct {
-	was, is       []piece
-	before, after []uint64 // their words
-	// same says, of each piece, whether it is alike in both, with all that it leads to.
+	change int
+	pieces []piece
+	at     []unsafe.Pointer // where the words of each piece are
+	// same says, of each piece, whether it is what it was in the state before, with all that it
+	// leads to; then is what is put together.
 	same      []bool
+	then      []piece
+	room      room
 	texts     madeMaps[string]
 	resources madeMaps[resource.Quantity]
 	others    []otherValue
@@ -40,25 +47,27 @@ type state struct {
 
 var states = sync.Pool{New: func() any { return &state{} }}
 
-// forget has the state used again, unless it is large. Where pieces and maps were stays in it,
-// which is no more than of what has been done last.
+// forget has the state used again.
 func (s *state) forget() {
-	clear(s.others)
-	s.texts.clear()
-	s.resources.clear()
-	if (cap(s.before)+cap(s.after))*int(wordSize) <= 2*largest {
-		states.Put(s)
-	}
+	s.clear()
+	states.Put(s)
 }
 
+// clear forgets what is put together. Where pieces were stays, until it is used again.
+func (s *state) clear() {
+	s.pieces = s.pieces[:0]
+	s.room.clear()
+	s.texts.clear()
+	s.resources.clear()
+	clear(s.others)
+}
+
+// put makes the state that after a change of the one that there is, or the first one.
 func (s *state) put(m *Memory, change int) {
-	s.was = m.pieces.after(change-1, s.was[:0])
-	s.is = m.pieces.after(change, s.is[:0])
-	s.before = append(s.before[:0], m.words...)
-	s.after = slices.Grow(s.after[:0], len(m.words))[:len(m.words)]
+	s.then = m.pieces.after(change, s.then[:0])
 	s.same = s.same[:0]
-	for i := range s.is {
-		s.same = append(s.same, s.is[i] == s.was[i])
+	for i := range s.then {
+		s.same = append(s.same, i < len(s.pieces) && s.pieces[i] == s.then[i])
 	}
 	s.texts.take(s, &m.texts, change)
 	s.resources.take(s, &m.resources, change)
@@ -69,62 +78,65 @@ func (s *state) put(m *Memory, change int) {
 		}
 	}
 	// What a piece leads to comes behind it.
-	for i := len(s.is) - 1; i > 0; i-- {
+	for i := len(s.then) - 1; i > 0; i-- {
 		if !s.same[i] {
-			s.same[s.is[i].in] = false
+			s.same[s.then[i].in] = false
 		}
 	}
-	for i := range s.is {
-		if p := &s.is[i]; !s.same[i] {
-			size := uintptr(p.size)
-			copy(bytesOf(at(s.after, p.at), size), bytesOf(at(m.words, p.at), size))
+	for i := range s.then {
+		if i == len(s.at) {
+			s.at = append(s.at, nil)
+		}
+		if p := &s.then[i]; !s.same[i] && p.live != nil {
+			s.at[i] = s.room.of(m.words[p.at:], uintptr(p.size))
 		}
 	}
-	for i := range s.is {
-		if p := &s.was[i]; i > 0 && p.live != nil {
-			*(*unsafe.Pointer)(s.earlier(p.place)) = at(s.before, p.at)
-		}
-		if p := &s.is[i]; i > 0 && p.live != nil && !s.same[p.in] {
-			to := s.after
-			if s.same[i] {
-				to = s.before
-			}
-			*(*unsafe.Pointer)(s.later(p.place)) = at(to, p.at)
+	for i := range s.then {
+		if p := &s.then[i]; i > 0 && p.live != nil && !s.same[p.in] {
+			*(*unsafe.Pointer)(s.place(p.place)) = s.at[i]
 		}
 	}
 	s.texts.put(s)
 	s.resources.put(s)
 	for i := range s.others {
 		if o := &s.others[i]; o.was.IsValid() {
-			o.put(s.later(o.place))
+			reflect.NewAt(o.was.Type(), s.place(o.place)).Elem().Set(o.was)
 		}
 	}
-	s.others = m.others.after(change-1, s.others[:0])
-	for i := range s.others {
-		if o := &s.others[i]; o.was.IsValid() {
-			o.put(s.earlier(o.place))
-		}
+	s.pieces, s.then, s.change = s.then, s.pieces, change
+}
+
+func (s *state) place(in place) unsafe.Pointer { return unsafe.Add(s.at[in.in], in.offset) }
+
+// room is memory that stays where it is.
+type room struct {
+	words []uint64 // taken are those that are used
+	taken int
+	full  [][]uint64
+}
+
+// of is room for a piece, with its words in it.
+func (r *room) of(words []uint64, size uintptr) unsafe.Pointer {
+	n := int((size + wordSize - 1) / wordSize)
+	if r.taken+n > len(r.words) {
+		const some = 2048 // enough for all states of a usual pod
+		r.full = append(r.full, r.words)
+		r.words, r.taken = make([]uint64, max(n, some)), 0
 	}
+	p := at(r.words, uint32(r.taken))
+	r.taken += n
+	copy(bytesOf(p, size), bytesOf(at(words, 0), size))
+	return p
 }
 
-// earlier is a place in the earlier state.
-func (s *state) earlier(in place) unsafe.Pointer {
-	return unsafe.Add(at(s.before, s.was[in.in].at), in.offset)
-}
+func (r *room) clear() { r.taken, r.full = 0, nil }
 
-// later is a place in the later state, in a piece that isn't the same.
-func (s *state) later(in place) unsafe.Pointer {
-	return unsafe.Add(at(s.after, s.is[in.in].at), in.offset)
-}
-
-func (o *otherValue) put(p unsafe.Pointer) { reflect.NewAt(o.was.Type(), p).Elem().Set(o.was) }
-
-// madeMaps are maps for what is put together. They are used again.
+// madeMaps are the maps of a state. They are used again.
 type madeMaps[V comparable] struct {
-	of      *mapsOf[V]
-	was, is []mapOf
-	made    []map[string]V
-	used    int
+	maps, then []mapOf
+	at         []map[string]V // by their index
+	made       []map[string]V
+	used       int
 }
 
 // largestMap is how many keys a map may have had that is used again.
@@ -137,45 +149,48 @@ func (m *madeMaps[V]) clear() {
 		}
 		clear(made)
 	}
-	m.of, m.used = nil, 0
+	clear(m.at)
+	m.maps, m.used = m.maps[:0], 0
 }
 
-// take takes the maps of two states, and says which pieces aren't the same for them.
+// take makes the maps after a change that are others than before, and says which pieces aren't the
+// same for them.
 func (m *madeMaps[V]) take(s *state, of *mapsOf[V], change int) {
-	m.of, m.was, m.is = of, of.maps.after(change-1, m.was[:0]), of.maps.after(change, m.is[:0])
-	for i := range m.is {
-		if m.is[i] != m.was[i] {
-			s.same[m.is[i].in] = false
+	m.then = of.maps.after(change, m.then[:0])
+	for i := range m.then {
+		each := &m.then[i]
+		if i == len(m.at) {
+			m.at = append(m.at, nil)
+		}
+		if i < len(m.maps) && m.maps[i] == *each {
+			continue
+		}
+		s.same[each.in] = false
+		if each.live != nil {
+			m.at[i] = m.make(of, each)
 		}
 	}
+	m.maps, m.then = m.then, m.maps
 }
 
-// put puts the maps where they belong: one for both, where it is the same.
+// put puts the maps where they belong.
 func (m *madeMaps[V]) put(s *state) {
-	for i := range m.is {
-		var made map[string]V
-		if was := &m.was[i]; was.live != nil {
-			made = m.make(was)
-			*(*map[string]V)(s.earlier(was.place)) = made
-		}
-		if is := &m.is[i]; is.live != nil && !s.same[is.in] {
-			if *is != m.was[i] {
-				made = m.make(is)
-			}
-			*(*map[string]V)(s.later(is.place)) = made
+	for i := range m.maps {
+		if each := &m.maps[i]; each.live != nil && !s.same[each.in] {
+			*(*map[string]V)(s.place(each.place)) = m.at[i]
 		}
 	}
 }
 
 // make makes a map of what is remembered of one.
-func (m *madeMaps[V]) make(each *mapOf) map[string]V {
+func (m *madeMaps[V]) make(of *mapsOf[V], each *mapOf) map[string]V {
 	if m.used == len(m.made) {
 		m.made = append(m.made, map[string]V{})
 	}
 	made := m.made[m.used]
 	m.used++
 	for k := each.from; k < each.to; k++ {
-		made[m.of.keys[k]] = m.of.values[k]
+		made[of.keys[k]] = of.values[k]
 	}
 	return made
 }

@@ -26,8 +26,8 @@ func known(find func() ([]Operation, error)) *Difference {
 	return d
 }
 
-// Size is how much memory it takes until it is asked for its operations, in bytes, roughly: the
-// first one of an object has all of it, others what they add.
+// Size is how much memory there is until all differences of an object have been asked for their
+// operations, in bytes, roughly: the first one says what it takes, others what they add.
 func (d *Difference) Size() int {
 	if d == nil {
 		return 0

@@ -103,6 +103,16 @@ func TestDifferenceSize(t *testing.T) {
 			t.Errorf("a large %s: %d bytes", name, size)
 		}
 	}
+	// One that waits holds what is copied later, too.
+	secret := &corev1.Secret{}
+	memory := jsondiff.Remember(secret)
+	secret.Labels = map[string]string{"a": "b"}
+	waiting := memory.Since(secret)
+	secret.Data = map[string][]byte{"a": make([]byte, 1<<20)}
+	if size := memory.Since(secret).Size(); waiting.Size() == 0 || size < 1<<20 {
+		t.Errorf("what is copied later: %d bytes", size)
+	}
+	memory.Forget()
 	// Of what has to be copied only the change is kept.
 	for name, states := range map[string][2]any{
 		"without a type": {map[string]any{"a": "b"}, map[string]any{"a": "c"}},

@@ -15,8 +15,8 @@ type following struct {
 	children, siblings []int
 }
 
-// mostAgain is how many pieces are remembered again one by one. Where more have changed, all of the
-// object is remembered anew, so that what that takes grows no faster than the object.
+// mostAgain is how many pieces are remembered again one by one before all of the object is
+// remembered anew, so that what a change takes grows no faster than the object.
 const mostAgain = 64
 
 // follow remembers what an object is now, and tells whether that may be something else than it was.
@@ -35,11 +35,14 @@ func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
 			m.again(i, p.live, size)
 		}
 	}
-	if m.changing {
+	switch {
+	case m.changing && m.left == 0:
+		m.anew()
+	case m.changing:
 		m.prune()
 	}
-	m.texts.follow(m, textCopy)
-	m.resources.follow(m, quantityCopy)
+	m.texts.follow(m, ofTexts)
+	m.resources.follow(m, ofQuantities)
 	for i, o := range m.others.now {
 		if !o.was.IsValid() {
 			continue
@@ -47,7 +50,7 @@ func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
 		live := reflect.NewAt(o.was.Type(), unsafe.Add(m.pieces.now[o.in].live, o.offset)).Elem()
 		if !reflect.DeepEqual(live.Interface(), o.was.Interface()) {
 			m.changed()
-			m.others.set(m.changes, i, otherValue{o.place, copyOf(live)})
+			m.others.set(m.changes, i, otherValue{o.place, m.copy(live)})
 		}
 	}
 	return m.changing
@@ -65,7 +68,7 @@ func (m *Memory) changed() {
 // what it points to, what is where it was is asked by itself.
 func (m *Memory) again(i int, live unsafe.Pointer, size uintptr) {
 	if m.left == 0 {
-		return // see prune
+		return // see anew
 	}
 	m.left--
 	p := m.pieces.now[i]
@@ -109,25 +112,31 @@ func (m *Memory) child(at place) (int, bool) {
 	return 0, false
 }
 
-// prune drops what was in pieces that aren't any more. Where too many have changed it remembers all
-// of the object anew.
+// prune drops what was in pieces that aren't any more.
 func (m *Memory) prune() {
 	gone := func(at place) bool { return m.pieces.now[at.in].live == nil }
-	if m.left == 0 {
-		gone = func(place) bool { return true }
-	}
 	for i := 1; i < len(m.pieces.now); i++ {
 		if p := &m.pieces.now[i]; p.live != nil && gone(p.place) {
 			m.pieces.set(m.changes, i, piece{})
 		}
 	}
 	m.drop(gone)
-	if m.left == 0 {
-		root := m.pieces.now[0]
-		root.at = m.copied(root.live, uintptr(root.size))
-		m.pieces.set(m.changes, 0, root)
-		m.pointers(0)
-	}
+}
+
+// anew remembers all that an object is now.
+func (m *Memory) anew() {
+	root := m.pieces.now[0]
+	root.at = m.copied(root.live, uintptr(root.size))
+	m.pieces.set(m.changes, 0, root)
+	m.pieces.begin(1)
+	m.texts.maps.begin(0)
+	m.resources.maps.begin(0)
+	m.others.begin(0)
+	m.pointers(0)
+	m.pieces.end(m.changes)
+	m.texts.maps.end(m.changes)
+	m.resources.maps.end(m.changes)
+	m.others.end(m.changes)
 }
 
 // drop drops the maps, and the values of other kinds, that are in some places.

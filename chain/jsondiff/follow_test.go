@@ -54,9 +54,84 @@ func TestFollow(t *testing.T) {
 			}
 			got, err := differences[i].Operations()
 			if err != nil || encode(t, got) != encode(t, want) {
-				t.Fatalf("seed %d, change %d: %v\ngot  %s\nwant %s", seed, i, err, encode(t, got), encode(t, want))
+				for k := range min(len(got), len(want)) {
+					if one, other := encode(t, got[k:k+1]), encode(t, want[k:k+1]); one != other {
+						t.Errorf("the first that is another: %.500s, want %.500s", one, other)
+						break
+					}
+				}
+				t.Fatalf("seed %d, change %d: %v, %d operations, want %d", seed, i, err, len(got), len(want))
 			}
 		}
+	}
+}
+
+// A large amount that stays is no change, though it points to its number, and a copy of it doesn't.
+func TestFollowLargeAmounts(t *testing.T) {
+	object := &corev1.Pod{Spec: corev1.PodSpec{Overhead: corev1.ResourceList{
+		"cpu": resource.MustParse("1234567890123456789012345.5")}}}
+	memory := jsondiff.Remember(object)
+	defer memory.Forget()
+	if memory.Since(object) != nil {
+		t.Error("changed")
+	}
+	amount := object.Spec.Overhead["cpu"]
+	amount.AsDec().UnscaledBig().SetInt64(1)
+	operations, err := memory.Since(object).Operations()
+	if err != nil || len(operations) != 1 {
+		t.Errorf("changed in place: got %v, %v", operations, err)
+	}
+}
+
+// Of an object that has become another the difference is an error.
+func TestFollowAnotherType(t *testing.T) {
+	var nothing *corev1.Pod
+	for _, states := range [][2]any{{&corev1.Pod{}, &corev1.Node{}}, {&corev1.Pod{}, map[string]any{}},
+		{map[string]any{}, &corev1.Pod{}}, {&corev1.Pod{}, nothing}} {
+		memory := jsondiff.Remember(states[0])
+		if operations, err := memory.Since(states[1]).Operations(); err == nil || operations != nil {
+			t.Errorf("%T, then %T: got %v, %v", states[0], states[1], operations, err)
+		}
+		memory.Forget()
+	}
+}
+
+// However often all of an object becomes another one, to follow it takes no more.
+func TestFollowWhatIsReplaced(t *testing.T) {
+	object := randomPod(1)
+	memory := jsondiff.Remember(object)
+	defer memory.Forget()
+	var first, later int
+	for i := range 20 {
+		object = object.DeepCopy()
+		for _, l := range leavesOf(object) {
+			l.change()
+		}
+		size := memory.Since(object).Size()
+		if i == 1 {
+			first = size
+		}
+		later = size
+	}
+	if first == 0 || later > first+first/2 {
+		t.Errorf("a change took %d bytes, later %d", first, later)
+	}
+}
+
+// embedded has a type for a part that isn't exported, whose fields are.
+type embedded struct {
+	inner
+	X int
+}
+
+type inner struct{ Texts []string }
+
+func TestFollowEmbedded(t *testing.T) {
+	object := &embedded{inner{[]string{"a"}}, 1}
+	memory := jsondiff.Remember(object)
+	object.Texts[0] = "b"
+	if got, want := told(t, memory, object), `[{"op":"replace","path":"/Texts/0","value":"b"}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

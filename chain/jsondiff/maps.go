@@ -36,10 +36,30 @@ func (m *mapsOf[V]) size() int {
 	return len(m.keys)*entry + m.bytes
 }
 
-// add remembers the map at an address. copied is a copy of a value, and how many bytes it holds.
-func (m *mapsOf[V]) add(change int, p unsafe.Pointer, in place, copied func(V) (V, int)) {
+// valuesOf says what there is to know of the values of maps.
+type valuesOf[V comparable] struct {
+	// copied is a copy of one, and how many bytes it holds.
+	copied func(V) (V, int)
+	// alike tells whether two are that aren't the same.
+	alike func(V, V) bool
+}
+
+var (
+	ofTexts = valuesOf[string]{
+		copied: func(text string) (string, int) { return text, len(text) },
+		alike:  func(string, string) bool { return false },
+	}
+	ofQuantities = valuesOf[resource.Quantity]{
+		copied: func(amount resource.Quantity) (resource.Quantity, int) { return amount.DeepCopy(), 0 },
+		// A large amount points to its number, a copy of it to another.
+		alike: func(a, b resource.Quantity) bool { return a.String() == b.String() },
+	}
+)
+
+// add remembers the map at an address.
+func (m *mapsOf[V]) add(change int, p unsafe.Pointer, in place, of valuesOf[V]) {
 	if live := *(*unsafe.Pointer)(p); live != nil {
-		m.maps.add(change, m.entries(mapOf{place: in, live: live}, copied))
+		m.maps.add(change, m.entries(mapOf{place: in, live: live}, of.copied))
 	}
 }
 
@@ -55,12 +75,12 @@ func (m *mapsOf[V]) entries(of mapOf, copied func(V) (V, int)) mapOf {
 }
 
 // follow remembers what the maps of a memory are now.
-func (m *mapsOf[V]) follow(in *Memory, copied func(V) (V, int)) {
+func (m *mapsOf[V]) follow(in *Memory, of valuesOf[V]) {
 	for i := range m.maps.now {
 		each := &m.maps.now[i]
-		if !m.are(each, *(*map[string]V)(unsafe.Pointer(&each.live))) {
+		if !m.is(each, *(*map[string]V)(unsafe.Pointer(&each.live)), of.alike) {
 			in.changed()
-			m.maps.set(in.changes, i, m.entries(*each, copied))
+			m.maps.set(in.changes, i, m.entries(*each, of.copied))
 		}
 	}
 }
@@ -74,17 +94,13 @@ func (m *mapsOf[V]) drop(change int, in func(place) bool) {
 	}
 }
 
-// textCopy and quantityCopy are what mapsOf copies with.
-func textCopy(text string) (string, int)                             { return text, len(text) }
-func quantityCopy(amount resource.Quantity) (resource.Quantity, int) { return amount.DeepCopy(), 0 }
-
-// are tells whether what is remembered of a map is what another has.
-func (m *mapsOf[V]) are(each *mapOf, other map[string]V) bool {
+// is tells whether what is remembered of a map is what another has.
+func (m *mapsOf[V]) is(each *mapOf, other map[string]V, alike func(V, V) bool) bool {
 	if len(other) != each.to-each.from {
 		return false
 	}
 	for k := each.from; k < each.to; k++ {
-		if value, ok := other[m.keys[k]]; !ok || value != m.values[k] {
+		if value, ok := other[m.keys[k]]; !ok || value != m.values[k] && !alike(value, m.values[k]) {
 			return false
 		}
 	}
@@ -171,4 +187,32 @@ func copyOfUntyped(value any) any {
 		return copied
 	}
 	return copyOf(reflect.ValueOf(value)).Interface()
+}
+
+// bytesIn is how many bytes the texts and lists of bytes in a value have.
+func bytesIn(value reflect.Value) (n int) {
+	switch value.Kind() {
+	case reflect.String:
+		return value.Len()
+	case reflect.Pointer, reflect.Interface:
+		if !value.IsNil() {
+			return bytesIn(value.Elem())
+		}
+	case reflect.Struct:
+		for i := range value.NumField() {
+			n += bytesIn(value.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		if value.Type().Elem().Kind() == reflect.Uint8 {
+			return value.Len()
+		}
+		for i := range value.Len() {
+			n += bytesIn(value.Index(i))
+		}
+	case reflect.Map:
+		for each := value.MapRange(); each.Next(); {
+			n += bytesIn(each.Key()) + bytesIn(each.Value())
+		}
+	}
+	return n
 }

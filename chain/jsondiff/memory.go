@@ -1,6 +1,7 @@
 package jsondiff
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -38,11 +39,13 @@ type Memory struct {
 	others    kept[otherValue]
 	// untyped is a copy of an object without a type.
 	untyped reflect.Value
-	// textBytes is how many bytes the texts have that are held, told how much of the memory was
-	// there at the last change, in bytes.
+	// textBytes is how many bytes the texts have that are held, and the copies. What is in a piece
+	// that changes counts once more. told is how large the memory was at the last change, in bytes.
 	textBytes, told int
 
 	following
+	// state is the one that was put together last; nil where none was.
+	state *state
 
 	// holders are those who may ask yet.
 	holders atomic.Int32
@@ -76,22 +79,25 @@ func Remember(object any) *Memory {
 	m := memories.Get().(*Memory)
 	m.holders.Store(1)
 	value := reflect.ValueOf(object)
+	m.of = value.Type()
 	if value.Kind() == reflect.Map {
 		m.untyped = copyOf(value)
 	} else {
-		m.of = value.Type().Elem()
-		m.piece(shapeOf(m.of), value.UnsafePointer(), 1, place{})
+		m.piece(shapeOf(m.of.Elem()), value.UnsafePointer(), 1, place{})
 	}
-	m.told = m.size()
 	return m
 }
 
 // Since returns what has become of an object, the same one or another of its type, since it was
-// remembered, or since Since was called last: nil where nothing has.
+// remembered, or since Since was called last: nil where nothing has. Of an object of another type
+// the difference is an error.
 func (m *Memory) Since(object any) *Difference {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := reflect.ValueOf(object)
+	if now.Type() != m.of || now.Kind() == reflect.Pointer && now.IsNil() {
+		return known(func() ([]Operation, error) { return nil, fmt.Errorf("there is a %v where a %v was", now.Type(), m.of) })
+	}
 	if m.untyped.IsValid() {
 		if reflect.DeepEqual(m.untyped.Interface(), object) {
 			return nil
@@ -103,17 +109,18 @@ func (m *Memory) Since(object any) *Difference {
 	if !m.follow(now.UnsafePointer()) {
 		return nil
 	}
+	d := &Difference{}
 	if len(m.others.now) > 0 {
-		// Copies may be large, and nobody has counted them. What they differ by is what is kept.
-		return known(func() ([]Operation, error) { return between(m, m.changes) })
+		// Copies may be large. What they differ by is what is kept.
+		d = known(func() ([]Operation, error) { return between(m, m.changes) })
+	} else {
+		d.memory, d.change = m, m.changes
+		m.holders.Add(1)
 	}
-	size := m.size()
-	d := &Difference{memory: m, change: m.changes, size: size - m.told}
-	if m.changes == 1 {
-		d.size = size
+	if m.holders.Load() > 1 {
+		size := m.size()
+		d.size, m.told = size-m.told, size
 	}
-	m.told = size
-	m.holders.Add(1)
 	return d
 }
 
@@ -123,14 +130,18 @@ func (m *Memory) Forget() {
 		return
 	}
 	if m.size() > largest {
-		return
+		return // and what was put together of it
+	}
+	if m.state != nil {
+		m.state.forget()
+		m.state = nil
 	}
 	m.clear()
 	memories.Put(m)
 }
 
 func (m *Memory) clear() {
-	m.changes, m.textBytes, m.untyped = 0, 0, reflect.Value{}
+	m.changes, m.textBytes, m.told, m.untyped = 0, 0, 0, reflect.Value{}
 	m.pieces.clear()
 	m.words = m.words[:0]
 	clear(m.held)
@@ -221,9 +232,9 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 			}
 		}
 	case texts:
-		m.texts.add(m.changes, p, in, textCopy)
+		m.texts.add(m.changes, p, in, ofTexts)
 	case resources:
-		m.resources.add(m.changes, p, in, quantityCopy)
+		m.resources.add(m.changes, p, in, ofQuantities)
 	case quantity:
 		if q := (*resource.Quantity)(p); *q != q.DeepCopy() { // it points to a number
 			m.other(s, p, in)
@@ -246,7 +257,12 @@ func (m *Memory) text(p unsafe.Pointer) {
 
 // other copies a value.
 func (m *Memory) other(s *shape, p unsafe.Pointer, in place) {
-	m.others.add(m.changes, otherValue{place: in, was: copyOf(reflect.NewAt(s.t, p).Elem())})
+	m.others.add(m.changes, otherValue{place: in, was: m.copy(reflect.NewAt(s.t, p).Elem())})
+}
+
+func (m *Memory) copy(value reflect.Value) reflect.Value {
+	m.textBytes += bytesIn(value)
+	return copyOf(value)
 }
 
 // hold holds all that a value points to.

@@ -258,7 +258,7 @@ func (b builder) addParts(s *shape) {
 			case of.kind == plain:
 				numbers = append(numbers, span{offset, of.size})
 				continue
-			case of.kind == structure && (f.IsExported() || s.kind == quantity):
+			case of.kind == structure && (f.IsExported() || f.Anonymous || s.kind == quantity):
 				visit(f.Type, offset)
 				continue
 			case !f.IsExported() && of.kind != text && s.kind != quantity:
