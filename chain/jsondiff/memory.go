@@ -96,7 +96,9 @@ func (m *Memory) Since(object any) *Difference {
 	defer m.mu.Unlock()
 	now := reflect.ValueOf(object)
 	if now.Type() != m.of || now.Kind() == reflect.Pointer && now.IsNil() {
-		return known(func() ([]Operation, error) { return nil, fmt.Errorf("there is a %v where a %v was", now.Type(), m.of) })
+		return known(func() ([]Operation, error) {
+			return nil, fmt.Errorf("there is a %v where a %v was", now.Type(), m.of)
+		})
 	}
 	if m.untyped.IsValid() {
 		if reflect.DeepEqual(m.untyped.Interface(), object) {
