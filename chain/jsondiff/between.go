@@ -62,7 +62,7 @@ func (s *state) clear() {
 	clear(s.others)
 }
 
-// put makes the state that after a change of the one that there is, or the first one.
+// put makes of the state that there is the one after a change, or any where there is none.
 func (s *state) put(m *Memory, change int) {
 	s.then = m.pieces.after(change, s.then[:0])
 	s.same = s.same[:0]

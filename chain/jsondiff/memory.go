@@ -33,8 +33,7 @@ type Memory struct {
 	words   []uint64    // what is in them, and was
 	held    []unsafe.Pointer
 	texts   mapsOf[string]
-	// resources are compared as they are written, so that those of the same amount may differ: the
-	// walk tells.
+	// resources are alike where they are written alike.
 	resources mapsOf[resource.Quantity]
 	others    kept[otherValue]
 	// untyped is a copy of an object without a type.
