@@ -83,16 +83,18 @@ var (
 	ready     = regexp.MustCompile(`msg="Server is ready to receive web requests\."`)
 )
 
-// waitUntilReady reads the log of a server until it is, and returns its address.
+// waitUntilReady reads the log of a server until it is, and returns its address. Either may come
+// first.
 func waitUntilReady(t testing.TB, log io.Reader) string {
 	t.Helper()
-	var address string
+	address, isReady := "", false
 	var read bytes.Buffer
 	for lines := bufio.NewScanner(io.TeeReader(log, &read)); lines.Scan(); {
 		if found := listening.FindStringSubmatch(lines.Text()); found != nil {
 			address = "http://" + found[1]
 		}
-		if ready.MatchString(lines.Text()) && address != "" {
+		isReady = isReady || ready.MatchString(lines.Text())
+		if isReady && address != "" {
 			go io.Copy(io.Discard, log)
 			return address
 		}
