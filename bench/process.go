@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gatehouse.dev/test/child"
 )
 
 const (
@@ -29,15 +31,14 @@ const (
 type process struct {
 	cmd   *exec.Cmd
 	log   string
-	ended chan struct{}
+	ended <-chan struct{}
 }
 
 // startProcess runs a program. It dies with this one, whatever ends this one.
 func startProcess(dir, program string, args ...string) (*process, error) {
 	p := &process{
-		cmd:   exec.Command(program, args...),
-		log:   filepath.Join(dir, filepath.Base(program)+".log"),
-		ended: make(chan struct{}),
+		cmd: exec.Command(program, args...),
+		log: filepath.Join(dir, filepath.Base(program)+".log"),
 	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -45,14 +46,9 @@ func startProcess(dir, program string, args ...string) (*process, error) {
 	}
 	defer log.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	if p.ended, err = child.Start(p.cmd); err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = p.cmd.Wait() // only that it ended matters
-		close(p.ended)
-	}()
 	return p, nil
 }
 

@@ -169,7 +169,7 @@ func mounted(t testing.TB, script, dir string, flags ...string) *exec.Cmd {
 			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 		}
 	}
-	cmd.SysProcAttr = endWithTest(attr)
+	cmd.SysProcAttr = attr
 	return cmd
 }
 

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"gatehouse.dev/test/child"
 )
 
 const (
@@ -33,24 +35,18 @@ const (
 type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr *output
-	exited         chan struct{} // closed once it has ended and everything it wrote is there
+	exited         <-chan struct{} // closed once it has ended and everything it wrote is there
 }
 
 // start runs cmd until it ends by itself or is told to.
 func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
+	p := &process{cmd: cmd, stdout: newOutput(), stderr: newOutput()}
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 	cmd.WaitDelay = time.Second
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = endWithTest(&syscall.SysProcAttr{})
-	}
-	if err := cmd.Start(); err != nil {
+	var err error
+	if p.exited, err = child.Start(cmd); err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = cmd.Wait() // the exit code tells
-		close(p.exited)
-	}()
 	return p, nil
 }
 

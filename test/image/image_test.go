@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/test/child"
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
@@ -167,13 +168,12 @@ func TestImage(t *testing.T) {
 		"--secure-port="+port, "--url=https://127.0.0.1:"+port)
 	running.Path, running.Dir, running.Env = i.entrypoint[0], "/", []string{}
 	running.Stdout, running.Stderr = &said, &said
-	running.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Pdeathsig: syscall.SIGKILL,
+	running.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
 		Credential: &syscall.Credential{Uid: i.user, Gid: i.user}}
-	if err := running.Start(); err != nil {
+	ended, err := child.Start(running)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- running.Wait() }()
 	t.Cleanup(func() {
 		_ = running.Process.Kill()
 		if t.Failed() {
@@ -195,9 +195,9 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("it ended with %v", err)
+	case <-ended:
+		if !running.ProcessState.Success() {
+			t.Errorf("it ended with %s", running.ProcessState)
 		}
 	case <-time.After(time.Minute):
 		t.Error("it doesn't end")

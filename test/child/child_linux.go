@@ -1,0 +1,13 @@
+package child
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func endWithParent(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+}
