@@ -3,6 +3,7 @@ package jsondiff
 import (
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -17,93 +18,122 @@ import (
 // change.
 func between(m *Memory, change int) ([]Operation, error) {
 	if m.state == nil {
-		m.state = states.Get().(*state)
+		m.state = putTogether.Get().(*state)
 	}
 	s := m.state
-	if len(s.pieces) == 0 || s.change != change-1 {
-		s.clear()
-		s.put(m, change-1)
+	if len(s.pieces.now) == 0 || s.change >= change {
+		s.begin(m)
+	}
+	for s.change < change-1 {
+		s.next(m)
 	}
 	defer runtime.KeepAlive(m)
 	before := s.at[0]
-	s.put(m, change)
+	s.next(m)
 	return compare(reflect.NewAt(m.of.Elem(), before), reflect.NewAt(m.of.Elem(), s.at[0]))
 }
 
 // state is an object as it was after some changes, put together.
 type state struct {
 	change int
-	pieces []piece
+	pieces states[piece]
 	at     []unsafe.Pointer // where the words of each piece are
-	// same says, of each piece, whether it is what it was in the state before, with all that it
-	// leads to; then is what is put together.
-	same      []bool
-	then      []piece
+	// other says, of each piece, whether it isn't what it was in the state before, with all that it
+	// leads to.
+	other     []bool
 	room      room
 	texts     madeMaps[string]
 	resources madeMaps[resource.Quantity]
-	others    []otherValue
+	others    states[otherValue]
 }
 
-var states = sync.Pool{New: func() any { return &state{} }}
+var putTogether = sync.Pool{New: func() any { return &state{} }}
 
 // forget has the state used again.
 func (s *state) forget() {
 	s.clear()
-	states.Put(s)
+	putTogether.Put(s)
 }
 
 // clear forgets what is put together. Where pieces were stays, until it is used again.
 func (s *state) clear() {
-	s.pieces = s.pieces[:0]
+	s.pieces.now = s.pieces.now[:0]
 	s.room.clear()
 	s.texts.clear()
 	s.resources.clear()
-	clear(s.others)
+	s.others.clear()
 }
 
-// put makes of the state that there is the one after a change, or any where there is none.
-func (s *state) put(m *Memory, change int) {
-	s.then = m.pieces.after(change, s.then[:0])
-	s.same = s.same[:0]
-	for i := range s.then {
-		s.same = append(s.same, i < len(s.pieces) && s.pieces[i] == s.then[i])
+// begin puts together what there was in the beginning.
+func (s *state) begin(m *Memory) {
+	s.clear()
+	s.change = 0
+	s.pieces.begin(&m.pieces)
+	s.texts.begin(&m.texts)
+	s.resources.begin(&m.resources)
+	s.others.begin(&m.others)
+	s.grow()
+	for i := range s.other {
+		s.other[i] = true
 	}
-	s.texts.take(s, &m.texts, change)
-	s.resources.take(s, &m.resources, change)
-	s.others = m.others.after(change, s.others[:0])
-	for i := range s.others {
-		if o := &s.others[i]; o.was.IsValid() {
-			s.same[o.in] = false // which the walk will tell
+	s.lead(m)
+}
+
+// next makes of the state the one after the next change.
+func (s *state) next(m *Memory) {
+	s.change++
+	became := s.pieces.next(&m.pieces, s.change)
+	s.grow()
+	clear(s.other)
+	for i := range became {
+		if each := &became[i]; s.pieces.now[each.index].live != nil {
+			s.differs(each.index)
 		}
 	}
-	// What a piece leads to comes behind it.
-	for i := len(s.then) - 1; i > 0; i-- {
-		if !s.same[i] {
-			s.same[s.then[i].in] = false
+	s.texts.next(s, &m.texts)
+	s.resources.next(s, &m.resources)
+	s.others.next(&m.others, s.change)
+	for i := range s.others.now {
+		if o := &s.others.now[i]; o.was.IsValid() {
+			s.differs(int(o.in)) // or not, which the walk will tell
 		}
 	}
-	for i := range s.then {
-		if i == len(s.at) {
-			s.at = append(s.at, nil)
-		}
-		if p := &s.then[i]; !s.same[i] && p.live != nil {
+	s.lead(m)
+}
+
+// grow makes room for all pieces.
+func (s *state) grow() {
+	n := len(s.pieces.now)
+	s.at, s.other = slices.Grow(s.at[:0], n)[:n], slices.Grow(s.other[:0], n)[:n]
+}
+
+// differs says that a piece isn't what it was, nor what leads to it.
+func (s *state) differs(piece int) {
+	for !s.other[piece] {
+		s.other[piece] = true
+		piece = int(s.pieces.now[piece].in)
+	}
+}
+
+// lead puts together the pieces that differ, and has them lead to the others.
+func (s *state) lead(m *Memory) {
+	for i := range s.pieces.now {
+		if p := &s.pieces.now[i]; s.other[i] && p.live != nil {
 			s.at[i] = s.room.of(m.words[p.at:], uintptr(p.size))
 		}
 	}
-	for i := range s.then {
-		if p := &s.then[i]; i > 0 && p.live != nil && !s.same[p.in] {
+	for i := 1; i < len(s.pieces.now); i++ {
+		if p := &s.pieces.now[i]; p.live != nil && s.other[p.in] {
 			*(*unsafe.Pointer)(s.place(p.place)) = s.at[i]
 		}
 	}
 	s.texts.put(s)
 	s.resources.put(s)
-	for i := range s.others {
-		if o := &s.others[i]; o.was.IsValid() {
+	for i := range s.others.now {
+		if o := &s.others.now[i]; o.was.IsValid() {
 			reflect.NewAt(o.was.Type(), s.place(o.place)).Elem().Set(o.was)
 		}
 	}
-	s.pieces, s.then, s.change = s.then, s.pieces, change
 }
 
 func (s *state) place(in place) unsafe.Pointer { return unsafe.Add(s.at[in.in], in.offset) }
@@ -133,10 +163,10 @@ func (r *room) clear() { r.taken, r.full = 0, nil }
 
 // madeMaps are the maps of a state. They are used again.
 type madeMaps[V comparable] struct {
-	maps, then []mapOf
-	at         []map[string]V // by their index
-	made       []map[string]V
-	used       int
+	maps states[mapOf]
+	at   []map[string]V // by their index
+	made []map[string]V
+	used int
 }
 
 // largestMap is how many keys a map may have had that is used again.
@@ -150,33 +180,38 @@ func (m *madeMaps[V]) clear() {
 		clear(made)
 	}
 	clear(m.at)
-	m.maps, m.used = m.maps[:0], 0
+	m.maps.clear()
+	m.at, m.used = m.at[:0], 0
 }
 
-// take makes the maps after a change that are others than before, and says which pieces aren't the
-// same for them.
-func (m *madeMaps[V]) take(s *state, of *mapsOf[V], change int) {
-	m.then = of.maps.after(change, m.then[:0])
-	for i := range m.then {
-		each := &m.then[i]
-		if i == len(m.at) {
-			m.at = append(m.at, nil)
-		}
-		if i < len(m.maps) && m.maps[i] == *each {
-			continue
-		}
-		s.same[each.in] = false
-		if each.live != nil {
-			m.at[i] = m.make(of, each)
+// begin makes the maps that there were in the beginning.
+func (m *madeMaps[V]) begin(of *mapsOf[V]) {
+	m.maps.begin(&of.maps)
+	for i := range m.maps.now {
+		m.at = append(m.at, m.make(of, &m.maps.now[i]))
+	}
+}
+
+// next makes the maps that are others after the state's change, and says so of the pieces that they
+// are in.
+func (m *madeMaps[V]) next(s *state, of *mapsOf[V]) {
+	became := m.maps.next(&of.maps, s.change)
+	for len(m.at) < len(m.maps.now) {
+		m.at = append(m.at, nil)
+	}
+	for i := range became {
+		index := became[i].index
+		if each := &m.maps.now[index]; each.live != nil {
+			s.differs(int(each.in))
+			m.at[index] = m.make(of, each)
 		}
 	}
-	m.maps, m.then = m.then, m.maps
 }
 
 // put puts the maps where they belong.
 func (m *madeMaps[V]) put(s *state) {
-	for i := range m.maps {
-		if each := &m.maps[i]; each.live != nil && !s.same[each.in] {
+	for i := range m.maps.now {
+		if each := &m.maps.now[i]; each.live != nil && s.other[each.in] {
 			*(*map[string]V)(s.place(each.place)) = m.at[i]
 		}
 	}

@@ -7,17 +7,14 @@ import (
 
 // following is what Memory.follow needs while it looks at an object.
 type following struct {
-	// changing says that something has changed, and left how many more pieces may.
+	// changing says that something has changed, and left how much more may.
 	changing bool
 	left     int
-	// children are those of the piece that is remembered again, without those that have been found.
-	// They are at the end of siblings.
-	children, siblings []int
 }
 
-// mostAgain is how many pieces are remembered again one by one before all of the object is
-// remembered anew, so that what a change takes grows no faster than the object.
-const mostAgain = 64
+// mostAgain is how many pieces are remembered again, and searched for, one by one before all of the
+// object is remembered anew, so that what a change takes grows no faster than the object.
+const mostAgain = 128
 
 // follow remembers what an object is now, and tells whether that may be something else than it was.
 // It is quick where it is the same object and hasn't changed.
@@ -64,63 +61,96 @@ func (m *Memory) changed() {
 	}
 }
 
-// again remembers what a piece is now: another one in its place, or the same that has changed. Of
-// what it points to, what is where it was is asked by itself.
+// again remembers what a piece is now: another one in its place, or the same that has changed. What
+// it points to by words that are what they were is asked by itself.
 func (m *Memory) again(i int, live unsafe.Pointer, size uintptr) {
 	if m.left == 0 {
 		return // see anew
 	}
 	m.left--
 	p := m.pieces.now[i]
+	s, had, was := p.shape, uintptr(p.size), p.at
 	p.live, p.size, p.at = live, uint32(size), m.copied(live, size)
 	m.pieces.set(m.changes, i, p)
-	if p.shape.kind == plain {
+	if s.kind == plain {
 		return
 	}
-	in := func(at place) bool { return at.in == uint32(i) }
-	m.drop(in)
-	rest, from := m.children, len(m.siblings)
-	for j := i + 1; j < len(m.pieces.now); j++ {
-		if child := &m.pieces.now[j]; child.live != nil && in(child.place) {
-			m.siblings = append(m.siblings, j)
+	for offset := uintptr(0); offset < size; offset += s.size {
+		in, now := place{uint32(i), uint32(offset)}, unsafe.Add(live, offset)
+		if offset >= had {
+			m.inside(s, now, in)
+			continue
 		}
+		m.differing(s, unsafe.Add(at(m.words, was), offset), now, in)
 	}
-	m.children = m.siblings[from:]
-	m.pointers(i)
-	for _, child := range m.children {
-		m.pieces.set(m.changes, child, piece{})
+	if size < had {
+		m.drop(func(at place) bool { return at.in == uint32(i) && uintptr(at.offset) >= size })
 	}
-	m.children, m.siblings = rest, m.siblings[:from]
 }
 
-// child is the piece that was pointed to from a place, where there was one. Places are asked in
-// their order: what was between them isn't any more. A child that came later than the one behind it
-// isn't found, which costs no more than to remember it anew.
-func (m *Memory) child(at place) (int, bool) {
-	for len(m.children) > 0 {
-		i := m.children[0]
-		offset := m.pieces.now[i].offset
-		if offset > at.offset {
+// differing remembers what a value points to now by words that aren't what they were.
+func (m *Memory) differing(s *shape, was, now unsafe.Pointer, in place) {
+	v, w := wordsOf(was, s.size), wordsOf(now, s.size)
+	for i := 0; i < len(v); i++ {
+		switch {
+		case v[i] == w[i]:
+		case s.kind != structure:
+			m.became(s, now, in)
+			return
+		default:
+			part := &s.parts[s.partOf[i]]
+			if offset := part.from * uint32(wordSize); part.shape != nil {
+				m.became(part.shape, unsafe.Add(now, offset), place{in.in, in.offset + offset})
+			}
+			i = int(part.to) - 1
+		}
+	}
+}
+
+// became remembers what is in a place now.
+func (m *Memory) became(s *shape, p unsafe.Pointer, in place) {
+	if s.kind == text {
+		m.text(p)
+		return
+	}
+	if m.left == 0 {
+		return // see anew
+	}
+	m.left-- // it takes a search
+	switch s.kind {
+	case pointer, list:
+		for i := int(in.in) + 1; i < len(m.pieces.now); i++ {
+			was := &m.pieces.now[i]
+			if was.live == nil || was.place != in {
+				continue
+			}
+			live, n := s.leads(p)
+			switch size := uintptr(n) * s.element.size; {
+			case size == 0:
+				m.pieces.set(m.changes, i, piece{})
+			case was.live != live || uintptr(was.size) != size:
+				m.again(i, live, size)
+				return
+			default:
+				return // whether it has changed in place is asked of each piece
+			}
 			break
 		}
-		m.children = m.children[1:]
-		if offset == at.offset {
-			return i, true
-		}
-		m.pieces.set(m.changes, i, piece{})
+	case texts:
+		m.texts.drop(m.changes, in.is)
+	case resources:
+		m.resources.drop(m.changes, in.is)
+	case quantity, other:
+		m.dropOthers(in.is)
 	}
-	return 0, false
+	m.inside(s, p, in)
 }
+
+func (p place) is(other place) bool { return p == other }
 
 // prune drops what was in pieces that aren't any more.
 func (m *Memory) prune() {
-	gone := func(at place) bool { return m.pieces.now[at.in].live == nil }
-	for i := 1; i < len(m.pieces.now); i++ {
-		if p := &m.pieces.now[i]; p.live != nil && gone(p.place) {
-			m.pieces.set(m.changes, i, piece{})
-		}
-	}
-	m.drop(gone)
+	m.drop(func(at place) bool { return m.pieces.now[at.in].live == nil })
 }
 
 // anew remembers all that an object is now.
@@ -128,10 +158,10 @@ func (m *Memory) anew() {
 	root := m.pieces.now[0]
 	root.at = m.copied(root.live, uintptr(root.size))
 	m.pieces.set(m.changes, 0, root)
-	m.pieces.begin(1)
-	m.texts.maps.begin(0)
-	m.resources.maps.begin(0)
-	m.others.begin(0)
+	m.pieces.refill(1)
+	m.texts.maps.refill(0)
+	m.resources.maps.refill(0)
+	m.others.refill(0)
 	m.pointers(0)
 	m.pieces.end(m.changes)
 	m.texts.maps.end(m.changes)
@@ -139,10 +169,21 @@ func (m *Memory) anew() {
 	m.others.end(m.changes)
 }
 
-// drop drops the maps, and the values of other kinds, that are in some places.
+// drop drops what is in some places.
 func (m *Memory) drop(in func(place) bool) {
+	// A piece that is pointed to comes behind the one that it is pointed to from.
+	for i := 1; i < len(m.pieces.now); i++ {
+		if p := &m.pieces.now[i]; p.live != nil && in(p.place) {
+			m.pieces.set(m.changes, i, piece{})
+		}
+	}
 	m.texts.drop(m.changes, in)
 	m.resources.drop(m.changes, in)
+	m.dropOthers(in)
+}
+
+// dropOthers drops the values of other kinds that are in some places.
+func (m *Memory) dropOthers(in func(place) bool) {
 	for i, o := range m.others.now {
 		if o.was.IsValid() && in(o.place) {
 			m.others.set(m.changes, i, otherValue{})

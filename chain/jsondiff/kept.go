@@ -1,51 +1,71 @@
 package jsondiff
 
-// kept are the things of a kind that an object has, and those that it had before it changed. Each
-// has its index for good: what is gone leaves its place empty.
+// kept are the things of a kind that an object has, and what has become of those that it had in the
+// beginning. Each has its index for good: what is gone leaves its place empty.
 type kept[T any] struct {
-	now  []T
-	past []past[T]
+	now []T
+	// first are those of the beginning, once anything has become of them.
+	first []T
+	log   []became[T]
 	// While all of it is remembered anew, next is the index for what comes next.
 	anew bool
 	next int
 }
 
-// past is what was at an index until a change.
-type past[T any] struct {
+// became is what a change has put at an index.
+type became[T any] struct {
 	index, change int
-	was           T
+	is            T
 }
 
-// add adds what wasn't there before a change, 0 for what was there from the beginning, and returns
-// its index.
-func (k *kept[T]) add(change int, thing T) int {
-	i := len(k.now)
+// add adds what wasn't there before a change, 0 for what was there from the beginning.
+func (k *kept[T]) add(change int, thing T) (index int) {
+	index = len(k.now)
 	if k.anew {
-		i = k.next
+		index = k.next
 		k.next++
 	}
-	if i < len(k.now) {
-		k.set(change, i, thing)
-		return i
+	if index == len(k.now) {
+		if change == 0 {
+			k.now = append(k.now, thing)
+			return index
+		}
+		k.begin()
+		k.log = append(k.log, became[T]{index, change, thing})
+		k.now = append(k.now, thing)
+		return index
 	}
-	if change > 0 {
-		k.past = append(k.past, past[T]{index: i, change: change})
-	}
-	k.now = append(k.now, thing)
-	return i
+	k.set(change, index, thing)
+	return index
 }
 
 // set puts something in another's place.
 func (k *kept[T]) set(change, index int, thing T) {
-	k.past = append(k.past, past[T]{index, change, k.now[index]})
+	k.begin()
+	k.log = append(k.log, became[T]{index, change, thing})
 	k.now[index] = thing
 }
 
-// begin has all be remembered anew from an index on: what is added takes the places of what there
-// was.
-func (k *kept[T]) begin(next int) { k.anew, k.next = true, next }
+// begin keeps what there is in the beginning.
+func (k *kept[T]) begin() {
+	if len(k.log) == 0 {
+		k.first = append(k.first, k.now...)
+	}
+}
 
-// end empties the places that nothing has taken since begin.
+// beginning is what there was in the beginning.
+func (k *kept[T]) beginning() []T {
+	if len(k.log) == 0 {
+		return k.now
+	}
+	return k.first
+}
+
+// refill has all be remembered anew from an index on: what is added takes the places of what there
+// was.
+func (k *kept[T]) refill(next int) { k.anew, k.next = true, next }
+
+// end empties the places that nothing has taken since refill.
 func (k *kept[T]) end(change int) {
 	var gone T
 	for ; k.next < len(k.now); k.next++ {
@@ -54,17 +74,43 @@ func (k *kept[T]) end(change int) {
 	k.anew = false
 }
 
-// after appends what there was when the object had changed so many times.
-func (k *kept[T]) after(changes int, to []T) []T {
-	to = append(to, k.now...)
-	for i := len(k.past) - 1; i >= 0 && k.past[i].change > changes; i-- {
-		to[k.past[i].index] = k.past[i].was
-	}
-	return to
-}
-
 func (k *kept[T]) clear() {
 	clear(k.now)
-	clear(k.past)
-	k.now, k.past, k.anew = k.now[:0], k.past[:0], false
+	clear(k.first)
+	clear(k.log)
+	k.now, k.first, k.log, k.anew = k.now[:0], k.first[:0], k.log[:0], false
+}
+
+// states are the things of a kind as they were after one change, and then after the next.
+type states[T any] struct {
+	now []T
+	// from and to say which part of the log was the last change.
+	from, to int
+}
+
+// begin goes back to the beginning.
+func (s *states[T]) begin(of *kept[T]) {
+	s.now, s.from, s.to = append(s.now[:0], of.beginning()...), 0, 0
+}
+
+// next goes on to what there was after a change, and returns what that has put where.
+func (s *states[T]) next(of *kept[T], change int) []became[T] {
+	s.from = s.to
+	for ; s.to < len(of.log) && of.log[s.to].change <= change; s.to++ {
+		each := &of.log[s.to]
+		for each.index >= len(s.now) {
+			var nothing T
+			s.now = append(s.now, nothing)
+		}
+		s.now[each.index] = each.is
+	}
+	return s.last(of)
+}
+
+// last is what the last change has put where.
+func (s *states[T]) last(of *kept[T]) []became[T] { return of.log[s.from:s.to] }
+
+func (s *states[T]) clear() {
+	clear(s.now)
+	s.now, s.from, s.to = s.now[:0], 0, 0
 }

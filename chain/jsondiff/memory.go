@@ -154,7 +154,7 @@ func (m *Memory) clear() {
 
 // size is how much memory it takes and holds where it has no copies, in bytes, roughly.
 func (m *Memory) size() int {
-	pieces := len(m.pieces.now) + 2*len(m.pieces.past)
+	pieces := len(m.pieces.now) + len(m.pieces.first) + 2*len(m.pieces.log)
 	return (len(m.words)+len(m.held))*int(wordSize) + pieces*int(unsafe.Sizeof(piece{})) +
 		m.texts.size() + m.resources.size() + m.textBytes
 }
@@ -166,18 +166,8 @@ func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
 		m.held = append(m.held, live)
 		return
 	}
-	if i, ok := m.child(from); ok {
-		// Whether it has changed in place is asked of each piece.
-		if p := &m.pieces.now[i]; p.live != live || uintptr(p.size) != size {
-			m.again(i, live, size)
-		}
-		return
-	}
-	i := m.pieces.add(m.changes, piece{place: from, shape: s, live: live, at: m.copied(live, size), size: uint32(size)})
-	siblings := m.children
-	m.children = nil
-	m.pointers(i)
-	m.children = siblings
+	m.pointers(m.pieces.add(m.changes, piece{place: from, shape: s, live: live, at: m.copied(live, size),
+		size: uint32(size)}))
 }
 
 // copied copies what is in a piece, and returns the first of its words.
@@ -209,16 +199,11 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 	switch s.kind {
 	case text:
 		m.text(p)
-	case pointer:
-		if to := *(*unsafe.Pointer)(p); to != nil {
-			m.piece(s.element, to, 1, in)
-		}
-	case list:
-		// Of any slice, what a slice of bytes has: an address, and a length in elements.
-		if has := *(*[]byte)(p); len(has) > 0 {
-			m.piece(s.element, unsafe.Pointer(unsafe.SliceData(has)), len(has), in)
+	case pointer, list:
+		if to, n := s.leads(p); n > 0 {
+			m.piece(s.element, to, n, in)
 		} else {
-			m.held = append(m.held, *(*unsafe.Pointer)(p))
+			m.held = append(m.held, to)
 		}
 	case structure:
 		for i := range s.pointing {
@@ -247,6 +232,18 @@ func (m *Memory) inside(s *shape, p unsafe.Pointer, in place) {
 		m.other(s, p, in)
 		m.hold(s, p)
 	}
+}
+
+// leads is where a pointer or a list leads to, and to how many values.
+func (s *shape) leads(p unsafe.Pointer) (to unsafe.Pointer, n int) {
+	if to = *(*unsafe.Pointer)(p); s.kind == list {
+		// Of any slice, what a slice of bytes has: an address, and a length in elements.
+		return to, len(*(*[]byte)(p))
+	}
+	if to != nil {
+		n = 1
+	}
+	return to, n
 }
 
 // text holds a text.
