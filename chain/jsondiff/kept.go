@@ -83,34 +83,30 @@ func (k *kept[T]) clear() {
 
 // states are the things of a kind as they were after one change, and then after the next.
 type states[T any] struct {
-	now []T
-	// from and to say which part of the log was the last change.
-	from, to int
+	now  []T
+	read int // of the log
 }
 
 // begin goes back to the beginning.
 func (s *states[T]) begin(of *kept[T]) {
-	s.now, s.from, s.to = append(s.now[:0], of.beginning()...), 0, 0
+	s.now, s.read = append(s.now[:0], of.beginning()...), 0
 }
 
 // next goes on to what there was after a change, and returns what that has put where.
 func (s *states[T]) next(of *kept[T], change int) []became[T] {
-	s.from = s.to
-	for ; s.to < len(of.log) && of.log[s.to].change <= change; s.to++ {
-		each := &of.log[s.to]
+	from := s.read
+	for ; s.read < len(of.log) && of.log[s.read].change <= change; s.read++ {
+		each := &of.log[s.read]
 		for each.index >= len(s.now) {
 			var nothing T
 			s.now = append(s.now, nothing)
 		}
 		s.now[each.index] = each.is
 	}
-	return s.last(of)
+	return of.log[from:s.read]
 }
-
-// last is what the last change has put where.
-func (s *states[T]) last(of *kept[T]) []became[T] { return of.log[s.from:s.to] }
 
 func (s *states[T]) clear() {
 	clear(s.now)
-	s.now, s.from, s.to = s.now[:0], 0, 0
+	s.now, s.read = s.now[:0], 0
 }
