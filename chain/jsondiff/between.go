@@ -3,7 +3,6 @@ package jsondiff
 import (
 	"reflect"
 	"runtime"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -103,8 +102,9 @@ func (s *state) next(m *Memory) {
 
 // grow makes room for all pieces.
 func (s *state) grow() {
-	n := len(s.pieces.now)
-	s.at, s.other = slices.Grow(s.at[:0], n)[:n], slices.Grow(s.other[:0], n)[:n]
+	if n := len(s.pieces.now) - len(s.at); n > 0 {
+		s.at, s.other = append(s.at, make([]unsafe.Pointer, n)...), append(s.other, make([]bool, n)...)
+	}
 }
 
 // differs says that a piece isn't what it was, nor what leads to it.

@@ -95,20 +95,20 @@ func (m *Memory) differing(s *shape, was, now unsafe.Pointer, in place) {
 		switch {
 		case v[i] == w[i]:
 		case s.kind != structure:
-			m.became(s, now, in)
+			m.replaced(s, now, in)
 			return
 		default:
 			part := &s.parts[s.partOf[i]]
 			if offset := part.from * uint32(wordSize); part.shape != nil {
-				m.became(part.shape, unsafe.Add(now, offset), place{in.in, in.offset + offset})
+				m.replaced(part.shape, unsafe.Add(now, offset), place{in.in, in.offset + offset})
 			}
 			i = int(part.to) - 1
 		}
 	}
 }
 
-// became remembers what is in a place now.
-func (m *Memory) became(s *shape, p unsafe.Pointer, in place) {
+// replaced remembers what is in a place now.
+func (m *Memory) replaced(s *shape, p unsafe.Pointer, in place) {
 	if s.kind == text {
 		m.text(p)
 		return
@@ -119,23 +119,19 @@ func (m *Memory) became(s *shape, p unsafe.Pointer, in place) {
 	m.left-- // it takes a search
 	switch s.kind {
 	case pointer, list:
-		for i := int(in.in) + 1; i < len(m.pieces.now); i++ {
-			was := &m.pieces.now[i]
-			if was.live == nil || was.place != in {
-				continue
-			}
-			live, n := s.leads(p)
-			switch size := uintptr(n) * s.element.size; {
-			case size == 0:
-				m.pieces.set(m.changes, i, piece{})
-			case was.live != live || uintptr(was.size) != size:
-				m.again(i, live, size)
-				return
-			default:
-				return // whether it has changed in place is asked of each piece
-			}
+		i, ok := m.pieceAt(in)
+		if !ok {
 			break
 		}
+		live, n := s.leads(p)
+		if size := uintptr(n) * s.element.size; size > 0 {
+			// Whether it has changed in place is asked of each piece.
+			if was := &m.pieces.now[i]; was.live != live || uintptr(was.size) != size {
+				m.again(i, live, size)
+			}
+			return
+		}
+		m.pieces.set(m.changes, i, piece{})
 	case texts:
 		m.texts.drop(m.changes, in.is)
 	case resources:
@@ -144,6 +140,16 @@ func (m *Memory) became(s *shape, p unsafe.Pointer, in place) {
 		m.dropOthers(in.is)
 	}
 	m.inside(s, p, in)
+}
+
+// pieceAt is the piece that was pointed to from a place, where there was one.
+func (m *Memory) pieceAt(from place) (int, bool) {
+	for i := int(from.in) + 1; i < len(m.pieces.now); i++ {
+		if p := &m.pieces.now[i]; p.live != nil && p.place == from {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 func (p place) is(other place) bool { return p == other }

@@ -135,6 +135,32 @@ func TestFollowEmbedded(t *testing.T) {
 	}
 }
 
+type linked struct {
+	To    *linked `json:",omitempty"`
+	Value int
+}
+
+// What a list has got behind what it had isn't taken for what was remembered behind that.
+func TestFollowGrowingList(t *testing.T) {
+	last := &linked{Value: 1}
+	object := &struct{ All []*linked }{[]*linked{{To: last}}}
+	memory := jsondiff.Remember(object)
+	object.All = append(object.All, last)
+	grown := memory.Since(object)
+	last.Value = 2
+	if got, want := told(t, memory, object), `[{"op":"replace","path":"/All/0/To/Value","value":2},`+
+		`{"op":"replace","path":"/All/1/Value","value":2}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	operations, err := grown.Operations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := encode(t, operations), `[{"op":"add","path":"/All/1","value":{"Value":1}}]`; got != want {
+		t.Errorf("before that: got %s, want %s", got, want)
+	}
+}
+
 // partsOf are the pointers, lists, maps and texts in an object.
 func partsOf(object any) (all []reflect.Value) {
 	var visit func(v reflect.Value)

@@ -25,25 +25,28 @@ func (k *kept[T]) add(change int, thing T) (index int) {
 		index = k.next
 		k.next++
 	}
-	if index == len(k.now) {
-		if change == 0 {
-			k.now = append(k.now, thing)
-			return index
-		}
-		k.begin()
-		k.log = append(k.log, became[T]{index, change, thing})
+	if change == 0 {
 		k.now = append(k.now, thing)
-		return index
+	} else {
+		k.set(change, index, thing)
 	}
-	k.set(change, index, thing)
 	return index
 }
 
-// set puts something in another's place.
+// set puts something in another's place, or behind all.
 func (k *kept[T]) set(change, index int, thing T) {
 	k.begin()
 	k.log = append(k.log, became[T]{index, change, thing})
-	k.now[index] = thing
+	k.now = put(k.now, index, thing)
+}
+
+// put puts something at an index, which may be that behind all.
+func put[T any](to []T, index int, thing T) []T {
+	if index == len(to) {
+		return append(to, thing)
+	}
+	to[index] = thing
+	return to
 }
 
 // begin keeps what there is in the beginning.
@@ -96,12 +99,7 @@ func (s *states[T]) begin(of *kept[T]) {
 func (s *states[T]) next(of *kept[T], change int) []became[T] {
 	from := s.read
 	for ; s.read < len(of.log) && of.log[s.read].change <= change; s.read++ {
-		each := &of.log[s.read]
-		for each.index >= len(s.now) {
-			var nothing T
-			s.now = append(s.now, nothing)
-		}
-		s.now[each.index] = each.is
+		s.now = put(s.now, of.log[s.read].index, of.log[s.read].is)
 	}
 	return of.log[from:s.read]
 }
