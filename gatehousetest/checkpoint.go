@@ -7,15 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 )
 
 const (
@@ -24,14 +18,10 @@ const (
 	atOnce = 64
 	// passes bounds how often what controllers have written meanwhile is taken back.
 	passes = 10
-	// settledPoll is how often it is asked whether the controllers have done what they do for every
-	// namespace, and settledWithin how long.
-	settledPoll   = 5 * time.Millisecond
-	settledWithin = 30 * time.Second
-)
 
-// events are stored below this.
-const events = "events/"
+	// events are stored below this.
+	events = "events/"
+)
 
 // owners are the kinds whose controllers make objects, by the turn in which they go.
 var owners = [][]string{
@@ -52,7 +42,7 @@ type stored struct {
 }
 
 // Checkpoint remembers what the server has stored, once its controllers have done what they do for
-// every namespace. It is for a server of the test's own.
+// every namespace and for ClusterRoles that others are aggregated to. It is for a server of the test's own.
 //
 //	before, err := srv.Checkpoint(ctx)
 //	…
@@ -85,26 +75,29 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 //
 // What a test still has running should end before: what it writes afterwards stays.
 func (c *Checkpoint) Reset(ctx context.Context) error {
+	var restored []string
 	for pass := range passes {
-		restored, err := c.restore(ctx)
-		if err == nil && (restored > 0 || pass == 0) {
+		var err error
+		restored, err = c.restore(ctx)
+		if err == nil && (len(restored) > 0 || pass == 0) {
 			err = c.server.running.AwaitStored(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("resetting the server: %w", err)
 		}
-		if restored == 0 {
+		if len(restored) == 0 {
 			return nil
 		}
 	}
-	return errors.New("resetting the server: something goes on writing: what a test runs must end before")
+	return fmt.Errorf("resetting the server: something goes on writing %s: what a test runs must end before",
+		strings.Join(restored, ", "))
 }
 
-// restore returns how many objects were not as they had been.
-func (c *Checkpoint) restore(ctx context.Context) (int, error) {
+// restore returns the keys of objects that were not as they had been.
+func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	current, err := c.read(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	etcd := c.server.Etcd.Client()
 	// Owners go first: their controllers would make again what is gone.
@@ -119,11 +112,11 @@ func (c *Checkpoint) restore(ctx context.Context) (int, error) {
 			made[turn] = append(made[turn], key)
 		}
 	}
-	restored := 0
+	var restored []string
 	for _, keys := range made {
 		for _, key := range keys {
 			if !strings.HasPrefix(key, c.prefix+events) { // which nobody goes by, and come late
-				restored++
+				restored = append(restored, key)
 			}
 		}
 		deletions, ctx := errgroup.WithContext(ctx)
@@ -135,7 +128,7 @@ func (c *Checkpoint) restore(ctx context.Context) (int, error) {
 			})
 		}
 		if err := deletions.Wait(); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	writes, ctx := errgroup.WithContext(ctx)
@@ -146,7 +139,7 @@ func (c *Checkpoint) restore(ctx context.Context) (int, error) {
 		if there && (is.version == was.version || bytes.Equal(is.value, was.value)) {
 			continue
 		}
-		restored++
+		restored = append(restored, key)
 		version := new(int64)
 		versions[key] = version
 		writes.Go(func() error {
@@ -158,7 +151,7 @@ func (c *Checkpoint) restore(ctx context.Context) (int, error) {
 		})
 	}
 	if err := writes.Wait(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	for key, version := range versions {
 		c.kept[key] = stored{c.kept[key].value, *version}
@@ -182,46 +175,4 @@ func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 		}
 	}
 	return current, nil
-}
-
-// settled waits until every namespace has what controllers make for it, where those run.
-func (s *Server) settled(ctx context.Context) error {
-	if !s.config.Controllers.Runs(names.ServiceAccountController) ||
-		!s.config.Controllers.Runs(names.RootCACertificatePublisherController) {
-		return nil
-	}
-	config := rest.CopyConfig(s.Config)
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, settledWithin)
-	defer cancel()
-	var last error
-	err = wait.PollUntilContextCancel(ctx, settledPoll, true, func(ctx context.Context) (bool, error) {
-		namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			last = err
-			return false, nil
-		}
-		for _, namespace := range namespaces.Items {
-			if namespace.DeletionTimestamp != nil {
-				continue
-			}
-			if _, last = client.CoreV1().ServiceAccounts(namespace.Name).Get(ctx, "default",
-				metav1.GetOptions{}); last != nil {
-				return false, nil
-			}
-			if _, last = client.CoreV1().ConfigMaps(namespace.Name).Get(ctx, "kube-root-ca.crt",
-				metav1.GetOptions{}); last != nil {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("what every namespace has is not there: %w", errors.Join(err, last))
-	}
-	return nil
 }

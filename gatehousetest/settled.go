@@ -1,0 +1,120 @@
+package gatehousetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+)
+
+const (
+	// settledPoll is how often it is asked whether the controllers are through, and settledWithin how
+	// long.
+	settledPoll   = 5 * time.Millisecond
+	settledWithin = 30 * time.Second
+)
+
+// settled waits until those controllers that run have done what they do without being asked. What
+// they did later would be undone by every reset, and done again.
+func (s *Server) settled(ctx context.Context) error {
+	config := rest.CopyConfig(s.Config)
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	var missing []func(context.Context, kubernetes.Interface) error
+	runs := s.config.Controllers.Runs
+	if runs(names.ServiceAccountController) && runs(names.RootCACertificatePublisherController) {
+		missing = append(missing, missingOfNamespaces)
+	}
+	if runs(names.ClusterRoleAggregationController) {
+		missing = append(missing, missingOfClusterRoles)
+	}
+	ctx, cancel := context.WithTimeout(ctx, settledWithin)
+	defer cancel()
+	for _, missing := range missing {
+		var last error
+		err := wait.PollUntilContextCancel(ctx, settledPoll, true, func(ctx context.Context) (bool, error) {
+			last = missing(ctx, client)
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("what controllers make is not there: %w", errors.Join(err, last))
+		}
+	}
+	return nil
+}
+
+// missingOfNamespaces is an error where a namespace has not yet what every namespace gets.
+func missingOfNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, namespace := range namespaces.Items {
+		if namespace.DeletionTimestamp != nil {
+			continue
+		}
+		_, err := client.CoreV1().ServiceAccounts(namespace.Name).Get(ctx, "default", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, err = client.CoreV1().ConfigMaps(namespace.Name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missingOfClusterRoles is an error where a ClusterRole's rules are not yet those of the roles that
+// its aggregationRule selects, in the controller's order.
+func missingOfClusterRoles(ctx context.Context, client kubernetes.Interface) error {
+	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{}) // by name
+	if err != nil {
+		return err
+	}
+	for _, role := range roles.Items {
+		if role.AggregationRule == nil {
+			continue
+		}
+		var aggregated []rbacv1.PolicyRule
+		for _, of := range role.AggregationRule.ClusterRoleSelectors {
+			selector, err := metav1.LabelSelectorAsSelector(&of)
+			if err != nil {
+				return err
+			}
+			for _, other := range roles.Items {
+				if other.Name != role.Name && selector.Matches(labels.Set(other.Labels)) {
+					aggregated = appendDistinct(aggregated, other.Rules)
+				}
+			}
+		}
+		if !equality.Semantic.DeepEqual(aggregated, role.Rules) {
+			return fmt.Errorf("ClusterRole %s does not have the rules yet that are aggregated to it", role.Name)
+		}
+	}
+	return nil
+}
+
+// appendDistinct appends those rules that are not there.
+func appendDistinct(all, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for _, rule := range rules {
+		same := func(other rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(other, rule) }
+		if !slices.ContainsFunc(all, same) {
+			all = append(all, rule)
+		}
+	}
+	return all
+}
