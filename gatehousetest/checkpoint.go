@@ -18,6 +18,8 @@ const (
 	atOnce = 64
 	// passes bounds how often what controllers have written meanwhile is taken back.
 	passes = 10
+	// named is how many keys of what goes on being written an error names.
+	named = 3
 
 	// events are stored below this.
 	events = "events/"
@@ -42,7 +44,8 @@ type stored struct {
 }
 
 // Checkpoint remembers what the server has stored, once its controllers have done what they do for
-// every namespace and for ClusterRoles that others are aggregated to. It is for a server of the test's own.
+// every namespace and for ClusterRoles that others are aggregated to. It is for a server of the
+// test's own.
 //
 //	before, err := srv.Checkpoint(ctx)
 //	…
@@ -90,7 +93,7 @@ func (c *Checkpoint) Reset(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("resetting the server: something goes on writing %s: what a test runs must end before",
-		strings.Join(restored, ", "))
+		strings.Join(restored[:min(len(restored), named)], ", "))
 }
 
 // restore returns the keys of objects that were not as they had been.

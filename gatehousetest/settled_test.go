@@ -1,6 +1,8 @@
 package gatehousetest_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -11,23 +13,30 @@ import (
 	"gatehouse.dev/gatehousetest"
 )
 
-// A checkpoint has the rules that are aggregated to a ClusterRole: a reset that took them away would
-// go on against the controller that aggregates them.
+// A checkpoint has the rules that are aggregated to ClusterRoles: a reset that took them away would go
+// on against the controller that aggregates them. There are many, so that the controller isn't
+// through when the checkpoint is asked for.
 func TestCheckpointOfAggregatedClusterRoles(t *testing.T) {
 	srv := gatehousetest.Start(t)
 	admin := connect(t, srv.Config)
-	watch := rbacv1.PolicyRule{Verbs: []string{"watch"}, APIGroups: []string{""}, Resources: []string{"pods"}}
-	list := rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}
-	part := func(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-		return &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"part-of": "keeper"}}, Rules: rules}
+	rule := func(verb string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}
 	}
-	keeper := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "keeper"},
-		AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
-			{MatchLabels: map[string]string{"part-of": "keeper"}}, {MatchLabels: map[string]string{"part-of": "nothing"}}}},
+	part := func(name string, verbs ...string) *rbacv1.ClusterRole {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"part-of": "all"}}}
+		for _, verb := range verbs {
+			role.Rules = append(role.Rules, rule(verb))
+		}
+		return role
 	}
-	for _, role := range []*rbacv1.ClusterRole{keeper, part("second", list, watch), part("first", watch)} {
+	selectors := []metav1.LabelSelector{{MatchLabels: map[string]string{"part-of": "nothing"}},
+		{MatchLabels: map[string]string{"part-of": "all"}}}
+	var roles []*rbacv1.ClusterRole
+	for i := range 100 {
+		roles = append(roles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("keeper-%d", i)},
+			AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: selectors}})
+	}
+	for _, role := range append(slices.Clone(roles), part("second", "list", "watch"), part("first", "watch")) {
 		if err := admin.Create(t.Context(), role); err != nil {
 			t.Fatal(err)
 		}
@@ -36,11 +45,14 @@ func TestCheckpointOfAggregatedClusterRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(keeper), keeper); err != nil {
-		t.Fatal(err)
-	}
-	if want := []rbacv1.PolicyRule{watch, list}; !equality.Semantic.DeepEqual(keeper.Rules, want) {
-		t.Errorf("got %v, want %v", keeper.Rules, want)
+	want := []rbacv1.PolicyRule{rule("watch"), rule("list")}
+	for _, role := range roles {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(role.Rules, want) {
+			t.Fatalf("%s has %v, want %v", role.Name, role.Rules, want)
+		}
 	}
 	if err := admin.Delete(t.Context(), part("second")); err != nil {
 		t.Fatal(err)
