@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// settledPoll is how often it is asked whether the controllers are through, and settledWithin how
-	// long.
+	// settledPoll is how often it is asked whether the controllers are through, and settledWithin
+	// how long.
 	settledPoll   = 5 * time.Millisecond
 	settledWithin = 30 * time.Second
 )

@@ -13,8 +13,8 @@ import (
 	"gatehouse.dev/gatehousetest"
 )
 
-// A checkpoint has the rules that are aggregated to ClusterRoles: a reset that took them away would go
-// on against the controller that aggregates them. There are many, so that the controller isn't
+// A checkpoint has the rules that are aggregated to ClusterRoles: a reset that took them away would
+// go on against the controller that aggregates them. There are many, so that the controller isn't
 // through when the checkpoint is asked for.
 func TestCheckpointOfAggregatedClusterRoles(t *testing.T) {
 	srv := gatehousetest.Start(t)
@@ -23,7 +23,8 @@ func TestCheckpointOfAggregatedClusterRoles(t *testing.T) {
 		return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}
 	}
 	part := func(name string, verbs ...string) *rbacv1.ClusterRole {
-		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"part-of": "all"}}}
+		role := &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"part-of": "all"}}}
 		for _, verb := range verbs {
 			role.Rules = append(role.Rules, rule(verb))
 		}
