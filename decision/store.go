@@ -76,7 +76,8 @@ func revisionString(revision uint64) string { return strconv.FormatUint(revision
 
 func newName() string { return string(uuid.NewUUID()) }
 
-// Records wait for so long at most, and for no more than so many others, or so many bytes.
+// Records wait for so long at most, and until there are so many, or so many bytes of them. While
+// there are twice as many, those who settle them don't keep up, and requests wait instead.
 const (
 	waitAtMost      = 100 * time.Millisecond
 	maxWaiting      = 32
@@ -92,8 +93,10 @@ func (s *Store) addSoon(r *record) {
 	n, bytes := len(s.waiting), s.waitingBytes
 	s.waitingMu.Unlock()
 	switch {
-	case n >= maxWaiting || bytes >= maxWaitingBytes:
+	case n >= 2*maxWaiting || bytes >= 2*maxWaitingBytes:
 		s.catchUp()
+	case n == maxWaiting || bytes >= maxWaitingBytes && bytes-size < maxWaitingBytes:
+		go s.catchUp() // the last of them isn't to wait for all
 	case n == 1:
 		s.timer.Reset(waitAtMost)
 	}

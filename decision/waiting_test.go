@@ -3,6 +3,7 @@ package decision
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,10 +48,17 @@ func TestWaiting(t *testing.T) {
 			for range maxWaiting {
 				create(t, r, newPod("web"))
 			}
+			synctest.Wait()
 		}, maxWaiting},
 		"a large one": {func(t *testing.T, _ *Store, r *rig) {
 			pod := newPod("web")
 			pod.Annotations = map[string]string{"large": strings.Repeat("x", maxWaitingBytes)}
+			create(t, r, pod)
+			synctest.Wait()
+		}, 1},
+		"a very large one": {func(t *testing.T, _ *Store, r *rig) {
+			pod := newPod("web")
+			pod.Annotations = map[string]string{"large": strings.Repeat("x", 2*maxWaitingBytes)}
 			create(t, r, pod)
 		}, 1},
 		"that is read": {func(t *testing.T, s *Store, r *rig) {
@@ -90,5 +98,41 @@ func TestWaiting(t *testing.T) {
 				synctest.Wait()
 			})
 		})
+	}
+}
+
+// Requests wait where what was changed can't be written down as fast as it comes.
+func TestWaitingIsBounded(t *testing.T) {
+	s := newStore()
+	r := newRig(t, s, plugin{admit: labelling("a", "b")}.named("A"))
+	waiting := func() int {
+		s.waitingMu.Lock()
+		defer s.waitingMu.Unlock()
+		return len(s.waiting)
+	}
+	s.catching.Lock() // nobody gets on
+	const requests = 3 * maxWaiting
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range requests {
+			r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+				r.both(ctx, w, about(admission.Create, newPod("web"), nil))
+			}})
+		}
+	}()
+	for waiting() < 2*maxWaiting {
+		runtime.Gosched()
+	}
+	for range 1000 { // in which it would make all the others
+		runtime.Gosched()
+	}
+	if got := waiting(); got != 2*maxWaiting {
+		t.Errorf("%d are waiting, want %d", got, 2*maxWaiting)
+	}
+	s.catching.Unlock()
+	<-done
+	if all, _ := s.List(Filter{}); len(all) != requests {
+		t.Errorf("%d are kept, want %d", len(all), requests)
 	}
 }
