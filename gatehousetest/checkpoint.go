@@ -162,8 +162,8 @@ func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	return restored, nil
 }
 
-// read has all that is stored, but for what servers and controllers tell each other that they are
-// alive by.
+// read has all that is stored, but for what servers and controllers tell others of themselves: that
+// they are alive, and whom they trust, which a server writes at any time after its start.
 func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 	response, err := c.server.Etcd.Client().KV.Get(ctx, c.prefix, clientv3.WithPrefix())
 	if err != nil {
@@ -172,10 +172,12 @@ func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 	current := make(map[string]stored, len(response.Kvs))
 	for _, kv := range response.Kvs {
 		key := string(kv.Key)
-		if name := strings.TrimPrefix(key, c.prefix); !strings.HasPrefix(name, "leases/kube-system/") &&
-			!strings.HasPrefix(name, "masterleases/") {
-			current[key] = stored{kv.Value, kv.ModRevision}
+		name := strings.TrimPrefix(key, c.prefix)
+		if strings.HasPrefix(name, "leases/kube-system/") || strings.HasPrefix(name, "masterleases/") ||
+			name == "configmaps/kube-system/extension-apiserver-authentication" {
+			continue
 		}
+		current[key] = stored{kv.Value, kv.ModRevision}
 	}
 	return current, nil
 }

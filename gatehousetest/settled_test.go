@@ -5,12 +5,15 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/servertest"
 )
 
 // A checkpoint has the rules that are aggregated to ClusterRoles: a reset that took them away would
@@ -60,5 +63,35 @@ func TestCheckpointOfAggregatedClusterRoles(t *testing.T) {
 	}
 	if err := before.Reset(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A reset leaves alone what the server says of itself: a checkpoint may be older than that, and
+// what is taken away the server writes again.
+func TestResetLeavesTheServersOwn(t *testing.T) {
+	srv := gatehousetest.Start(t)
+	admin := connect(t, srv.Config)
+	before, err := srv.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "extension-apiserver-authentication", Namespace: "kube-system"}}
+	servertest.Eventually(t, "whom the server trusts", func() bool {
+		return admin.Get(t.Context(), client.ObjectKeyFromObject(trust), trust) == nil
+	})
+	seen := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"seen":"true"}}}`))
+	if err := admin.Patch(t.Context(), trust, seen); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	uid := trust.UID
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(trust), trust); err != nil {
+		t.Fatal(err)
+	}
+	if trust.UID != uid || trust.Annotations["seen"] == "" {
+		t.Errorf("it is another one: %v", trust.ObjectMeta)
 	}
 }
