@@ -135,7 +135,12 @@ func made(name string, at int) *v1alpha1.Decision {
 // start is a dashboard over the fake, and a client that has its cookie.
 func start(t *testing.T, f *fakeAPI, namespace string) (*Dashboard, *http.Client) {
 	t.Helper()
-	d, err := New(f.config(), namespace, 0)
+	return startOver(t, f.config(), namespace)
+}
+
+func startOver(t *testing.T, config *rest.Config, namespace string) (*Dashboard, *http.Client) {
+	t.Helper()
+	d, err := New(config, namespace, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,10 +228,10 @@ func TestEvents(t *testing.T) {
 	f := newFakeAPI(t)
 	f.set(0, *made("first", 1), *made("second", 2))
 	d, client := start(t, f, "")
+	eventually(t, "the list", func() bool { return d.mirror.get("shop/first") != nil })
 	page := d.read(t, client)
 	page.next("state", `"live"`)
 	var rows []row
-	// a page that comes before the server's list gets an empty one first
 	if err := json.Unmarshal([]byte(page.next("rows", "shop/first")), &rows); err != nil || len(rows) != 2 ||
 		rows[0].ID != "shop/second" || rows[0].At != 2e6 || rows[0].User != "alice" || rows[0].Steps[0].Changes != 1 {
 		t.Fatalf("got %+v, %v, want the newest first", rows, err)
@@ -258,6 +263,7 @@ func TestReconnects(t *testing.T) {
 	f := newFakeAPI(t)
 	f.set(0, *made("first", 1))
 	d, client := start(t, f, "")
+	eventually(t, "the list", func() bool { return d.mirror.get("shop/first") != nil })
 	page := d.read(t, client)
 	page.next("rows", "shop/first")
 	f.set(http.StatusServiceUnavailable)

@@ -6,10 +6,11 @@
 //	           ─ list ────────────────── GET /configured                ─▶ page: webhooks and policies
 //
 // The mirror is a client of the API with its user's own rights, and keeps what that user may see: a
-// Reflector fills it, and it says whether what it has is what the server has. A page gets all rows,
-// the newest first, and then what changes. A row is a decision without its patches and messages:
-// enough for the list, its filters and all sums, so small that ten thousand of them are there at
-// once. What a page is slow to read it gets anew, whole: nothing waits for a page.
+// Reflector fills it, and it says whether what it has is what the server has. The server lists the
+// oldest first; of the first list pages are told while it is read. A page gets all rows, the newest
+// first, and then what changes. A row is a decision without its patches and messages: enough for
+// the list, its filters and all sums, so small that ten thousand of them are there at once. What a
+// page is slow to read it gets anew, whole: nothing waits for a page.
 //
 // The page is served to its user alone. The server listens on the loopback interface, and every
 // process and every page of every browser on the machine can reach that. So: the URL has a random

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -82,16 +83,27 @@ func newEntry(d *v1alpha1.Decision) *entry {
 
 // Add implements cache.ReflectorStore.
 func (m *mirror) Add(object any) error {
-	e := newEntry(object.(*v1alpha1.Decision))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remove(e.key)
-	m.put(e)
-	m.tell(change{entry: e})
-	for len(m.byKey) > m.limit {
-		m.removeOldest()
-	}
+	m.add(object.(*v1alpha1.Decision))
 	return nil
+}
+
+// filler is what takes decisions while a list is being read, in its order. Where there are some
+// already it waits for the whole: Replace knows which of them have gone.
+func (m *mirror) filler() func([]*v1alpha1.Decision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.byKey) > 0 {
+		return func([]*v1alpha1.Decision) {}
+	}
+	return func(some []*v1alpha1.Decision) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, d := range some {
+			m.add(d)
+		}
+	}
 }
 
 // Update implements cache.ReflectorStore. Decisions don't change.
@@ -109,8 +121,12 @@ func (m *mirror) Delete(object any) error {
 func (m *mirror) Replace(objects []any, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	objects = objects[max(0, len(objects)-m.limit):]
+	if slices.EqualFunc(m.kept(), objects, func(e *entry, object any) bool { return object == any(e.decision) }) {
+		return nil // all of it came while it was read
+	}
 	m.byKey, m.order = map[string]*entry{}, nil
-	for _, object := range objects[max(0, len(objects)-m.limit):] {
+	for _, object := range objects {
 		m.put(newEntry(object.(*v1alpha1.Decision)))
 	}
 	for p := range m.pages {
@@ -122,6 +138,16 @@ func (m *mirror) Replace(objects []any, _ string) error {
 
 // Resync implements cache.ReflectorStore.
 func (*mirror) Resync() error { return nil }
+
+func (m *mirror) add(d *v1alpha1.Decision) {
+	e := newEntry(d)
+	m.remove(e.key)
+	m.put(e)
+	m.tell(change{entry: e})
+	for len(m.byKey) > m.limit {
+		m.removeOldest()
+	}
+}
 
 func (m *mirror) put(e *entry) {
 	m.byKey[e.key] = e

@@ -36,8 +36,7 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 	}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list := &v1alpha1.DecisionList{}
-			err := client.Request(decisions, namespace, options).Do(ctx).Into(list)
+			list, err := readList(ctx, client.Request(decisions, namespace, options), m.filler())
 			say(err)
 			return list, err
 		},

@@ -46,6 +46,8 @@ window.addEventListener("popstate", () => {
 let due = false;
 let summed = -Infinity;
 let summing = 0;
+let busy = false; // sums are being made
+let late = false; // and others are due after that
 
 function update() {
   if (due) return;
@@ -53,9 +55,25 @@ function update() {
   requestAnimationFrame(() => {
     due = false;
     draw();
-    clearTimeout(summing);
-    summing = setTimeout(sum, Math.max(0, summed + 1000 - performance.now()));
+    sumSoon();
   });
+}
+
+function sumSoon() {
+  clearTimeout(summing);
+  summing = setTimeout(sum, Math.max(0, summed + 1000 - performance.now()));
+}
+
+// inPieces goes through a generator without keeping the page from anything else for long.
+async function inPieces(work) {
+  for (;;) {
+    const end = performance.now() + 10;
+    do {
+      const { done, value } = work.next();
+      if (done) return value;
+    } while (performance.now() < end);
+    await new Promise((then) => setTimeout(then));
+  }
 }
 
 const view = () => (views.includes(state.view) ? state.view : "requests");
@@ -81,10 +99,18 @@ function draw() {
   empty(filtered);
 }
 
-function sum() {
+async function sum() {
+  late = busy;
+  if (busy) return;
+  busy = true;
   summed = performance.now();
-  choose();
-  sums(view());
+  try {
+    await choose();
+    await sums(view());
+  } finally {
+    busy = false;
+  }
+  if (late) sumSoon();
 }
 
 function empty(filtered) {
@@ -99,8 +125,8 @@ function empty(filtered) {
 }
 
 // choose shows what there is to filter by, with how many requests each has.
-function choose() {
-  const found = choices(rows.all, state);
+async function choose() {
+  const found = await inPieces(choices([...rows.all], { ...state }));
   for (const button of byId("verdicts").querySelectorAll("button")) {
     button.setAttribute("aria-pressed", state.verdict === button.value);
     button.lastChild.textContent = (found.verdict.get(button.value) ?? 0).toLocaleString("en");
@@ -120,15 +146,17 @@ function choose() {
   }
 }
 
-function sums(name) {
+async function sums(name) {
+  if (name === "requests") return;
+  const content = await inPieces(name === "chain"
+    ? chain([...shown], (plugin) => set({ view: "requests", plugin }))
+    : parts([...shown], configured));
   const section = byId(name);
-  if (name === "requests" || section.contains(document.activeElement) && section.querySelector("a:focus")) return;
+  if (section.contains(document.activeElement) && section.querySelector("a:focus")) return;
   const scrolled = section.querySelector(".table")?.scrollLeft ?? 0;
   const top = section.scrollTop;
   const focused = document.activeElement?.classList.contains("table") && section.contains(document.activeElement);
-  section.replaceChildren(...(name === "chain"
-    ? chain(shown, (plugin) => set({ view: "requests", plugin }))
-    : parts(shown, configured)).flat());
+  section.replaceChildren(...content.flat());
   const table = section.querySelector(".table");
   if (table) table.scrollLeft = scrolled;
   if (focused) table?.focus();

@@ -107,8 +107,9 @@ export function wanted(rows, state) {
 }
 
 // choices are what there is to choose from for each filter, with how many rows have it that the
-// other filters want: a Map of counts by value, for each filter's name.
-export function choices(rows, state) {
+// other filters want: a Map of counts by value, for each filter's name. It is a generator as the sums
+// are.
+export function* choices(rows, state) {
   const found = Object.fromEntries(["verdict", ...Object.keys(values)].map((name) => [name, new Map()]));
   const wants = tests(state);
   const add = (name, value) => found[name].set(value, (found[name].get(value) ?? 0) + 1);
@@ -124,6 +125,7 @@ export function choices(rows, state) {
   }
   const all = Object.values(tally);
   for (const row of rows) {
+    yield;
     // Whom one filter alone doesn't want counts for that one.
     let unwanted = "";
     let n = 0;

@@ -1,6 +1,8 @@
 import { count, h, took } from "./dom.js";
 
-// What many requests together say of the chain, and of the webhooks and policies in it.
+// What many requests together say of the chain, and of the webhooks and policies in it. The sums are
+// generators, which have nothing to give before their end: they yield so that the page can do what
+// else there is.
 
 function percentile(sorted, p) {
   return sorted.length ? sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * p) - 1)] : 0;
@@ -37,9 +39,10 @@ const isSame = (a, b) => a.p === b.p && phase(a) === phase(b);
 
 // order merges the orders in which requests went through plugins into one: a plugin that a request
 // has besides is put behind the one before it.
-function order(rows) {
+function* order(rows) {
   const ways = []; // the steps of a request of each way, the most frequent ones mostly in front
   for (const { steps } of rows) {
+    yield;
     if (!steps) continue;
     const at = ways.findIndex((way) => way.length === steps.length && way.every((step, i) => isSame(step, steps[i])));
     if (at < 0) ways.push(steps);
@@ -58,11 +61,12 @@ function order(rows) {
 }
 
 // chain is the view of all plugins, in order.
-export function chain(rows, pick) {
+export function* chain(rows, pick) {
   const sums = { M: new Map(), V: new Map() };
   let total = 0;
   let refusals = 0;
   for (const row of rows) {
+    yield;
     for (const step of row.steps ?? []) {
       const phaseSums = sums[phase(step)];
       let sum = phaseSums.get(step.p);
@@ -72,11 +76,13 @@ export function chain(rows, pick) {
       if (step.v === "Refused") refusals++;
     }
   }
-  const items = order(rows).map((step) => {
+  const items = [];
+  for (const step of yield* order(rows)) {
+    yield;
     const sum = sums[phase(step)].get(step.p).end();
-    return { phase: step.ph ? "Validate" : "Mutate", name: step.p, sum,
-      time: total ? sum.total / total : 0, refused: refusals ? sum.counts.Refused / refusals : 0 };
-  });
+    items.push({ phase: step.ph ? "Validate" : "Mutate", name: step.p, sum,
+      time: total ? sum.total / total : 0, refused: refusals ? sum.counts.Refused / refusals : 0 });
+  }
   return [
     h("p", { class: "lead" }, `${count(rows.length, "request")}: ${took(total)} in the chain, ` +
       `${count(refusals, "refusal")} by plugins. In the order in which they run.`),
@@ -98,7 +104,7 @@ export function chain(rows, pick) {
 
 // parts is the view of what users configure: webhooks, policies, quotas, LimitRanges. Those that are
 // configured and had no part in any request are there, too: they never match, or never did yet.
-export function parts(rows, configured) {
+export function* parts(rows, configured) {
   const items = new Map();
   const item = (kind, name, configuration) => {
     const key = `${kind}\n${configuration ?? ""}\n${name}`;
@@ -107,6 +113,7 @@ export function parts(rows, configured) {
   };
   for (const c of configured?.items ?? []) item(c.kind, c.name, c.configuration).set = c;
   for (const row of rows) {
+    yield;
     for (const step of row.steps ?? []) {
       for (const call of step.c ?? []) item(call.k, call.name, call.conf).sum.add(call);
     }
@@ -114,6 +121,7 @@ export function parts(rows, configured) {
   const kinds = ["Webhook", "Policy", "Quota", "LimitRange"];
   const all = [...items.values()];
   for (const i of all) {
+    yield;
     i.sum.end();
     i.asked = i.sum.calls + i.sum.counts.Skipped;
   }

@@ -29,8 +29,9 @@ import (
 )
 
 var (
-	scheme         = runtime.NewScheme()
-	codecs         = serializer.NewCodecFactory(scheme)
+	scheme = runtime.NewScheme()
+	// A list is sent while it is encoded, as Kubernetes' own are.
+	codecs         = serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())
 	parameterCodec = runtime.NewParameterCodec(scheme)
 )
 

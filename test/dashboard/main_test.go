@@ -137,7 +137,8 @@ func (b *browser) asked() map[string]int {
 	return asked
 }
 
-// quiet wants the page to have complained about nothing, and to have asked nobody but its server.
+// quiet wants the page to have complained about nothing, and to have asked nobody but its server,
+// since this was called last.
 func (b *browser) quiet(address string) {
 	b.Helper()
 	b.mu.Lock()
@@ -154,6 +155,8 @@ func (b *browser) quiet(address string) {
 	for _, text := range b.wrong {
 		b.Errorf("the page complains: %s", text)
 	}
+	clear(b.hosts)
+	b.wrong = nil
 }
 
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {

@@ -47,6 +47,7 @@ func write(t testing.TB, cluster *servertest.Cluster, n int) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
 	var writers errgroup.Group
 	for range 8 {
+		pod := pod.DeepCopy() // to encode it is to write its kind into it
 		writers.Go(func() error {
 			for range n / 8 {
 				if _, err := cluster.Client.CoreV1().Pods("default").Create(t.Context(), pod,
@@ -145,6 +146,7 @@ func TestManyDecisions(t *testing.T) {
 		}
 	}
 	b.quiet(address)
+	held(t, b, cluster)
 }
 
 const ready = "performance.getEntriesByName('ready').length && performance.getEntriesByName('first').length && " +
