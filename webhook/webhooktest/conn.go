@@ -54,12 +54,21 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Refusing is an address, "127.0.0.1:<port>", that refuses connections.
+// Refusing is an address, "127.0.0.1:<port>", that refuses connections. It is the client's end of a
+// connection, so that no other server gets it before the test ends.
 func Refusing(t TB) string {
 	t.Helper()
 	listener := listen(t)
-	_ = listener.Close()
-	return listener.Addr().String()
+	c, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		_ = listener.Close()
+		t.Fatalf("connecting to %s: %v", listener.Addr(), err)
+	}
+	t.Cleanup(func() {
+		_ = c.Close()
+		_ = listener.Close()
+	})
+	return c.LocalAddr().String()
 }
 
 // Silent is an address, "127.0.0.1:<port>", that accepts connections and never says a word, not

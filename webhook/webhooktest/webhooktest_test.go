@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -218,5 +219,14 @@ func TestLives(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Nobody else gets an address that refuses, which would answer then.
+func TestRefusingStaysTaken(t *testing.T) {
+	address := Refusing(t)
+	if listener, err := net.Listen("tcp", address); err == nil {
+		_ = listener.Close()
+		t.Errorf("%s is free", address)
 	}
 }
