@@ -36,7 +36,8 @@ func (d *Difference) Size() int {
 }
 
 // Operations are the JSON patch that makes the second state of the first. It may be empty: a
-// quantity that is written another way is the same. An error is that of writing a value as JSON.
+// quantity that is written another way is the same. An error is that of writing a value as JSON. Of
+// an object's differences the earlier ones are asked first at the least cost.
 func (d *Difference) Operations() ([]Operation, error) {
 	if d == nil {
 		return nil, nil

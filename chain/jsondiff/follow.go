@@ -12,8 +12,9 @@ type following struct {
 	left     int
 }
 
-// mostAgain is how many pieces are remembered again, and searched for, one by one before all of the
-// object is remembered anew, so that what a change takes grows no faster than the object.
+// mostAgain is how often a piece is remembered again, or something searched for, before all of the
+// object is remembered anew, so that what a change takes grows no faster than what the object is,
+// or was at its largest.
 const mostAgain = 128
 
 // follow remembers what an object is now, and tells whether that may be something else than it was.

@@ -38,8 +38,9 @@ type Memory struct {
 	others    kept[otherValue]
 	// untyped is a copy of an object without a type.
 	untyped reflect.Value
-	// textBytes is how many bytes the texts have that are held, and the copies. What is in a piece
-	// that changes counts once more. told is how large the memory was at the last change, in bytes.
+	// textBytes is how many bytes the texts have that are held, and the copies. A text that takes
+	// another's place counts, too, and all do where all is remembered anew. told is how large the
+	// memory was at the last change, in bytes.
 	textBytes, told int
 
 	following
