@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"strings"
 
 	"github.com/google/uuid"
 	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
@@ -19,6 +20,14 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/apiserverleasegc"
 	"k8s.io/utils/clock"
 )
+
+// OwnKey tells whether a key of etcd, without the prefix of all, is one by which servers and
+// controllers tell others of themselves: that they are alive, and whom they trust. A server writes
+// these at any time after its start, and again where they are gone.
+func OwnKey(key string) bool {
+	return strings.HasPrefix(key, "leases/kube-system/") || strings.HasPrefix(key, "masterleases/") ||
+		key == "configmaps/kube-system/extension-apiserver-authentication"
+}
 
 // addIdentityHooks keep a Lease in kube-system by which the servers over one etcd know of each
 // other, and take away those of servers that are gone. Its names are kube-apiserver's.

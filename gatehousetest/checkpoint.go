@@ -10,6 +10,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"gatehouse.dev/apiserver"
 )
 
 const (
@@ -162,8 +164,7 @@ func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	return restored, nil
 }
 
-// read has all that is stored, but for what servers and controllers tell others of themselves: that
-// they are alive, and whom they trust, which a server writes at any time after its start.
+// read has all that is stored, but for what servers tell others of themselves.
 func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 	response, err := c.server.Etcd.Client().KV.Get(ctx, c.prefix, clientv3.WithPrefix())
 	if err != nil {
@@ -172,12 +173,9 @@ func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 	current := make(map[string]stored, len(response.Kvs))
 	for _, kv := range response.Kvs {
 		key := string(kv.Key)
-		name := strings.TrimPrefix(key, c.prefix)
-		if strings.HasPrefix(name, "leases/kube-system/") || strings.HasPrefix(name, "masterleases/") ||
-			name == "configmaps/kube-system/extension-apiserver-authentication" {
-			continue
+		if !apiserver.OwnKey(strings.TrimPrefix(key, c.prefix)) {
+			current[key] = stored{kv.Value, kv.ModRevision}
 		}
-		current[key] = stored{kv.Value, kv.ModRevision}
 	}
 	return current, nil
 }

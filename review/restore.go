@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 )
 
@@ -141,9 +142,7 @@ func (r *Reviewer) prefix() string {
 // serverOwn tells whether a key is one by which servers know of each other and of what they serve.
 func (r *Reviewer) serverOwn(key string) bool {
 	key = strings.TrimPrefix(key, r.prefix())
-	return strings.HasPrefix(key, "leases/kube-system/") || strings.HasPrefix(key, "masterleases/") ||
-		strings.HasPrefix(key, "apiregistration.k8s.io/") ||
-		key == "configmaps/kube-system/extension-apiserver-authentication" // written at any time after the start
+	return apiserver.OwnKey(key) || strings.HasPrefix(key, "apiregistration.k8s.io/")
 }
 
 // generation is that of a stored custom resource or its definition, 0 for none.
