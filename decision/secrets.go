@@ -135,7 +135,7 @@ func (s secrets) named(path string) bool {
 	for rest := strings.TrimPrefix(path, "/"); rest != ""; depth++ {
 		var segment string
 		segment, rest, _ = strings.Cut(rest, "/")
-		if strings.Contains(segment, "~") {
+		if strings.IndexByte(segment, '~') >= 0 {
 			segment = unescape(segment)
 		}
 		switch {
@@ -191,6 +191,14 @@ var (
 	keys        = []string{"api", "private", "access", "secret"}
 )
 
+// lastLetters are those of all these names, which most others don't have.
+var lastLetters = func() (letters [256]bool) {
+	for _, word := range append([]string{"key"}, credentials...) {
+		letters[word[len(word)-1]] = true
+	}
+	return letters
+}()
+
 // isCredential tells whether a name says that a credential is what it names.
 func isCredential[T ~string | ~[]byte](name T) bool {
 	singular := name
@@ -198,6 +206,9 @@ func isCredential[T ~string | ~[]byte](name T) bool {
 		if n := len(singular); n > 0 && singular[n-1] == byte(s) {
 			singular = singular[:n-1]
 		}
+	}
+	if n := len(singular); n == 0 || !lastLetters[singular[n-1]|0x20] {
+		return false
 	}
 	for _, word := range credentials {
 		if hasSuffix(singular, word) {

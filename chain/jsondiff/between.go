@@ -29,7 +29,8 @@ func between(m *Memory, change int) ([]Operation, error) {
 	defer runtime.KeepAlive(m)
 	before := s.at[0]
 	s.next(m)
-	return compare(reflect.NewAt(m.of.Elem(), before), reflect.NewAt(m.of.Elem(), s.at[0]))
+	of := m.pieces.now[0].shape
+	return compare(of, reflect.NewAt(of.t, before).Elem(), reflect.NewAt(of.t, s.at[0]).Elem())
 }
 
 // state is an object as it was after some changes, put together.
@@ -118,12 +119,15 @@ func (s *state) differs(piece int) {
 // lead puts together the pieces that differ, and has them lead to the others.
 func (s *state) lead(m *Memory) {
 	for i := range s.pieces.now {
-		if p := &s.pieces.now[i]; s.other[i] && p.live != nil {
+		p := &s.pieces.now[i]
+		if p.live == nil {
+			continue
+		}
+		if s.other[i] {
 			s.at[i] = s.room.of(m.words[p.at:], uintptr(p.size))
 		}
-	}
-	for i := 1; i < len(s.pieces.now); i++ {
-		if p := &s.pieces.now[i]; p.live != nil && s.other[p.in] {
+		// A piece that is pointed to comes behind the one that it is pointed to from.
+		if i > 0 && s.other[p.in] {
 			*(*unsafe.Pointer)(s.place(p.place)) = s.at[i]
 		}
 	}
@@ -138,28 +142,42 @@ func (s *state) lead(m *Memory) {
 
 func (s *state) place(in place) unsafe.Pointer { return unsafe.Add(s.at[in.in], in.offset) }
 
-// room is memory that stays where it is.
+// room is memory that stays where it is, and is used again.
 type room struct {
-	words []uint64 // taken are those that are used
-	taken int
-	full  [][]uint64
+	blocks    [][]uint64
+	in, taken int // the block that is used, and how many words of it are
 }
+
+// block is how many words a block has at least: enough for all states of a small pod.
+const block = 2048
 
 // of is room for a piece, with its words in it.
 func (r *room) of(words []uint64, size uintptr) unsafe.Pointer {
 	n := int((size + wordSize - 1) / wordSize)
-	if r.taken+n > len(r.words) {
-		const some = 2048 // enough for all states of a usual pod
-		r.full = append(r.full, r.words)
-		r.words, r.taken = make([]uint64, max(n, some)), 0
+	for r.in < len(r.blocks) && r.taken+n > len(r.blocks[r.in]) {
+		r.in, r.taken = r.in+1, 0
 	}
-	p := at(r.words, uint32(r.taken))
+	if r.in == len(r.blocks) {
+		r.blocks = append(r.blocks, make([]uint64, max(n, block)))
+	}
+	p := at(r.blocks[r.in], uint32(r.taken))
 	r.taken += n
 	copy(bytesOf(p, size), bytesOf(at(words, 0), size))
 	return p
 }
 
-func (r *room) clear() { r.taken, r.full = 0, nil }
+// clear has the room used again, as much of it as a memory may have.
+func (r *room) clear() {
+	r.in, r.taken = 0, 0
+	kept := 0
+	for i, words := range r.blocks {
+		if kept += len(words) * int(wordSize); kept > largest {
+			clear(r.blocks[i:])
+			r.blocks = r.blocks[:i]
+			break
+		}
+	}
+}
 
 // madeMaps are the maps of a state. They are used again.
 type madeMaps[V comparable] struct {
@@ -188,7 +206,10 @@ func (m *madeMaps[V]) clear() {
 func (m *madeMaps[V]) begin(of *mapsOf[V]) {
 	m.maps.begin(&of.maps)
 	for i := range m.maps.now {
-		m.at = append(m.at, m.make(of, &m.maps.now[i]))
+		m.at = append(m.at, nil)
+		if each := &m.maps.now[i]; each.live != nil {
+			m.at[i] = m.make(of, each)
+		}
 	}
 }
 

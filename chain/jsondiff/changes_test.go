@@ -7,9 +7,9 @@ import (
 	"math/rand"
 	"reflect"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -250,63 +250,98 @@ func TestChangesStayAsTheyAre(t *testing.T) {
 
 // What is written is what encoding/json writes, to the byte.
 func TestWritten(t *testing.T) {
-	check := func(before, after any) {
-		t.Helper()
-		operations, err := jsondiff.Of(before, after)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(encode(t, after)), &fields); err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range operations {
-			name := strings.TrimPrefix(o.Path, "/")
-			if value, ok := fields[name]; ok && string(value) != string(o.Value) {
-				t.Errorf("%s:\ngot  %s\nwant %s", name, o.Value, value)
-			}
-			delete(fields, name)
-		}
-		if len(fields) > 0 {
-			t.Errorf("not written: %v", fields)
-		}
-	}
 	for seed := range int64(30) {
 		pod := randomPod(seed)
-		type holder struct {
-			Meta   *metav1.ObjectMeta
-			Spec   *corev1.PodSpec
-			Status *corev1.PodStatus
+		written(t, pod.ObjectMeta)
+		written(t, pod.Spec)
+		written(t, pod.Status)
+	}
+	type (
+		named    string
+		texts    struct{ A, Both string }
+		also     struct{ Both string }
+		Pointed  struct{ P string }
+		embedded struct {
+			texts
+			B *int `json:"b,omitempty"`
 		}
-		check(&holder{}, &holder{&pod.ObjectMeta, &pod.Spec, &pod.Status})
-	}
-	type inner struct {
-		A string
-		B *int `json:"b,omitempty"`
-	}
-	type named string
-	type unusual struct {
-		Quoted    int `json:",string"`
-		Float     float64
-		Bytes     []byte
-		Array     [2]bool
-		Any       any
-		Anys      map[string]any
-		Numbers   map[int]string
-		Named     map[named]named
-		Unsigned  uint8
-		Zero      metav1.Time `json:"zero,omitzero"`
-		Interface fmt.Stringer
-		inner
-		Texts  []string
-		hidden int
-	}
+		shadowed struct {
+			texts
+			A int
+		}
+		twice struct {
+			texts
+			also
+		}
+		pointing struct {
+			*Pointed
+			A int
+		}
+		omitted struct {
+			Text    string            `json:",omitempty"`
+			Flag    bool              `json:",omitempty"`
+			Long    int64             `json:",omitempty"`
+			Lists   []string          `json:",omitempty"`
+			Texts   map[string]string `json:",omitempty"`
+			Pointer *int              `json:",omitempty"`
+			Array   [0]int            `json:",omitempty"`
+			Any     any               `json:",omitempty"`
+			Structs struct{ A []int } `json:",omitempty"`
+			hidden  int
+		}
+	)
 	one := 1
-	type holder struct{ U, V *unusual }
-	check(&holder{}, &holder{&unusual{}, &unusual{Quoted: 1, Float: 1e30, Bytes: []byte("x"), Any: []any{1, "<", nil},
-		Anys: map[string]any{"b": 1, "a": nil}, Numbers: map[int]string{2: "x", 1: "y"},
-		Named: map[named]named{"é": "\u2028", "a": "\""}, Unsigned: 255, Texts: []string{}, hidden: 1,
-		inner: inner{"a", &one}}})
+	written(t, struct {
+		Quoted int `json:",string"`
+	}{1})
+	written(t, struct {
+		Escaped string `json:"<a>&"`
+	}{"<\u2029é\"\\"})
+	written(t, struct {
+		Zero metav1.Time `json:"zero,omitzero"`
+	}{metav1.NewTime(time.Time{}.UTC())})
+	written(t, struct{ Bytes, Nil []byte }{Bytes: []byte("x")})
+	written(t, struct {
+		Array   [2]bool
+		Lists   [][]*int
+		Structs []struct{ A []bool }
+	}{Lists: [][]*int{nil, {}, {nil, &one}}, Structs: []struct{ A []bool }{{[]bool{true, false}}, {}}})
+	written(t, struct {
+		Small    int8
+		Unsigned uint8
+		Long     int64
+		Float    float64
+	}{-8, 255, -1 << 60, 1e30})
+	written(t, struct {
+		Any, Other any
+		Anys       map[string]any
+		Numbers    map[int]string
+		Named      map[named]named
+		Interface  fmt.Stringer
+	}{Any: []any{1, "<", nil}, Anys: map[string]any{"b": 1, "a": nil}, Numbers: map[int]string{2: "x", 1: "y"},
+		Named: map[named]named{"é": "\u2028", "a": "\""}})
+	written(t, embedded{texts{"a", "b"}, &one})
+	written(t, embedded{})
+	written(t, shadowed{texts{"a", "b"}, 1})
+	written(t, twice{texts{"a", "b"}, also{"c"}})
+	written(t, pointing{&Pointed{"p"}, 1})
+	written(t, pointing{})
+	written(t, omitted{hidden: 1})
+	written(t, omitted{"a", true, 1, []string{""}, map[string]string{"": ""}, &one, [0]int{}, 1,
+		struct{ A []int }{[]int{1}}, 1})
+}
+
+// written checks what is written of a value that was nowhere.
+func written[V any](t *testing.T, value V) {
+	t.Helper()
+	type holder struct{ V *V }
+	operations, err := jsondiff.Of(&holder{}, &holder{&value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := encode(t, operations), `[{"op":"replace","path":"/V","value":`+encode(t, value)+`}]`; got != want {
+		t.Errorf("%T: -want +got:\n%s", value, cmp.Diff(want, got))
+	}
 }
 
 // unwritable can't be written as JSON.

@@ -3,13 +3,16 @@ package jsondiff
 import (
 	"reflect"
 	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // following is what Memory.follow needs while it looks at an object.
 type following struct {
-	// changing says that something has changed, and left how much more may.
-	changing bool
-	left     int
+	// changing says that something has changed, and left how much more may; gone that there are
+	// pieces that aren't any more.
+	changing, gone bool
+	left           int
 }
 
 // mostAgain is how often a piece is remembered again, or something searched for, before all of the
@@ -20,7 +23,7 @@ const mostAgain = 128
 // follow remembers what an object is now, and tells whether that may be something else than it was.
 // It is quick where it is the same object and hasn't changed.
 func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
-	m.changing = false
+	m.changing, m.gone = false, false
 	if root := &m.pieces.now[0]; root.live != object {
 		m.changed()
 		m.again(0, object, uintptr(root.size))
@@ -36,8 +39,8 @@ func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
 	switch {
 	case m.changing && m.left == 0:
 		m.anew()
-	case m.changing:
-		m.prune()
+	case m.gone: // with what was in them
+		m.drop(func(at place) bool { return m.pieces.now[at.in].live == nil })
 	}
 	m.texts.follow(m, ofTexts)
 	m.resources.follow(m, ofQuantities)
@@ -46,12 +49,21 @@ func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
 			continue
 		}
 		live := reflect.NewAt(o.was.Type(), unsafe.Add(m.pieces.now[o.in].live, o.offset)).Elem()
-		if !reflect.DeepEqual(live.Interface(), o.was.Interface()) {
+		if !alike(live, o.was) {
 			m.changed()
 			m.others.set(m.changes, i, otherValue{o.place, m.copy(live)})
 		}
 	}
 	return m.changing
+}
+
+// alike tells whether two values of other types are.
+func alike(a, b reflect.Value) bool {
+	if q, ok := a.Interface().(resource.Quantity); ok {
+		// Their numbers may be written in other ways.
+		return ofQuantities.alike(q, b.Interface().(resource.Quantity))
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
 // changed says that something has changed.
@@ -91,20 +103,20 @@ func (m *Memory) again(i int, live unsafe.Pointer, size uintptr) {
 
 // differing remembers what a value points to now by words that aren't what they were.
 func (m *Memory) differing(s *shape, was, now unsafe.Pointer, in place) {
-	v, w := wordsOf(was, s.size), wordsOf(now, s.size)
-	for i := 0; i < len(v); i++ {
+	for at := uintptr(0); ; {
+		at = differsAt(was, now, at, s.size)
 		switch {
-		case v[i] == w[i]:
+		case at == s.size:
+			return
 		case s.kind != structure:
 			m.replaced(s, now, in)
 			return
-		default:
-			part := &s.parts[s.partOf[i]]
-			if offset := part.from * uint32(wordSize); part.shape != nil {
-				m.replaced(part.shape, unsafe.Add(now, offset), place{in.in, in.offset + offset})
-			}
-			i = int(part.to) - 1
 		}
+		part := &s.parts[s.partOf[at/wordSize]]
+		if offset := part.from * uint32(wordSize); part.shape != nil {
+			m.replaced(part.shape, unsafe.Add(now, offset), place{in.in, in.offset + offset})
+		}
+		at = uintptr(part.to) * wordSize
 	}
 }
 
@@ -132,7 +144,7 @@ func (m *Memory) replaced(s *shape, p unsafe.Pointer, in place) {
 			}
 			return
 		}
-		m.pieces.set(m.changes, i, piece{})
+		m.empty(i)
 	case texts:
 		m.texts.drop(m.changes, in.is)
 	case resources:
@@ -155,9 +167,10 @@ func (m *Memory) pieceAt(from place) (int, bool) {
 
 func (p place) is(other place) bool { return p == other }
 
-// prune drops what was in pieces that aren't any more.
-func (m *Memory) prune() {
-	m.drop(func(at place) bool { return m.pieces.now[at.in].live == nil })
+// empty says that a piece isn't any more.
+func (m *Memory) empty(i int) {
+	m.pieces.set(m.changes, i, piece{})
+	m.gone = true
 }
 
 // anew remembers all that an object is now.
@@ -181,7 +194,7 @@ func (m *Memory) drop(in func(place) bool) {
 	// A piece that is pointed to comes behind the one that it is pointed to from.
 	for i := 1; i < len(m.pieces.now); i++ {
 		if p := &m.pieces.now[i]; p.live != nil && in(p.place) {
-			m.pieces.set(m.changes, i, piece{})
+			m.empty(i)
 		}
 	}
 	m.texts.drop(m.changes, in)

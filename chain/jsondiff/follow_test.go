@@ -81,6 +81,13 @@ func TestFollowLargeAmounts(t *testing.T) {
 	if err != nil || len(operations) != 1 {
 		t.Errorf("changed in place: got %v, %v", operations, err)
 	}
+	other := &struct{ Amount resource.Quantity }{resource.MustParse("1234567890123456789012345.5")}
+	memory = jsondiff.Remember(other)
+	defer memory.Forget()
+	other.Amount.AsDec().UnscaledBig().SetInt64(0)
+	if memory.Since(other) == nil || memory.Since(other) != nil {
+		t.Error("an amount that has become 0 isn't changed once")
+	}
 }
 
 // Of an object that has become another the difference is an error.
@@ -158,6 +165,26 @@ func TestFollowGrowingList(t *testing.T) {
 	}
 	if got, want := encode(t, operations), `[{"op":"add","path":"/All/1","value":{"Value":1}}]`; got != want {
 		t.Errorf("before that: got %s, want %s", got, want)
+	}
+}
+
+// What is gone is no part of the object any more, nor what it leads to.
+func TestFollowWhatIsGone(t *testing.T) {
+	last := &linked{Value: 1}
+	object := &linked{To: &linked{To: last}}
+	memory := jsondiff.Remember(object)
+	defer memory.Forget()
+	object.To = nil
+	if memory.Since(object) == nil {
+		t.Error("it went, and nothing has changed")
+	}
+	last.Value = 2
+	if operations, err := memory.Since(object).Operations(); len(operations) > 0 || err != nil {
+		t.Errorf("got %v, %v", operations, err)
+	}
+	last.Value = 3
+	if memory.Since(object) != nil {
+		t.Error("it has changed once it was gone")
 	}
 }
 

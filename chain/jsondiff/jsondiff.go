@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -45,23 +46,26 @@ const (
 // Of returns the operations, none where the two are alike. Both must be pointers to the same type,
 // or the same kind of map; an error is that of writing a value as JSON.
 func Of(before, after any) ([]Operation, error) {
-	return compare(reflect.ValueOf(before), reflect.ValueOf(after))
-}
-
-func compare(was, now reflect.Value) ([]Operation, error) {
+	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
 	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
 	}
+	return compare(shapeOf(was.Type()), was, now)
+}
+
+// compare compares two values, the first of which is of the shape.
+func compare(s *shape, was, now reflect.Value) ([]Operation, error) {
 	w := walks.Get().(*walk)
 	defer walks.Put(w)
 	w.begin()
-	w.values(shapeOf(was.Type()), was, now, nil)
+	w.values(s, was, now, nil)
 	return w.end()
 }
 
 // walk is one comparison. What it has allocated is used again by another.
 type walk struct {
-	path       []string
+	// path is the pointer to where the walk is.
+	path       []byte
 	operations []Operation
 	err        error
 	// only says that whether there is a difference is all that is asked for, differs that there is.
@@ -134,7 +138,7 @@ func (w *walk) note(op string, write func()) {
 		return
 	}
 	w.operations = append(w.operations, Operation{Op: op})
-	w.where()
+	w.written = append(w.written, w.path...)
 	path := len(w.written)
 	if op != remove {
 		write()
@@ -227,21 +231,23 @@ func (w *walk) fields(s *shape, before, after reflect.Value) {
 		return
 	}
 	p, q := unsafe.Pointer(before.UnsafeAddr()), unsafe.Pointer(after.UnsafeAddr())
-	v, u := wordsOf(p, s.size), wordsOf(q, s.size)
 	next := 0 // of the fields
-	for i := 0; i < len(v) && !w.done(); i++ {
-		if v[i] == u[i] {
-			continue
+	for i := uintptr(0); ; {
+		i = differsAt(p, q, i, s.size)
+		if i == s.size || w.done() {
+			return
 		}
-		next = max(next, int(s.fieldOf[i]))
-		for ; next < len(s.fields) && s.fields[next].offset < uintptr(i+1)*wordSize; next++ {
+		word := i / wordSize
+		next = max(next, int(s.fieldOf[word]))
+		i = (word + 1) * wordSize
+		for ; next < len(s.fields) && s.fields[next].offset < i; next++ {
 			f := &s.fields[next]
 			// Of a struct it shows soon enough.
 			isStruct := f.shape.kind == structure && !f.shape.own
 			if isStruct || !f.shape.same(unsafe.Add(p, f.offset), unsafe.Add(q, f.offset)) {
 				w.field(f, before, after)
 			}
-			i = max(i, int((f.offset+f.size)/wordSize)-1)
+			i = max(i, (f.offset+f.size)/wordSize*wordSize)
 		}
 	}
 }
@@ -259,7 +265,7 @@ func (w *walk) field(f *field, before, after reflect.Value) {
 	if !hadIt && !hasIt {
 		return
 	}
-	w.path = append(w.path, f.name)
+	outside := w.enter(f.name)
 	switch {
 	case !hadIt:
 		w.emit(add, f.shape, now)
@@ -268,7 +274,7 @@ func (w *walk) field(f *field, before, after reflect.Value) {
 	default:
 		w.values(f.shape, was, now, f.key)
 	}
-	w.path = w.path[:len(w.path)-1]
+	w.leave(outside)
 }
 
 func (w *walk) maps(s *shape, before, after reflect.Value) {
@@ -298,7 +304,7 @@ func (w *walk) maps(s *shape, before, after reflect.Value) {
 	element := shapeOf(before.Type().Elem())
 	for _, key := range keys {
 		was, now := before.MapIndex(key), after.MapIndex(key)
-		w.path = append(w.path, key.String())
+		outside := w.enter(key.String())
 		switch {
 		case !was.IsValid():
 			w.emit(add, element, now)
@@ -307,7 +313,7 @@ func (w *walk) maps(s *shape, before, after reflect.Value) {
 		default:
 			w.values(element, was, now, nil)
 		}
-		w.path = w.path[:len(w.path)-1]
+		w.leave(outside)
 		if w.done() {
 			return
 		}
@@ -357,9 +363,9 @@ func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, n
 		case !had:
 			op = add
 		}
-		w.path = append(w.path, string(key))
+		outside := w.enter(string(key))
 		w.note(op, func() { w.written, w.err = write(w.written, now) })
-		w.path = w.path[:len(w.path)-1]
+		w.leave(outside)
 		if w.done() {
 			return
 		}
@@ -369,13 +375,22 @@ func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, n
 // escaper makes a segment of a pointer of a name.
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// where writes the pointer to where the walk is.
-func (w *walk) where() {
-	for _, segment := range w.path {
-		w.written = append(w.written, '/')
-		if strings.ContainsAny(segment, "~/") {
-			segment = escaper.Replace(segment)
-		}
-		w.written = append(w.written, segment...)
+// enter has the walk be at what is called so where it is, until it leaves for the length that the
+// path had.
+func (w *walk) enter(name string) (outside int) {
+	outside = len(w.path)
+	if strings.IndexByte(name, '~') >= 0 || strings.IndexByte(name, '/') >= 0 {
+		name = escaper.Replace(name)
 	}
+	w.path = append(append(w.path, '/'), name...)
+	return outside
 }
+
+// enterElement is enter for the element of a list.
+func (w *walk) enterElement(index int) (outside int) {
+	outside = len(w.path)
+	w.path = strconv.AppendInt(append(w.path, '/'), int64(index), 10)
+	return outside
+}
+
+func (w *walk) leave(outside int) { w.path = w.path[:outside] }

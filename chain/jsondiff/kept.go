@@ -4,18 +4,16 @@ package jsondiff
 // beginning. Each has its index for good: what is gone leaves its place empty.
 type kept[T any] struct {
 	now []T
-	// first are those of the beginning, once anything has become of them.
-	first []T
-	log   []became[T]
+	log []became[T]
 	// While all of it is remembered anew, next is the index for what comes next.
 	anew bool
 	next int
 }
 
-// became is what a change has put at an index.
+// became is what a change has put at an index, and what was there; nothing was behind all.
 type became[T any] struct {
 	index, change int
-	is            T
+	was, is       T
 }
 
 // add adds what wasn't there before a change, 0 for what was there from the beginning.
@@ -35,33 +33,12 @@ func (k *kept[T]) add(change int, thing T) (index int) {
 
 // set puts something in another's place, or behind all.
 func (k *kept[T]) set(change, index int, thing T) {
-	k.begin()
-	k.log = append(k.log, became[T]{index, change, thing})
-	k.now = put(k.now, index, thing)
-}
-
-// put puts something at an index, which may be that behind all.
-func put[T any](to []T, index int, thing T) []T {
-	if index == len(to) {
-		return append(to, thing)
+	if index == len(k.now) {
+		var nothing T
+		k.now = append(k.now, nothing)
 	}
-	to[index] = thing
-	return to
-}
-
-// begin keeps what there is in the beginning.
-func (k *kept[T]) begin() {
-	if len(k.log) == 0 {
-		k.first = append(k.first, k.now...)
-	}
-}
-
-// beginning is what there was in the beginning.
-func (k *kept[T]) beginning() []T {
-	if len(k.log) == 0 {
-		return k.now
-	}
-	return k.first
+	k.log = append(k.log, became[T]{index, change, k.now[index], thing})
+	k.now[index] = thing
 }
 
 // refill has all be remembered anew from an index on: what is added takes the places of what there
@@ -79,9 +56,8 @@ func (k *kept[T]) end(change int) {
 
 func (k *kept[T]) clear() {
 	clear(k.now)
-	clear(k.first)
 	clear(k.log)
-	k.now, k.first, k.log, k.anew = k.now[:0], k.first[:0], k.log[:0], false
+	k.now, k.log, k.anew = k.now[:0], k.log[:0], false
 }
 
 // states are the things of a kind as they were after one change, and then after the next.
@@ -90,16 +66,23 @@ type states[T any] struct {
 	read int // of the log
 }
 
-// begin goes back to the beginning.
+// begin goes back to the beginning. What was added since has its place already, which is empty.
 func (s *states[T]) begin(of *kept[T]) {
-	s.now, s.read = append(s.now[:0], of.beginning()...), 0
+	s.now, s.read = append(s.now[:0], of.now...), 0
+	for i := len(of.log) - 1; i >= 0; i-- {
+		s.now[of.log[i].index] = of.log[i].was
+	}
 }
 
 // next goes on to what there was after a change, and returns what that has put where.
 func (s *states[T]) next(of *kept[T], change int) []became[T] {
 	from := s.read
 	for ; s.read < len(of.log) && of.log[s.read].change <= change; s.read++ {
-		s.now = put(s.now, of.log[s.read].index, of.log[s.read].is)
+		became := &of.log[s.read]
+		if became.index == len(s.now) { // it was added since the beginning was asked for
+			s.now = append(s.now, became.is)
+		}
+		s.now[became.index] = became.is
 	}
 	return of.log[from:s.read]
 }

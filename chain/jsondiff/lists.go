@@ -22,7 +22,7 @@ func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 	if same := s.startAlike(before, after); same == before.Len() || s.begins(before, after, key, same) {
 		// As most do: the elements are where they were, and others may follow.
 		for i := same; i < after.Len(); i++ {
-			w.path = append(w.path, strconv.Itoa(i))
+			outside := w.enterElement(i)
 			switch {
 			case i >= before.Len():
 				w.emit(add, s.element, after.Index(i))
@@ -31,7 +31,7 @@ func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 			default:
 				w.elements(s, before.Index(i), after.Index(i))
 			}
-			w.path = w.path[:len(w.path)-1]
+			w.leave(outside)
 		}
 		return
 	}
@@ -42,7 +42,7 @@ func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 	}
 	at := 0
 	for _, step := range steps {
-		w.path = append(w.path, strconv.Itoa(at))
+		outside := w.enterElement(at)
 		switch {
 		case step.was < 0:
 			w.emit(add, s.element, after.Index(step.now))
@@ -51,7 +51,7 @@ func (w *walk) lists(s *shape, before, after reflect.Value, key *field) {
 		default:
 			w.elements(s, before.Index(step.was), after.Index(step.now))
 		}
-		w.path = w.path[:len(w.path)-1]
+		w.leave(outside)
 		if step.now >= 0 {
 			at++
 		}

@@ -106,7 +106,7 @@ func (m *Memory) Since(object any) *Difference {
 		}
 		before := m.untyped
 		m.untyped = copyOf(now)
-		return known(func() ([]Operation, error) { return compare(before, m.untyped) })
+		return known(func() ([]Operation, error) { return compare(shapeOf(m.of), before, m.untyped) })
 	}
 	if !m.follow(now.UnsafePointer()) {
 		return nil
@@ -155,7 +155,7 @@ func (m *Memory) clear() {
 
 // size is how much memory it takes and holds where it has no copies, in bytes, roughly.
 func (m *Memory) size() int {
-	pieces := len(m.pieces.now) + len(m.pieces.first) + 2*len(m.pieces.log)
+	pieces := len(m.pieces.now) + 3*len(m.pieces.log)
 	return (len(m.words)+len(m.held))*int(wordSize) + pieces*int(unsafe.Sizeof(piece{})) +
 		m.texts.size() + m.resources.size() + m.textBytes
 }

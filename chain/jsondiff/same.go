@@ -11,9 +11,21 @@ import (
 // bytesOf is the memory of a value.
 func bytesOf(p unsafe.Pointer, size uintptr) []byte { return unsafe.Slice((*byte)(p), size) }
 
-// wordsOf is the memory of a value that lies on words.
-func wordsOf(p unsafe.Pointer, size uintptr) []uintptr {
-	return unsafe.Slice((*uintptr)(p), size/wordSize)
+// differsAt is where, from a word on, the first word is that isn't the same in two values, which
+// lie on words: their size where there is none.
+func differsAt(p, q unsafe.Pointer, from, size uintptr) uintptr {
+	type words [4]uintptr
+	at := from
+	for ; at+unsafe.Sizeof(words{}) <= size; at += unsafe.Sizeof(words{}) {
+		v, w := (*words)(unsafe.Add(p, at)), (*words)(unsafe.Add(q, at))
+		if v[0] != w[0] || v[1] != w[1] || v[2] != w[2] || v[3] != w[3] {
+			break
+		}
+	}
+	for at < size && *(*uintptr)(unsafe.Add(p, at)) == *(*uintptr)(unsafe.Add(q, at)) {
+		at += wordSize
+	}
+	return at
 }
 
 // same tells quickly whether two values of the type, given by their addresses, are alike to the
@@ -43,14 +55,15 @@ func (s *shape) same(a, b unsafe.Pointer) bool {
 // words differ. A copy of an object shares its texts with it, has the same numbers and lacks the
 // same optional fields, so that few words do.
 func (s *shape) sameParts(a, b unsafe.Pointer) bool {
-	v, w := wordsOf(a, s.size), wordsOf(b, s.size)
-	for i := 0; i < len(v); i++ {
-		if v[i] == w[i] {
-			continue
+	for at := uintptr(0); ; {
+		at = differsAt(a, b, at, s.size)
+		if at == s.size {
+			return true
 		}
-		p := &s.parts[s.partOf[i]]
+		i := s.partOf[at/wordSize]
+		p := &s.parts[i]
 		if p.shape == nil {
-			for _, f := range s.numbers[s.partOf[i]] {
+			for _, f := range s.numbers[i] {
 				if string(bytesOf(unsafe.Add(a, f.offset), f.size)) != string(bytesOf(unsafe.Add(b, f.offset),
 					f.size)) {
 					return false
@@ -59,9 +72,8 @@ func (s *shape) sameParts(a, b unsafe.Pointer) bool {
 		} else if offset := uintptr(p.from) * wordSize; !p.shape.same(unsafe.Add(a, offset), unsafe.Add(b, offset)) {
 			return false
 		}
-		i = int(p.to) - 1
+		at = uintptr(p.to) * wordSize
 	}
-	return true
 }
 
 // sameLists compares slices of elements of the type.

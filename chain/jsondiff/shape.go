@@ -19,26 +19,29 @@ import (
 // being told so is the memory that it touches. So a shape is small, in one place, and nothing of it
 // is looked at but what belongs to words that differ.
 type shape struct {
-	t    reflect.Type
+	// What Remember needs is in the first bytes.
 	kind kind
-	size uintptr
+	// own says that values of the type write their JSON themselves, byField that it is no more than
+	// that of their fields, one after the other.
+	own, byField bool
+	size         uintptr
 	// element is what a pointer points to, or what a slice is of.
 	element *shape
+	// pointing are the parts that may point to something; held is where the pointers are of an
+	// opaque value, a quantity, or one of another kind.
+	pointing []pointing
+	held     []uintptr
+
+	t reflect.Type
 	// parts are those of a struct that is more than plain, and partOf says in which of them each of
 	// its words is. numbers are, of the parts without a shape, the fields in them.
 	parts   []part
 	partOf  []uint16
 	numbers [][]span
-	// own says that values of the type write their JSON themselves.
-	own bool
 	// fields are those of a struct that are in its JSON, in order; fieldOf says for each word which
 	// is the first one that doesn't end before it.
 	fields  []field
 	fieldOf []uint16
-	// pointing are the parts that may point to something; held is where the pointers are of an
-	// opaque value, a quantity, or one of another kind.
-	pointing []pointing
-	held     []uintptr
 }
 
 // kind is how values of a type are compared and remembered.
@@ -89,6 +92,7 @@ type field struct {
 	// omitEmpty and omitZero say when it isn't there.
 	omitEmpty, omitZero bool
 	name                string
+	written             string // the name as it is before a value
 	// key is, of a list, what its elements are told apart by; nil where there is no such field.
 	key *field
 }
@@ -98,16 +102,18 @@ func (f *field) in(value reflect.Value) bool {
 	if f.omitZero && value.IsZero() {
 		return false
 	}
-	if !f.omitEmpty {
-		return true
-	}
+	return !f.omitEmpty || !isEmpty(value)
+}
+
+// isEmpty tells whether a value is empty, as encoding/json understands it.
+func isEmpty(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String, reflect.Array:
-		return value.Len() > 0
+		return value.Len() == 0
 	case reflect.Struct:
-		return true
+		return false
 	default:
-		return !value.IsZero()
+		return value.IsZero()
 	}
 }
 
@@ -287,6 +293,7 @@ func (b builder) addParts(s *shape) {
 }
 
 func (b builder) addFields(s *shape) {
+	s.byField = true
 	for i := range s.t.NumField() {
 		f := s.t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -300,9 +307,14 @@ func (b builder) addFields(s *shape) {
 		has := func(option string) bool {
 			return strings.Contains(","+options+",", ","+option+",")
 		}
-		s.fields = append(s.fields, field{shape: b.shapeOf(f.Type), offset: f.Offset, size: f.Type.Size(), index: i,
-			inline: inline, omitEmpty: has("omitempty"), omitZero: has("omitzero"), name: name})
+		of := b.shapeOf(f.Type)
+		quoted, _ := json.Marshal(name)
+		s.fields = append(s.fields, field{shape: of, offset: f.Offset, size: f.Type.Size(), index: i,
+			inline: inline, omitEmpty: has("omitempty"), omitZero: has("omitzero"), name: name,
+			written: string(quoted) + ":"})
+		s.byField = s.byField && !has("string") && !has("omitzero") && (!inline || of.byField)
 	}
+	s.byField = s.byField && s.hasNamesOnce(map[string]bool{})
 	if s.kind != structure {
 		return
 	}
@@ -314,6 +326,21 @@ func (b builder) addFields(s *shape) {
 		}
 		s.fieldOf[word] = uint16(k)
 	}
+}
+
+// hasNamesOnce tells whether no two fields of a struct have the same name, nor those of structs in
+// it, of which JSON would have one or none.
+func (s *shape) hasNamesOnce(names map[string]bool) bool {
+	for i := range s.fields {
+		f := &s.fields[i]
+		switch {
+		case f.inline && !f.shape.hasNamesOnce(names), names[f.name]:
+			return false
+		case !f.inline:
+			names[f.name] = true
+		}
+	}
+	return true
 }
 
 // findKeys finds the merge keys of the lists among the fields, once those of their elements are
