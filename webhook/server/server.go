@@ -110,13 +110,27 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestCall)
 	defer cancel()
-	err = server.Shutdown(grace)
+	err = shutDown(grace, server)
 	<-ended
 	if err != nil {
 		server.Close()
 		return fmt.Errorf("webhook server: calls were under way %s after the end: %w", longestCall, err)
 	}
 	return nil
+}
+
+// shutDown has a server answer the calls that are under way, and end. An HTTP/2 connection that is
+// made at the very time isn't told of the end, and, without a call, holds it up
+// (https://go.dev/issue/81153). So it is said once a second.
+func shutDown(ctx context.Context, server *http.Server) error {
+	for {
+		told, cancel := context.WithTimeout(ctx, time.Second)
+		err := server.Shutdown(told)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // authorized is the handler for clients with one of the names, and for all where a path is open.

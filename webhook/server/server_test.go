@@ -400,3 +400,39 @@ func TestEnd(t *testing.T) {
 		})
 	}
 }
+
+// A connection that is made at the end, and not used, doesn't hold it up.
+func TestEndOfNewConnection(t *testing.T) {
+	certificate := webhooktest.NewAuthority(t).Serving(time.Now().Add(time.Hour), "127.0.0.1")
+	synctest.Test(t, func(t *testing.T) {
+		listener, near := newMemory()
+		ctx, end := context.WithCancel(t.Context())
+		greeted, told := make(chan struct{}), make(chan struct{})
+		s := &server.Server{Handler: server.Handler(allow),
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				close(greeted)
+				<-told
+				return &certificate, nil
+			}}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, listener) }()
+		conn := tls.Client(near, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		shaken := make(chan error, 1)
+		go func() { shaken <- conn.Handshake() }()
+		<-greeted
+		end()
+		synctest.Wait() // the connections that there are know of it
+		close(told)
+		if err := <-shaken; err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		const noSettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+		if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+noSettings); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
