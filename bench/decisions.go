@@ -39,32 +39,15 @@ const (
 	manyTurn = 4 * manyClients
 )
 
-// measureDecisions has all servers up. They take turns, whose order is another one each time: one
-// client makes a third of a round's pods on each of them, and then all clients make the others.
-// What is told are the ratios within a round.
+// measureDecisions has three new servers up in each round: two processes of the same program differ
+// by 2 to 4 % for as long as they live, which more pods don't level out, and more processes do. The
+// three take turns, whose order is another one each time: one client makes a third of a round's
+// pods on each of them, and then all clients make the others. What is told are the ratios within a
+// round.
 func measureDecisions(ctx context.Context, o options, bin string) (string, error) {
-	loads := make([]*load, len(recorders))
-	for i, s := range recorders {
-		dir, err := os.MkdirTemp(bin, "decisions-")
-		if err != nil {
-			return "", err
-		}
-		server, err := start(ctx, s, bin, dir)
-		if err != nil {
-			return "", err
-		}
-		defer server.stop()
-		loads[i] = &load{server: server}
-		if err := prepareChanges(ctx, loads[i]); err != nil {
-			return "", fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
 	all := make([]recorderFigures, len(recorders))
 	for round := range o.rounds {
-		if err := oneByOne(ctx, loads, o.pods/3, all); err != nil {
-			return "", err
-		}
-		if err := manyAtOnce(ctx, loads, o.pods, all); err != nil {
+		if err := measureRecorders(ctx, o.pods, bin, all); err != nil {
 			return "", err
 		}
 		for i, f := range all {
@@ -73,6 +56,32 @@ func measureDecisions(ctx context.Context, o options, bin string) (string, error
 		}
 	}
 	return recorderTable(all), nil
+}
+
+// measureRecorders starts the servers, one after the other in any order, adds a round's figures,
+// and stops them.
+func measureRecorders(ctx context.Context, pods int, bin string, all []recorderFigures) error {
+	loads := make([]*load, len(recorders))
+	for _, i := range rand.Perm(len(recorders)) {
+		dir, err := os.MkdirTemp(bin, "decisions-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		server, err := start(ctx, recorders[i], bin, dir)
+		if err != nil {
+			return err
+		}
+		defer server.stop()
+		loads[i] = &load{server: server}
+		if err := prepareChanges(ctx, loads[i]); err != nil {
+			return fmt.Errorf("%s: %w", recorders[i].name, err)
+		}
+	}
+	if err := oneByOne(ctx, loads, pods/3, all); err != nil {
+		return err
+	}
+	return manyAtOnce(ctx, loads, pods, all)
 }
 
 // recorderFigures are a server's, one value for each round.
