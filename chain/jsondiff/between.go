@@ -55,9 +55,10 @@ func (s *state) forget() {
 	putTogether.Put(s)
 }
 
-// clear forgets what is put together. Where pieces were stays, until it is used again.
+// clear forgets what is put together.
 func (s *state) clear() {
-	s.pieces.now = s.pieces.now[:0]
+	s.pieces.clear()
+	clear(s.at)
 	s.room.clear()
 	s.texts.clear()
 	s.resources.clear()

@@ -329,6 +329,17 @@ func TestWritten(t *testing.T) {
 	written(t, omitted{hidden: 1})
 	written(t, omitted{"a", true, 1, []string{""}, map[string]string{"": ""}, &one, [0]int{}, 1,
 		struct{ A []int }{[]int{1}}, 1})
+	written(t, struct {
+		Number  json.Number
+		Numbers []json.Number
+		Any     any
+	}{"5", []json.Number{"", "1e3"}, json.Number("6")})
+	written(t, struct {
+		Dash  int `json:"-,"`
+		Bad   int `json:"a\"b"`
+		Fine  int `json:"$ü-1"`
+		named `json:"named"`
+	}{1, 2, 3, "4"})
 }
 
 // written checks what is written of a value that was nowhere.
@@ -354,5 +365,16 @@ func TestWhatCantBeWritten(t *testing.T) {
 	}
 	if operations, err := since(jsondiff.Remember(&unwritable{}), after); err == nil {
 		t.Errorf("got %v", operations)
+	}
+	type itself struct {
+		Pointer *itself
+		List    []itself
+	}
+	pointer, list := &itself{}, &itself{List: []itself{{}}}
+	pointer.Pointer, list.List[0].List = pointer, list.List
+	for _, circle := range []*itself{pointer, list} {
+		if operations, err := jsondiff.Of(&itself{}, circle); err == nil {
+			t.Errorf("got %v", operations)
+		}
 	}
 }

@@ -74,6 +74,8 @@ type walk struct {
 	// they end.
 	written []byte
 	ends    []ends
+	// depth is how deep in a value it is that is being written.
+	depth int
 }
 
 // ends are where what is written of an operation ends.

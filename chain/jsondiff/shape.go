@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -155,6 +156,7 @@ func (b builder) shapeOf(t reflect.Type) *shape {
 		return s
 	}
 	s := newShape(t, kindOf(t))
+	s.own = t == reflect.TypeFor[json.Number]() // a text that is written as a number
 	b[t] = s
 	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
 		for _, form := range []reflect.Type{marshaler, textMarshaler} {
@@ -296,9 +298,13 @@ func (b builder) addFields(s *shape) {
 	s.byField = true
 	for i := range s.t.NumField() {
 		f := s.t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" || !f.IsExported() && !f.Anonymous {
+		tag := f.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		if tag == "-" || !f.IsExported() && (!f.Anonymous || !isStruct(f.Type)) {
 			continue
+		}
+		if !isName(name) {
+			name = ""
 		}
 		inline := f.Anonymous && name == ""
 		if name == "" {
@@ -326,6 +332,21 @@ func (b builder) addFields(s *shape) {
 		}
 		s.fieldOf[word] = uint16(k)
 	}
+}
+
+// isStruct tells whether a type is a struct, or a pointer to one.
+func isStruct(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct
+}
+
+// isName tells whether encoding/json takes a name from a tag.
+func isName(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 }
 
 // hasNamesOnce tells whether no two fields of a struct have the same name, nor those of structs in

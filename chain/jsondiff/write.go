@@ -23,12 +23,17 @@ func (w *walk) value(s *shape, value reflect.Value) {
 	}
 }
 
+// deepest is how deep a value is written without the library, which finds out that a value contains
+// itself.
+const deepest = 500
+
 // valueAt writes a value of the shape that is at an address. Most of what plugins set is made of
 // texts, numbers, lists and structs of them, and takes no library.
 func (w *walk) valueAt(s *shape, p unsafe.Pointer) {
+	w.depth++
 	switch {
 	case w.err != nil:
-	case s.own:
+	case s.own, w.depth > deepest:
 		w.marshal(reflect.NewAt(s.t, p).Interface())
 	case s.kind == text:
 		w.written, w.err = writeText(w.written, *(*string)(p))
@@ -53,6 +58,7 @@ func (w *walk) valueAt(s *shape, p unsafe.Pointer) {
 	default:
 		w.marshal(reflect.NewAt(s.t, p).Interface())
 	}
+	w.depth--
 }
 
 func (w *walk) listAt(s *shape, p unsafe.Pointer) {
