@@ -29,17 +29,17 @@ func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
 		m.again(0, object, uintptr(root.size))
 	}
 	// A piece that is pointed to comes behind the one that it is pointed to from.
-	for i := range m.pieces.now {
+	n := len(m.pieces.now)
+	for i := range n {
 		p := &m.pieces.now[i]
 		if size := uintptr(p.size); string(bytesOf(p.live, size)) != string(bytesOf(at(m.words, p.at), size)) {
 			m.changed()
 			m.again(i, p.live, size)
 		}
 	}
-	switch {
-	case m.changing && m.left == 0:
+	if m.changing && m.left == 0 {
 		m.anew()
-	case m.gone: // with what was in them
+	} else if m.pointers(n); m.gone { // with what was in them
 		m.drop(func(at place) bool { return m.pieces.now[at.in].live == nil })
 	}
 	m.texts.follow(m, ofTexts)
@@ -183,10 +183,10 @@ func (m *Memory) anew() {
 	m.resources.maps.refill(0)
 	m.others.refill(0)
 	m.pointers(0)
-	m.pieces.end(m.changes)
-	m.texts.maps.end(m.changes)
-	m.resources.maps.end(m.changes)
-	m.others.end(m.changes)
+	m.pieces.refilled(m.changes)
+	m.texts.maps.refilled(m.changes)
+	m.resources.maps.refilled(m.changes)
+	m.others.refilled(m.changes)
 }
 
 // drop drops what is in some places.

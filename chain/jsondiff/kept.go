@@ -5,8 +5,7 @@ package jsondiff
 type kept[T any] struct {
 	now []T
 	log []became[T]
-	// While all of it is remembered anew, next is the index for what comes next.
-	anew bool
+	// next is the index for what comes next: behind all, but while all is remembered anew.
 	next int
 }
 
@@ -17,18 +16,13 @@ type became[T any] struct {
 }
 
 // add adds what wasn't there before a change, 0 for what was there from the beginning.
-func (k *kept[T]) add(change int, thing T) (index int) {
-	index = len(k.now)
-	if k.anew {
-		index = k.next
-		k.next++
-	}
+func (k *kept[T]) add(change int, thing T) {
 	if change == 0 {
 		k.now = append(k.now, thing)
 	} else {
-		k.set(change, index, thing)
+		k.set(change, k.next, thing)
 	}
-	return index
+	k.next++
 }
 
 // set puts something in another's place, or behind all.
@@ -43,21 +37,20 @@ func (k *kept[T]) set(change, index int, thing T) {
 
 // refill has all be remembered anew from an index on: what is added takes the places of what there
 // was.
-func (k *kept[T]) refill(next int) { k.anew, k.next = true, next }
+func (k *kept[T]) refill(next int) { k.next = next }
 
-// end empties the places that nothing has taken since refill.
-func (k *kept[T]) end(change int) {
+// refilled empties the places that nothing has taken since refill.
+func (k *kept[T]) refilled(change int) {
 	var gone T
 	for ; k.next < len(k.now); k.next++ {
 		k.set(change, k.next, gone)
 	}
-	k.anew = false
 }
 
 func (k *kept[T]) clear() {
 	clear(k.now)
 	clear(k.log)
-	k.now, k.log, k.anew = k.now[:0], k.log[:0], false
+	k.now, k.log, k.next = k.now[:0], k.log[:0], 0
 }
 
 // states are the things of a kind as they were after one change, and then after the next.

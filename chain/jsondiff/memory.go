@@ -84,6 +84,7 @@ func Remember(object any) *Memory {
 		m.untyped = copyOf(value)
 	} else {
 		m.piece(shapeOf(m.of.Elem()), value.UnsafePointer(), 1, place{})
+		m.pointers(0)
 	}
 	return m
 }
@@ -160,15 +161,15 @@ func (m *Memory) size() int {
 		m.texts.size() + m.resources.size() + m.textBytes
 }
 
-// piece remembers a value that something points to, or the elements of a list.
+// piece remembers a value that something points to, or the elements of a list, but not yet what
+// these point to.
 func (m *Memory) piece(s *shape, live unsafe.Pointer, n int, from place) {
 	size := uintptr(n) * s.size
 	if size == 0 && len(m.pieces.now) > 0 {
 		m.held = append(m.held, live)
 		return
 	}
-	m.pointers(m.pieces.add(m.changes, piece{place: from, shape: s, live: live, at: m.copied(live, size),
-		size: uint32(size)}))
+	m.pieces.add(m.changes, piece{place: from, shape: s, live: live, at: m.copied(live, size), size: uint32(size)})
 }
 
 // copied copies what is in a piece, and returns the first of its words.
@@ -184,14 +185,18 @@ func at(words []uint64, first uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), uintptr(first)*wordSize)
 }
 
-// pointers remembers what a piece points to.
-func (m *Memory) pointers(i int) {
-	p := m.pieces.now[i]
-	if p.shape.kind == plain {
-		return
-	}
-	for offset := uint32(0); offset < p.size; offset += uint32(p.shape.size) {
-		m.inside(p.shape, unsafe.Add(p.live, offset), place{uint32(i), offset})
+// pointers remembers what the pieces from an index on point to, which are pieces behind them: so
+// none comes before the one that it is pointed to from, and it takes no deeper a stack for an
+// object that is deep.
+func (m *Memory) pointers(from int) {
+	for i := from; i < m.pieces.next; i++ {
+		p := m.pieces.now[i]
+		if p.live == nil || p.shape.kind == plain {
+			continue
+		}
+		for offset := uint32(0); offset < p.size; offset += uint32(p.shape.size) {
+			m.inside(p.shape, unsafe.Add(p.live, offset), place{uint32(i), offset})
+		}
 	}
 }
 
