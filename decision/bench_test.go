@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
@@ -71,12 +72,12 @@ func BenchmarkRecorder(b *testing.B) {
 			pod := usualPod()
 			info := &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "pods",
 				Namespace: "shop"}
-			ctx := audit.WithAuditContext(request.WithRequestInfo(b.Context(), info))
 			b.ReportAllocs()
-			for b.Loop() {
+			for i := 0; b.Loop(); i++ {
 				pod.Labels = map[string]string{"app": "web"}
 				a := about(admission.Create, pod, nil)
-				ctx := ctx
+				ctx := audit.WithAuditContext(request.WithRequestInfo(b.Context(), info))
+				audit.WithAuditID(ctx, types.UID(fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i)))
 				recording := &recording{info: info}
 				if recorded {
 					ctx = withRecording(ctx, recording)

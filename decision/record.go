@@ -36,6 +36,8 @@ type record struct {
 	steps   []step
 	omitted int32
 	class   class
+	// read says that who made the record reads it when it has been packed.
+	read bool
 }
 
 // step is what one plugin did.
@@ -113,6 +115,16 @@ func (r *record) settle() {
 		}
 	}
 	r.class = r.classify()
+}
+
+// release leaves the room of the steps to another request.
+func (r *record) release() {
+	if cap(r.steps) == stepsOfARequest && !r.read {
+		room := (*[stepsOfARequest]step)(r.steps[:stepsOfARequest])
+		clear(room[:])
+		rooms.Put(room)
+		r.steps = nil
+	}
 }
 
 // decision is the record as the API serves it, made by the server of that name.

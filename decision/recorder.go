@@ -151,8 +151,9 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	}
 	d := newRecord(ctx, recording, attempt, code, status)
 	decisionsTotal[d.verdict].Inc()
+	d.read = audited(ctx) || len(r.told) > 0
 	r.store.addSoon(d)
-	if !audited(ctx) && len(r.told) == 0 {
+	if !d.read {
 		return
 	}
 	r.store.catchUp() // d is the store's until then, and whole from then on

@@ -55,7 +55,6 @@ type attempt struct {
 	group, version, resource string
 	subresource              string
 	steps                    []step
-	room                     [stepsOfARequest]step // for steps
 	dropped                  int
 	mutated, validated       bool
 	by                       string
@@ -76,6 +75,9 @@ func recordingOf(ctx context.Context) *recording {
 
 // stepsOfARequest is how many steps a pod's creation has with the default plugins, roughly.
 const stepsOfARequest = 32
+
+// rooms are for the steps of attempts, and are used again by others when a record has been packed.
+var rooms = sync.Pool{New: func() any { return new([stepsOfARequest]step) }}
 
 // pluginBegins writes down which plugin is called.
 func (r *recording) pluginBegins(s *chain.PluginStep) {
@@ -202,7 +204,7 @@ func (r *recording) again(a admission.Attributes) *attempt {
 		begins = &attempt{}
 	}
 	r.asked = true
-	begins.steps = begins.room[:0]
+	begins.steps = rooms.Get().(*[stepsOfARequest]step)[:0]
 	begins.learn(a)
 	if !r.isCollection() {
 		r.only = begins

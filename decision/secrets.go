@@ -75,8 +75,16 @@ func (s secrets) hidden(path string, raw []byte) []byte {
 	if s.holds(path) {
 		return hiddenJSON
 	}
+	if !mayHide(raw) && !s.above(path) {
+		return raw
+	}
+	return s.cleaned(path, raw)
+}
+
+// cleaned is hidden for a value that may have a secret in it.
+func (s secrets) cleaned(path string, raw []byte) []byte {
 	var value any
-	if !mayHide(raw) && !s.above(path) || json.Unmarshal(raw, &value) != nil {
+	if json.Unmarshal(raw, &value) != nil {
 		return raw
 	}
 	cleaned, any := s.clean(path, value)

@@ -113,6 +113,7 @@ func (s *Store) catchUp() {
 	for _, r := range records {
 		r.settle()
 		s.add(r)
+		r.release()
 	}
 }
 

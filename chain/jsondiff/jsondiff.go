@@ -19,7 +19,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -374,17 +373,21 @@ func entries[K ~string, V any](w *walk, before, after map[K]V, alike func(was, n
 	}
 }
 
-// escaper makes a segment of a pointer of a name.
-var escaper = strings.NewReplacer("~", "~0", "/", "~1")
-
 // enter has the walk be at what is called so where it is, until it leaves for the length that the
 // path had.
 func (w *walk) enter(name string) (outside int) {
 	outside = len(w.path)
-	if strings.IndexByte(name, '~') >= 0 || strings.IndexByte(name, '/') >= 0 {
-		name = escaper.Replace(name)
+	w.path = append(w.path, '/')
+	for i := range len(name) {
+		switch c := name[i]; c {
+		case '~':
+			w.path = append(w.path, "~0"...)
+		case '/':
+			w.path = append(w.path, "~1"...)
+		default:
+			w.path = append(w.path, c)
+		}
 	}
-	w.path = append(append(w.path, '/'), name...)
 	return outside
 }
 
