@@ -43,7 +43,7 @@ const (
 // by 2 to 4 % for as long as they live, which more pods don't level out, and more processes do. The
 // three take turns, whose order is another one each time: one client makes a third of a round's
 // pods on each of them, and then all clients make the others. What is told are the ratios within a
-// round.
+// round, to the mean of the two without decisions.
 func measureDecisions(ctx context.Context, o options, bin string) (string, error) {
 	all := make([]recorderFigures, len(recorders))
 	for round := range o.rounds {
@@ -180,9 +180,9 @@ func recorderTable(all []recorderFigures) string {
 	fmt.Fprintf(&b, "| %d plugins change each pod | %s | %s | ratio | ratio of two without |\n"+
 		"| --- | ---: | ---: | ---: | ---: |\n", changers, recorders[0].name, recorders[1].name)
 	row := func(name, unit string, digits int, of func(recorderFigures) samples) {
-		base := of(without)
+		base := of(without).and(of(again))
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, of(with).show(digits, unit), base.show(digits, unit),
-			of(with).over(base).show(3, ""), of(again).over(base).show(3, ""))
+			of(with).over(base).show(3, ""), of(again).over(of(without)).show(3, ""))
 	}
 	row("a create, 1 client, p50", " ms", 2, func(f recorderFigures) samples { return f.p50 })
 	row(fmt.Sprintf("creates/s, %d clients", manyClients), "", 0, func(f recorderFigures) samples { return f.rate })

@@ -39,6 +39,15 @@ func (s samples) over(base samples) samples {
 	return ratios
 }
 
+// and are the means of values that were measured one right after the other.
+func (s samples) and(others samples) samples {
+	means := make(samples, len(s))
+	for i := range s {
+		means[i] = (s[i] + others[i]) / 2
+	}
+	return means
+}
+
 // show is the median and, where there are several values, the range of the middle half of them.
 func (s samples) show(decimals int, unit string) string {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', decimals, 64) }
