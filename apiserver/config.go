@@ -148,7 +148,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
 		handler = server.DefaultBuildHandlerChain(c.writes(handler), generic)
-		return o.SecureServing.Listener.(*listener).counted(handler)
+		return o.SecureServing.Listener.(*listener).counted(withStack(handler))
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
@@ -338,6 +338,9 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 	if err := authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config,
 		c.client, c.informers, g.APIServerID); err != nil {
 		return err
+	}
+	if g.Authentication.Authenticator != nil {
+		g.Authentication.Authenticator = withStackBelow{g.Authentication.Authenticator}
 	}
 	if keys := o.Authentication.ServiceAccounts.ExternalPublicKeysGetter; keys != nil {
 		c.publicKeys = keys
