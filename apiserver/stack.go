@@ -9,8 +9,9 @@ import (
 // A request's goroutines begin with small stacks, and each time that a stack is too small all of it
 // is copied to one twice as large, frame by frame. With as many handlers around each other as there
 // are here that took 5 % of a write's time on the processor. So both goroutines that the handlers
-// run in get about what they will need while there is little to copy: the connection's, up to where
-// the time limit begins, and the one below it, which verifies who asks first.
+// run in get about what they will need while there is little to copy: the stream's, up to where the
+// time limit begins, and the one below it, which verifies who asks first. 3 % are left: a third one
+// is the library's, in which it stores, and begins where nothing of ours is called.
 
 // withStack is for the handler around all others.
 func withStack(handler http.Handler) http.Handler {
