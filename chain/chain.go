@@ -188,7 +188,12 @@ func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a ad
 		step := PluginStep{Attributes: a, Plugin: p.name, Phase: Mutating, Round: round, Start: c.after(begin)}
 		ctx := c.pluginBegins(ctx, step)
 		v.begin(p.name, Mutating, round)
-		step.Changes, step.Err = c.admitPlugin(ctx, p, a, v, o)
+		var shown shownForm
+		shown, step.Err = c.admitPlugin(ctx, p, a, v, o)
+		step.Duration = c.since(step.Start)
+		if shown != nil && c.tracking {
+			step.Changes = shown.changes()
+		}
 		step.Calls = v.calls.taken()
 		c.pluginDone(ctx, step)
 		if step.Err != nil {
@@ -198,8 +203,14 @@ func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a ad
 	return nil
 }
 
+// A shownForm is what a plugin was shown of a request, and knows what the plugin changed.
+type shownForm interface {
+	changes() *jsondiff.Difference
+}
+
+// admitPlugin calls a plugin. Of an object that couldn't be shown nothing is known.
 func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned,
-	o admission.ObjectInterfaces) (changes *jsondiff.Difference, err error) {
+	o admission.ObjectInterfaces) (shown shownForm, err error) {
 	if p.internal {
 		// What plugins have changed so far is in the versioned object: the server's own gets
 		// it first, and is converted anew for the plugins that follow.
@@ -211,17 +222,14 @@ func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attribut
 		}
 		internal := &internalForm{Attributes: a, interfaces: o}
 		err := guard(p.name, Mutating, a, func() error { return p.Admit(ctx, internal, o) })
-		return internal.changes(), err
+		return internal, err
 	}
 	v.beforePlugin()
 	err = guard(p.name, Mutating, a, func() error { return p.Admit(ctx, v, o) })
 	if failure := v.afterPlugin(); failure != nil {
 		return nil, failure
 	}
-	if !c.tracking {
-		return nil, err
-	}
-	return v.changes(), err
+	return v, err
 }
 
 // Validate runs the validating phase: every validating plugin in order. The first error ends it.
@@ -249,7 +257,7 @@ func (c *Chain) validate(ctx context.Context, begin time.Time, a admission.Attri
 		if failure := v.failed(); failure != nil {
 			step.Err = failure
 		}
-		step.Calls = v.calls.taken()
+		step.Duration, step.Calls = c.since(step.Start), v.calls.taken()
 		c.pluginDone(ctx, step)
 		if step.Err != nil {
 			return step.Err
@@ -296,6 +304,14 @@ func (c *Chain) after(begin time.Time) time.Time {
 	return begin.Add(time.Since(begin))
 }
 
+// since is how long ago a time of now or after was.
+func (c *Chain) since(begin time.Time) time.Duration {
+	if len(c.observers) == 0 {
+		return 0
+	}
+	return time.Since(begin)
+}
+
 func (c *Chain) phaseBegins(ctx context.Context, a admission.Attributes, phase Phases) context.Context {
 	for _, o := range c.beginning {
 		ctx = o.PhaseBegins(ctx, PhaseStep{Attributes: a, Phase: phase})
@@ -312,20 +328,13 @@ func (c *Chain) pluginBegins(ctx context.Context, step PluginStep) context.Conte
 
 // pluginDone tells the observers of a step.
 func (c *Chain) pluginDone(ctx context.Context, step PluginStep) {
-	if len(c.observers) == 0 {
-		return
-	}
-	step.Duration = time.Since(step.Start)
 	for _, o := range c.observers {
 		o.PluginDone(ctx, step)
 	}
 }
 
 func (c *Chain) phaseDone(ctx context.Context, begin time.Time, phase PhaseStep) {
-	if len(c.observers) == 0 {
-		return
-	}
-	phase.Duration = time.Since(begin)
+	phase.Duration = c.since(begin)
 	for _, o := range c.observers {
 		o.PhaseDone(ctx, phase)
 	}

@@ -67,7 +67,7 @@ type PluginStep struct {
 	Round int
 	// Start is when the plugin was called. What is told by LateObserver has none.
 	Start time.Time
-	// Duration is what the call took, conversion of the object included.
+	// Duration is what the call took, with the conversion of the object, without the comparison.
 	Duration time.Duration
 	// Err is nil where the plugin admitted the request, and the refusal otherwise.
 	Err error
