@@ -61,11 +61,11 @@ func TestChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			c := newChain(t, plugins, ObserverFuncs{Changes: true, Plugin: func(_ context.Context, s PluginStep) {
-				changes, err := s.Changes.Operations()
+				patch, err := s.Changes.Patch()
 				if err != nil {
 					t.Error(err)
 				}
-				data, err := json.Marshal(changes)
+				data, err := json.Marshal(patch.Operations())
 				if err != nil {
 					t.Error(err)
 				}

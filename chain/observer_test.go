@@ -24,7 +24,7 @@ func (r *recorder) observer(changes bool) Observer {
 		Changes: changes,
 		Plugin: func(_ context.Context, s PluginStep) {
 			r.duration = r.duration && s.Duration > 0
-			changes, err := s.Changes.Operations()
+			changes, err := s.Changes.Patch()
 			r.steps = append(r.steps, fmt.Sprintf("%s %s %s round %d changed %v: %v", s.Attributes.GetName(), s.Plugin,
 				s.Phase, s.Round, err == nil && len(changes) > 0, s.Err))
 		},

@@ -115,8 +115,8 @@ func (traces) PluginDone(ctx context.Context, step PluginStep) {
 	if span == nil {
 		return
 	}
-	if operations, err := step.Changes.Operations(); err == nil && len(operations) > 0 {
-		span.SetAttributes(attributeChanges.Int(len(operations)))
+	if patch, err := step.Changes.Patch(); err == nil && patch.Len() > 0 {
+		span.SetAttributes(attributeChanges.Int(patch.Len()))
 	}
 	for i := range step.Calls {
 		if i == maxTraced {

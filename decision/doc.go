@@ -16,6 +16,6 @@
 //
 // What is secret is not kept: of the values of Secrets, tokens, and fields and environment
 // variables that are called as credentials are, it is only said that they changed. Objects are not
-// kept at all, only what changed, which becomes JSON when somebody looks: most decisions go without
-// that. Everything that a client, a webhook or a policy can make large is cut, and says so.
+// kept at all, only what changed in them. Everything that a client, a webhook or a policy can make
+// large is cut, and says so.
 package decision

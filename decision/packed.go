@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain/jsondiff"
 )
 
 // A packed record is one that is kept: all of it in one text. The collector looks at ten thousand
@@ -92,10 +91,7 @@ func codeStep(c *coder, s *step) {
 	optional(c, &s.more, func(c *coder, m *more) {
 		text(c, &m.verdict)
 		text(c, &m.message)
-		list(c, &m.patch, func(c *coder, o *jsondiff.Operation) {
-			texts(c, &o.Op, &o.Path)
-			text(c, &o.Value)
-		})
+		text(c, &m.patch)
 		flag(c, &m.patchCut)
 		list(c, &m.calls, codeCall)
 		number(c, &m.omitted)

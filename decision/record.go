@@ -36,8 +36,6 @@ type record struct {
 	steps   []step
 	omitted int32
 	class   class
-	// read says that who made the record reads it when it has been packed.
-	read bool
 }
 
 // step is what one plugin did.
@@ -54,7 +52,7 @@ type more struct {
 	verdict  v1alpha1.Verdict
 	message  string
 	changes  *jsondiff.Difference // until settled
-	patch    []jsondiff.Operation
+	patch    jsondiff.Patch
 	patchCut bool
 	calls    []v1alpha1.Call
 	omitted  int32
@@ -104,27 +102,17 @@ func (r *record) settle() {
 			continue
 		}
 		// Objects that were decoded can be encoded, so an error is a defect.
-		changes, err := s.more.changes.Operations()
+		patch, err := s.more.changes.Patch()
 		if err != nil {
 			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.plugin, "decision", r.name)
 		}
 		s.more.changes = nil
-		s.more.patch, s.more.patchCut = secret.ofChanges(changes)
+		s.more.patch, s.more.patchCut = secret.ofChanges(patch)
 		if m := s.more; m.verdict == v1alpha1.Admitted && !m.changed() && len(m.calls) == 0 {
 			s.more = nil
 		}
 	}
 	r.class = r.classify()
-}
-
-// release leaves the room of the steps to another request.
-func (r *record) release() {
-	if cap(r.steps) == stepsOfARequest && !r.read {
-		room := (*[stepsOfARequest]step)(r.steps[:stepsOfARequest])
-		clear(room[:])
-		rooms.Put(room)
-		r.steps = nil
-	}
 }
 
 // decision is the record as the API serves it, made by the server of that name.
@@ -188,9 +176,9 @@ func (s *step) served() v1alpha1.Step {
 }
 
 // operations are a patch as the API has it.
-func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
+func operations(patch jsondiff.Patch) []v1alpha1.PatchOperation {
 	var shown []v1alpha1.PatchOperation
-	for _, o := range patch {
+	for o := range patch.All {
 		operation := v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}
 		if o.Value != nil {
 			operation.Value = &v1alpha1.Value{Raw: o.Value}
@@ -209,13 +197,14 @@ const (
 	maxSteps    = 500      // of a request
 )
 
-// newStep is what is kept of a plugin's step.
-func newStep(s *chain.PluginStep) step {
+// newStep is what is kept of a plugin's step, in the room of its request.
+func newStep(s *chain.PluginStep, in *room) step {
 	kept := step{plugin: s.Plugin, duration: s.Duration, phase: s.Phase, round: uint8(s.Round)}
 	if s.Err == nil && s.Changes == nil && len(s.Calls) == 0 {
 		return kept
 	}
-	kept.more = &more{verdict: verdictOf(s.Err), changes: s.Changes}
+	kept.more = in.more()
+	kept.more.verdict, kept.more.changes = verdictOf(s.Err), s.Changes
 	if s.Err != nil {
 		kept.more.message = cut(s.Err.Error())
 	}

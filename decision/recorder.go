@@ -149,11 +149,13 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	if over || !asked && code != 0 && code < http.StatusBadRequest {
 		return
 	}
-	d := newRecord(ctx, recording, attempt, code, status)
+	room := newRecord(ctx, recording, attempt, code, status)
+	d := &room.record
 	decisionsTotal[d.verdict].Inc()
-	d.read = audited(ctx) || len(r.told) > 0
-	r.store.addSoon(d)
-	if !d.read {
+	isRead := audited(ctx) || len(r.told) > 0
+	room.read = isRead
+	r.store.addSoon(room)
+	if !isRead {
 		return
 	}
 	r.store.catchUp() // d is the store's until then, and whole from then on
@@ -182,13 +184,18 @@ func audited(ctx context.Context) bool {
 	return level != "" && level != auditinternal.LevelNone
 }
 
-// newRecord puts together what is known of a request that is over.
-func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *record {
+// newRecord puts together what is known of a request that is over, in its room.
+func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *room {
 	info := recording.info
-	d := &record{
-		start: recording.start, duration: time.Since(recording.start),
-		status: int32(code), verdict: verdictOfCode(code),
+	var in *room
+	if a != nil {
+		in = a.room
+	} else {
+		in = rooms.Get().(*room)
 	}
+	d := &in.record
+	d.start, d.duration = recording.start, time.Since(recording.start)
+	d.status, d.verdict = int32(code), verdictOfCode(code)
 	if a != nil {
 		d.request = v1alpha1.Request{Operation: string(a.operation), Group: a.group, Version: a.version,
 			Resource: a.resource, Subresource: a.subresource, Namespace: a.namespace, Name: a.name,
@@ -223,7 +230,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 		d.namespace = metav1.NamespaceDefault
 	}
 	d.setName(audit.GetAuditIDTruncated(ctx))
-	return d
+	return in
 }
 
 // operationOf are the chain's names of verbs.

@@ -54,7 +54,8 @@ type attempt struct {
 	dryRun                   bool
 	group, version, resource string
 	subresource              string
-	steps                    []step
+	room                     *room
+	steps                    []step // in the room, as far as it goes
 	dropped                  int
 	mutated, validated       bool
 	by                       string
@@ -73,11 +74,45 @@ func recordingOf(ctx context.Context) *recording {
 	return r
 }
 
-// stepsOfARequest is how many steps a pod's creation has with the default plugins, roughly.
-const stepsOfARequest = 32
+// room is for what is known of a request, and is used again by another when its record has been
+// packed.
+type room struct {
+	record record
+	steps  [stepsOfARequest]step
+	told   [toldOfARequest]more
+	used   int // of told
+	// read says that who made the record reads it when it has been packed.
+	read bool
+}
 
-// rooms are for the steps of attempts, and are used again by others when a record has been packed.
-var rooms = sync.Pool{New: func() any { return new([stepsOfARequest]step) }}
+// This is how many steps a pod's creation has with the default plugins, roughly, and of how many of
+// them there is something to tell.
+const (
+	stepsOfARequest = 32
+	toldOfARequest  = 8
+)
+
+var rooms = sync.Pool{New: func() any { return &room{} }}
+
+// more is for what there is to tell of a step.
+func (r *room) more() *more {
+	if r.used == len(r.told) {
+		return &more{}
+	}
+	r.used++
+	return &r.told[r.used-1]
+}
+
+// release leaves the room to another request.
+func (r *room) release() {
+	if r.read {
+		return
+	}
+	clear(r.steps[:min(len(r.record.steps), len(r.steps))])
+	clear(r.told[:r.used])
+	r.record, r.used = record{}, 0
+	rooms.Put(r)
+}
 
 // pluginBegins writes down which plugin is called.
 func (r *recording) pluginBegins(s *chain.PluginStep) {
@@ -118,7 +153,7 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 		a.dropped++
 		return
 	}
-	a.steps = append(a.steps, newStep(s))
+	a.steps = append(a.steps, newStep(s, a.room))
 }
 
 // pluginLate adds to a plugin's step what came to be known after it.
@@ -134,7 +169,7 @@ func (r *recording) pluginLate(s *chain.PluginStep) {
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
 		if kept := &a.steps[i]; kept.plugin == s.Plugin && kept.phase == s.Phase {
-			late := newStep(s)
+			late := newStep(s, a.room)
 			late.duration = kept.duration
 			*kept = late
 			return
@@ -204,7 +239,8 @@ func (r *recording) again(a admission.Attributes) *attempt {
 		begins = &attempt{}
 	}
 	r.asked = true
-	begins.steps = rooms.Get().(*[stepsOfARequest]step)[:0]
+	begins.room = rooms.Get().(*room)
+	begins.steps = begins.room.steps[:0]
 	begins.learn(a)
 	if !r.isCollection() {
 		r.only = begins

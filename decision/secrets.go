@@ -3,7 +3,6 @@ package decision
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,8 +26,11 @@ var harmless = map[string]bool{
 	"secrets": true, "boundServiceAccountToken": true,
 }
 
-// lastApplied has the whole object as it was sent.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// What is called so has the whole object as it was sent.
+const (
+	lastApplied       = "kubectl.kubernetes.io/last-applied-configuration"
+	lastAppliedInPath = "kubectl.kubernetes.io~1last-applied-configuration"
+)
 
 // hides tells whether what has that name is a secret, or belongs to something that has the text for
 // a name and is one.
@@ -36,28 +38,33 @@ func hides[T ~string | ~[]byte](name, text T) bool {
 	return isCredential(name) || string(name) == lastApplied || string(name) == "name" && isCredential(text)
 }
 
-// ofChanges are changes without the secrets in their values, up to the limit, and whether there
-// were more.
-func (s secrets) ofChanges(changes []jsondiff.Operation) (kept []jsondiff.Operation, isCut bool) {
-	kept = changes
-	own, n := false, 0 // kept is the caller's until something is to be hidden
-	for i := range changes {
-		o := &changes[i]
-		value := o.Value
-		if value != nil {
-			value = s.hidden(o.Path, value)
+// ofChanges is a patch without the secrets in its values, up to the limit, and whether there was
+// more. Most have none, and are kept as they are.
+func (s secrets) ofChanges(patch jsondiff.Patch) (kept jsondiff.Patch, isCut bool) {
+	if len(patch) <= maxPatch && !s.hasAny(patch) {
+		return patch, false
+	}
+	operations, n := patch.Operations(), 0
+	for i := range operations {
+		o := &operations[i]
+		if o.Value != nil {
+			o.Value = s.hidden(o.Path, o.Value)
 		}
-		if n += len(o.Path) + len(value); n > maxPatch {
-			return kept[:i:i], true
-		}
-		if !bytes.Equal(value, o.Value) {
-			if !own {
-				kept, own = slices.Clone(changes), true
-			}
-			kept[i].Value = value
+		if n += len(o.Path) + len(o.Value); n > maxPatch {
+			return jsondiff.PatchOf(operations[:i]), true
 		}
 	}
-	return kept, false
+	return jsondiff.PatchOf(operations), false
+}
+
+// hasAny tells whether there is a secret in a patch.
+func (s secrets) hasAny(patch jsondiff.Patch) bool {
+	for o := range patch.All {
+		if o.Value != nil && !bytes.Equal(o.Value, s.hidden(o.Path, o.Value)) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofPatch takes the secrets out of the values of a patch.
@@ -141,13 +148,10 @@ func (s secrets) holds(path string) bool {
 func (s secrets) named(path string) bool {
 	depth, parent := 0, ""
 	for rest := strings.TrimPrefix(path, "/"); rest != ""; depth++ {
-		var segment string
+		var segment string // as it is in a path, which is all the same to the names of credentials
 		segment, rest, _ = strings.Cut(rest, "/")
-		if strings.IndexByte(segment, '~') >= 0 {
-			segment = unescape(segment)
-		}
 		switch {
-		case s.isSecret() && depth == 1 && (parent == "data" || parent == "stringData"), segment == lastApplied:
+		case s.isSecret() && depth == 1 && (parent == "data" || parent == "stringData"), segment == lastAppliedInPath:
 			return true
 		case isCredential(segment) && !names[parent]:
 			return true
@@ -242,10 +246,6 @@ func hasSuffix[T ~string | ~[]byte](text T, word string) bool {
 	return n >= 0 && text[len(text)-1]|0x20 == word[len(word)-1] && strings.EqualFold(string(text[n:]), word)
 }
 
-var (
-	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
-	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
-)
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-func escape(segment string) string   { return escaper.Replace(segment) }
-func unescape(segment string) string { return unescaper.Replace(segment) }
+func escape(segment string) string { return escaper.Replace(segment) }

@@ -31,7 +31,7 @@ type Store struct {
 	// waiting are records that aren't settled yet, catching is for who settles them. The timer runs
 	// where there are any.
 	waitingMu    sync.Mutex
-	waiting      []*record
+	waiting      []*room
 	waitingBytes int
 	catching     sync.Mutex
 	timer        *time.Timer
@@ -86,8 +86,8 @@ const (
 
 // addSoon keeps a record that isn't settled. It is the store's until catchUp has been called, which
 // others do, too.
-func (s *Store) addSoon(r *record) {
-	size := r.size()
+func (s *Store) addSoon(r *room) {
+	size := r.record.size()
 	s.waitingMu.Lock()
 	s.waiting, s.waitingBytes = append(s.waiting, r), s.waitingBytes+size
 	n, bytes := len(s.waiting), s.waitingBytes
@@ -107,12 +107,12 @@ func (s *Store) catchUp() {
 	s.catching.Lock()
 	defer s.catching.Unlock()
 	s.waitingMu.Lock()
-	records := s.waiting
+	waiting := s.waiting
 	s.waiting, s.waitingBytes = nil, 0
 	s.waitingMu.Unlock()
-	for _, r := range records {
-		r.settle()
-		s.add(r)
+	for _, r := range waiting {
+		r.record.settle()
+		s.add(&r.record)
 		r.release()
 	}
 }

@@ -316,7 +316,6 @@ func TestPacked(t *testing.T) {
 	for range 100 {
 		r := &record{}
 		fill(r)
-		r.read = false // nothing that is known of the request
 		for i := range r.steps {
 			fill(&r.steps[i])
 			if m := r.steps[i].more; m != nil {

@@ -116,7 +116,7 @@ func BenchmarkUsual(b *testing.B) {
 			memory := jsondiff.Remember(changing)
 			for _, c := range usualChanges {
 				c.do(changing)
-				if _, err := memory.Since(changing).Operations(); err != nil {
+				if _, err := memory.Since(changing).Patch(); err != nil {
 					b.Fatal(err)
 				}
 			}

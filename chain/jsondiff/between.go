@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// between are the operations of one of an object's changes.
+// between is the patch of one of an object's changes.
 //
 // Both states are put together again, in memory that is used for nothing else, so that nothing of
 // the live object is looked at: it may have gone on. What is alike in both is put together once,
 // and so is known to be alike by where it is. The later state is kept, for who asks about the next
 // change.
-func between(m *Memory, change int) ([]Operation, error) {
+func between(m *Memory, change int) (Patch, error) {
 	if m.state == nil {
 		m.state = putTogether.Get().(*state)
 	}

@@ -11,8 +11,8 @@ func TestStateHoldsNothing(t *testing.T) {
 	m := Remember(object)
 	for _, each := range object.All {
 		each.Text = "changed"
-		if operations, err := m.Since(object).Operations(); err != nil || len(operations) != 1 {
-			t.Fatal(operations, err)
+		if patch, err := m.Since(object).Patch(); err != nil || patch.Len() != 1 {
+			t.Fatal(patch.Operations(), err)
 		}
 	}
 	s := m.state

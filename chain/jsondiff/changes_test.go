@@ -97,7 +97,7 @@ func told(t *testing.T, memory *jsondiff.Memory, object any) string {
 	if again := memory.Since(object); again != nil {
 		t.Error("changed as soon as it is remembered")
 	}
-	operations, err := changes.Operations()
+	operations, err := operationsOf(changes.Patch())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func told(t *testing.T, memory *jsondiff.Memory, object any) string {
 // since are the operations since a memory.
 func since(memory *jsondiff.Memory, object any) ([]jsondiff.Operation, error) {
 	defer memory.Forget()
-	return memory.Since(object).Operations()
+	return operationsOf(memory.Since(object).Patch())
 }
 
 // Every field counts, however deep it is, and is seen to change in place.

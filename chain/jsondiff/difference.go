@@ -11,23 +11,23 @@ import (
 // a time. nil is no difference.
 type Difference struct {
 	// memory has both states until one has asked: the later one is that after so many changes.
-	memory     *Memory
-	change     int
-	size       int
-	once       sync.Once
-	operations []Operation
-	err        error
+	memory *Memory
+	change int
+	size   int
+	once   sync.Once
+	patch  Patch
+	err    error
 }
 
 // known is a difference that has been asked for.
-func known(find func() ([]Operation, error)) *Difference {
+func known(find func() (Patch, error)) *Difference {
 	d := &Difference{}
 	d.once.Do(func() { d.find(find) })
 	return d
 }
 
 // Size is how much memory there is until all differences of an object have been asked for their
-// operations, in bytes, roughly: the first one says what it takes, others what they add.
+// patches, in bytes, roughly: the first one says what it takes, others what they add.
 func (d *Difference) Size() int {
 	if d == nil {
 		return 0
@@ -35,10 +35,10 @@ func (d *Difference) Size() int {
 	return d.size
 }
 
-// Operations are the JSON patch that makes the second state of the first. It may be empty: a
+// Patch is the JSON patch that makes the second state of the first. It may be empty: a
 // quantity that is written another way is the same. An error is that of writing a value as JSON. Of
 // an object's differences the earlier ones are asked first at the least cost.
-func (d *Difference) Operations() ([]Operation, error) {
+func (d *Difference) Patch() (Patch, error) {
 	if d == nil {
 		return nil, nil
 	}
@@ -47,18 +47,18 @@ func (d *Difference) Operations() ([]Operation, error) {
 		defer m.Forget()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		d.find(func() ([]Operation, error) { return between(m, d.change) })
+		d.find(func() (Patch, error) { return between(m, d.change) })
 		d.memory = nil
 	})
-	return d.operations, d.err
+	return d.patch, d.err
 }
 
-func (d *Difference) find(find func() ([]Operation, error)) {
+func (d *Difference) find(find func() (Patch, error)) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			// As of a type whose own form can't be written.
-			d.operations, d.err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
+			d.patch, d.err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
 		}
 	}()
-	d.operations, d.err = find()
+	d.patch, d.err = find()
 }

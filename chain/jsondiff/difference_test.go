@@ -38,7 +38,7 @@ func TestDifferencesOfThePast(t *testing.T) {
 		got := make([]string, 3*len(differences))
 		for i := range got {
 			asking.Go(func() {
-				operations, err := differences[i%len(differences)].Operations()
+				operations, err := operationsOf(differences[i%len(differences)].Patch())
 				if err != nil {
 					t.Error(err)
 				}
@@ -75,7 +75,7 @@ func TestDifferencePanics(t *testing.T) {
 	type holder struct{ P panics }
 	object := &holder{}
 	changes := jsondiff.Remember(object).Since(&holder{panics{1}})
-	operations, err := changes.Operations()
+	operations, err := operationsOf(changes.Patch())
 	if err == nil || operations != nil || err.Error() != "comparing two states of an object: can't be written" {
 		t.Errorf("got %v, %v", operations, err)
 	}
@@ -120,7 +120,7 @@ func TestDifferenceSize(t *testing.T) {
 			&corev1.Secret{Data: map[string][]byte{"a": []byte("c")}}},
 	} {
 		changes := jsondiff.Remember(states[0]).Since(states[1])
-		operations, err := changes.Operations()
+		operations, err := operationsOf(changes.Patch())
 		if size := changes.Size(); size != 0 || err != nil || len(operations) != 1 {
 			t.Errorf("%s: %d bytes, %v, %v", name, size, operations, err)
 		}

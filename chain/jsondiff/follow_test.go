@@ -52,7 +52,7 @@ func TestFollow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := differences[i].Operations()
+			got, err := operationsOf(differences[i].Patch())
 			if err != nil || encode(t, got) != encode(t, want) {
 				for k := range min(len(got), len(want)) {
 					if one, other := encode(t, got[k:k+1]), encode(t, want[k:k+1]); one != other {
@@ -77,7 +77,7 @@ func TestFollowLargeAmounts(t *testing.T) {
 	}
 	amount := object.Spec.Overhead["cpu"]
 	amount.AsDec().UnscaledBig().SetInt64(1)
-	operations, err := memory.Since(object).Operations()
+	operations, err := operationsOf(memory.Since(object).Patch())
 	if err != nil || len(operations) != 1 {
 		t.Errorf("changed in place: got %v, %v", operations, err)
 	}
@@ -96,7 +96,7 @@ func TestFollowAnotherType(t *testing.T) {
 	for _, states := range [][2]any{{&corev1.Pod{}, &corev1.Node{}}, {&corev1.Pod{}, map[string]any{}},
 		{map[string]any{}, &corev1.Pod{}}, {&corev1.Pod{}, nothing}} {
 		memory := jsondiff.Remember(states[0])
-		if operations, err := memory.Since(states[1]).Operations(); err == nil || operations != nil {
+		if operations, err := operationsOf(memory.Since(states[1]).Patch()); err == nil || operations != nil {
 			t.Errorf("%T, then %T: got %v, %v", states[0], states[1], operations, err)
 		}
 		memory.Forget()
@@ -159,7 +159,7 @@ func TestFollowGrowingList(t *testing.T) {
 		`{"op":"replace","path":"/All/1/Value","value":2}]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	operations, err := grown.Operations()
+	operations, err := operationsOf(grown.Patch())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestFollowWhatIsGone(t *testing.T) {
 		t.Error("it went, and nothing has changed")
 	}
 	last.Value = 2
-	if operations, err := memory.Since(object).Operations(); len(operations) > 0 || err != nil {
+	if operations, err := operationsOf(memory.Since(object).Patch()); len(operations) > 0 || err != nil {
 		t.Errorf("got %v, %v", operations, err)
 	}
 	last.Value = 3

@@ -15,6 +15,7 @@ package jsondiff
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -49,11 +50,12 @@ func Of(before, after any) ([]Operation, error) {
 	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
 	}
-	return compare(shapeOf(was.Type()), was, now)
+	patch, err := compare(shapeOf(was.Type()), was, now)
+	return patch.Operations(), err
 }
 
 // compare compares two values, the first of which is of the shape.
-func compare(s *shape, was, now reflect.Value) ([]Operation, error) {
+func compare(s *shape, was, now reflect.Value) (Patch, error) {
 	w := walks.Get().(*walk)
 	defer walks.Put(w)
 	w.begin()
@@ -64,44 +66,43 @@ func compare(s *shape, was, now reflect.Value) ([]Operation, error) {
 // walk is one comparison. What it has allocated is used again by another.
 type walk struct {
 	// path is the pointer to where the walk is.
-	path       []byte
-	operations []Operation
-	err        error
+	path []byte
+	err  error
 	// only says that whether there is a difference is all that is asked for, differs that there is.
 	only, differs bool
 	// written has the path and the value of each operation, one after the other; ends says where
-	// they end.
-	written []byte
-	ends    []ends
+	// they end. patch is what is made of them.
+	written, patch []byte
+	ends           []ends
 	// depth is how deep in a value it is that is being written.
 	depth int
 }
 
 // ends are where what is written of an operation ends.
-type ends struct{ path, value int }
+type ends struct {
+	op          string
+	path, value int
+}
 
 var walks = sync.Pool{New: func() any { return &walk{} }}
 
 func (w *walk) begin() {
-	w.path, w.operations, w.ends, w.written, w.err = w.path[:0], w.operations[:0], w.ends[:0], w.written[:0], nil
-	w.differs = false
+	w.path, w.ends, w.written, w.err = w.path[:0], w.ends[:0], w.written[:0], nil
+	w.differs, w.depth = false, 0
 }
 
 // end returns the operations, in memory of their own.
-func (w *walk) end() ([]Operation, error) {
-	if w.err != nil || len(w.operations) == 0 {
+func (w *walk) end() (Patch, error) {
+	if w.err != nil || len(w.ends) == 0 {
 		return nil, w.err
 	}
-	operations, written := slices.Clone(w.operations), bytes.Clone(w.written)
+	w.patch = binary.AppendUvarint(w.patch[:0], uint64(len(w.ends)))
 	from := 0
-	for i, to := range w.ends {
-		operations[i].Path = unsafe.String(unsafe.SliceData(written[from:]), to.path-from)
-		if to.value > to.path {
-			operations[i].Value = written[to.path:to.value:to.value]
-		}
+	for _, to := range w.ends {
+		w.patch = appendOperation(w.patch, to.op, w.written[from:to.path], w.written[to.path:to.value])
 		from = to.value
 	}
-	return operations, nil
+	return bytes.Clone(w.patch), nil
 }
 
 // equal tells whether two values are alike.
@@ -138,13 +139,12 @@ func (w *walk) note(op string, write func()) {
 	if w.only || w.err != nil {
 		return
 	}
-	w.operations = append(w.operations, Operation{Op: op})
 	w.written = append(w.written, w.path...)
 	path := len(w.written)
 	if op != remove {
 		write()
 	}
-	w.ends = append(w.ends, ends{path, len(w.written)})
+	w.ends = append(w.ends, ends{op, path, len(w.written)})
 }
 
 // values compares two values that are there, the first of which is of the shape. key is the merge

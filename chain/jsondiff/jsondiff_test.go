@@ -142,6 +142,11 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
+// operationsOf are those of a patch, or why there is none.
+func operationsOf(patch jsondiff.Patch, err error) ([]jsondiff.Operation, error) {
+	return patch.Operations(), err
+}
+
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
