@@ -35,9 +35,9 @@ func (d *Difference) Size() int {
 	return d.size
 }
 
-// Patch is the JSON patch that makes the second state of the first. It may be empty: a quantity that
-// is written another way is the same. An error is that of writing a value as JSON. Of an object's
-// differences the earlier ones are asked first at the least cost.
+// Patch is the JSON patch that makes the second state of the first. It may be empty: a quantity
+// that is written another way is the same. An error is that of writing a value as JSON. Of an
+// object's differences the earlier ones are asked first at the least cost.
 func (d *Difference) Patch() (Patch, error) {
 	if d == nil {
 		return nil, nil
