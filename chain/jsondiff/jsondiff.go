@@ -91,7 +91,7 @@ func (w *walk) begin() {
 	w.differs, w.depth = false, 0
 }
 
-// end returns the operations, in memory of their own.
+// end returns the patch, in memory of its own.
 func (w *walk) end() (Patch, error) {
 	if w.err != nil || len(w.ends) == 0 {
 		return nil, w.err
