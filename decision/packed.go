@@ -2,49 +2,25 @@ package decision
 
 import (
 	"encoding/binary"
-	"sync"
 	"time"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A packed record is one that is kept: all of it in one text. The collector looks at ten thousand
-// of them each time, and what it would have to follow in a record are fifty pointers.
-type packed struct {
-	revision uint64
-	class    class
-	namespacedName
-	text string
-}
-
-type namespacedName struct{ namespace, name string }
-
-// packedOverhead is what the store's own maps and lists take for a record, and its allocations.
-const packedOverhead = 300
-
-// size is how much memory the record takes, roughly.
-func (p *packed) size() int64 { return int64(len(p.text)) + packedOverhead }
-
 // record is what was packed.
-func (p *packed) record() *record {
+func (p packed) record() *record {
 	r := &record{class: p.class, revision: p.revision}
-	c := coder{rest: p.text}
-	r.code(&c)
+	r.code(&coder{rest: string(p.text)}) // a copy, for the record not to hold a block of others
 	return r
 }
 
-func (p *packed) decision(server string) *v1alpha1.Decision { return p.record().decision(server) }
+func (p packed) decision(server string) *v1alpha1.Decision { return p.record().decision(server) }
 
-// pack is the record to be kept.
-func (r *record) pack() *packed {
-	c := coders.Get().(*coder)
-	defer coders.Put(c)
+// pack is the text of the record that is kept, in the coder's memory: until it packs another one.
+func (r *record) pack(c *coder) []byte {
 	c.written = c.written[:0]
 	r.code(c)
-	p := &packed{revision: r.revision, class: r.class, text: string(c.written)}
-	names := coder{rest: p.text}
-	texts(&names, &p.namespace, &p.name)
-	return p
+	return c.written
 }
 
 // A coder packs what it is given the addresses of, or, unless it writes, unpacks it. So one
@@ -55,10 +31,7 @@ type coder struct {
 	rest    string // of what is read
 }
 
-// coders are those that write. Their memory is used again.
-var coders = sync.Pool{New: func() any { return &coder{writes: true} }}
-
-// code packs the record, or unpacks it. Its names are first.
+// code packs the record, or unpacks it. Its namespace is first, see packed.namespace.
 func (r *record) code(c *coder) {
 	texts(c, &r.namespace, &r.name, &r.auditID)
 	nanoseconds := r.start.UnixNano()

@@ -288,7 +288,7 @@ func TestWhatIsKept(t *testing.T) {
 			if len(records) != 1 {
 				t.Fatalf("got %v", records)
 			}
-			if strings.Contains(records[0].text, "hush") {
+			if bytes.Contains(records[0].text, []byte("hush")) {
 				t.Errorf("kept: %q", records[0].text)
 			}
 			step := only(t, store).Steps[0]

@@ -41,7 +41,8 @@ type Store struct {
 	// oldest is the revision from which on changes are still known.
 	oldest   uint64
 	queues   [classes]queue
-	byName   map[namespacedName]*packed
+	byName   map[nameHash]place
+	coder    coder
 	bytes    int64
 	gone     []deletion
 	watchers map[*watcher]struct{}
@@ -50,7 +51,7 @@ type Store struct {
 // deletion is that of a record that had to go, for watchers that come back.
 type deletion struct {
 	revision uint64
-	of       *packed
+	of       packed
 }
 
 // shares are the parts of the room that the classes have, in hundredths.
@@ -66,7 +67,10 @@ func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	now := uint64(time.Now().UnixMicro())
 	registerMetrics()
 	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
-		byName: map[namespacedName]*packed{}, watchers: map[*watcher]struct{}{}}
+		byName: map[nameHash]place{}, coder: coder{writes: true}, watchers: map[*watcher]struct{}{}}
+	for c := range s.queues {
+		s.queues[c].blockSize = blockSizeOf(maxBytes)
+	}
 	s.timer = time.AfterFunc(waitAtMost, s.catchUp)
 	s.timer.Stop() // until there is a record that waits
 	return s
@@ -119,36 +123,48 @@ func (s *Store) catchUp() {
 
 // add keeps a record, and lets go of others where there is no room.
 func (s *Store) add(r *record) {
-	p := r.pack()
-	if p.size() > s.maxBytes || s.maxCount == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.byName[p.namespacedName] != nil {
+	name := hashOf(r.namespace, r.name)
+	for _, taken := s.byName[name]; taken; _, taken = s.byName[name] {
 		// A client may send the same audit ID as often as it likes.
 		if r.auditID == "" {
 			r.auditID = r.name
 		}
 		r.name = newName()
-		p = r.pack()
+		name = hashOf(r.namespace, r.name)
 	}
-	for len(s.byName)+1 > s.maxCount || s.bytes+p.size() > s.maxBytes {
-		s.evict(p)
+	text := r.pack(&s.coder)
+	size := sizeOf(text)
+	if size > s.maxBytes || s.maxCount == 0 {
+		return
+	}
+	for len(s.byName)+1 > s.maxCount || s.bytes+size > s.maxBytes {
+		s.evict(r.class, size)
 	}
 	s.revision++
-	r.revision, p.revision = s.revision, s.revision
-	s.queues[p.class].push(p)
-	s.byName[p.namespacedName] = p
-	s.bytes += p.size()
+	r.revision = s.revision
+	at := place{class: r.class, number: s.queues[r.class].push(s.revision, name, text)}
+	s.byName[name] = at
+	s.bytes += size
+	if cap(s.coder.written) > largestBlock {
+		s.coder.written = nil
+	}
 	heldCount.Set(float64(len(s.byName)))
 	heldBytes.Set(float64(s.bytes))
-	s.notify(added, p, p.revision)
+	s.notify(added, s.at(at), s.revision)
+}
+
+// at is the record in a place.
+func (s *Store) at(at place) packed {
+	p := s.queues[at.class].at(at.number)
+	p.class = at.class
+	return p
 }
 
 // evict lets go of the oldest of the class that exceeds its share by most, once the newcomer is
-// there.
-func (s *Store) evict(newcomer *packed) {
+// there, of that class and size.
+func (s *Store) evict(newcomer class, size int64) {
 	worst, excess := class(-1), 0.0
 	for c := range classes {
 		q := &s.queues[c]
@@ -156,8 +172,8 @@ func (s *Store) evict(newcomer *packed) {
 			continue
 		}
 		count, bytes := q.len(), q.bytes
-		if c == newcomer.class {
-			count, bytes = count+1, bytes+newcomer.size()
+		if c == newcomer {
+			count, bytes = count+1, bytes+size
 		}
 		used := max(float64(count)/float64(s.maxCount), float64(bytes)/float64(s.maxBytes))
 		if over := used * 100 / float64(shares[c]); worst < 0 || over > excess {
@@ -165,8 +181,9 @@ func (s *Store) evict(newcomer *packed) {
 		}
 	}
 	evictedTotal.Inc()
-	p := s.queues[worst].pop()
-	delete(s.byName, p.namespacedName)
+	p, name := s.queues[worst].pop()
+	p.class = worst
+	delete(s.byName, name)
 	s.bytes -= p.size()
 	s.revision++
 	if len(s.gone) == maxGone {
@@ -181,12 +198,19 @@ func (s *Store) evict(newcomer *packed) {
 func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
 	s.catchUp()
 	s.mu.Lock()
-	p := s.byName[namespacedName{namespace, name}]
+	at, ok := s.byName[hashOf(namespace, name)]
+	var p packed
+	if ok {
+		p = s.at(at)
+	}
 	s.mu.Unlock()
-	if p == nil {
+	if !ok {
 		return nil
 	}
-	return p.decision(s.server)
+	if d := p.decision(s.server); d.Namespace == namespace && d.Name == name {
+		return d
+	}
+	return nil
 }
 
 // List returns the decisions that the filter wants, the newest last, and the revision of the store.
@@ -205,43 +229,17 @@ func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
 }
 
 // records are those that the filter may want, in order. Records don't change once they are kept.
-func (s *Store) records(want *Filter) []*packed {
-	var all []*packed
+func (s *Store) records(want *Filter) []packed {
+	var all []packed
 	for c := range classes {
 		q := &s.queues[c]
-		for _, p := range q.records[q.first:] {
-			if want.may(p) {
+		for i := range q.entries[q.first:] {
+			p := q.packed(&q.entries[q.first+i])
+			if p.class = c; want.may(p) {
 				all = append(all, p)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *packed) int { return cmp.Compare(a.revision, b.revision) })
+	slices.SortFunc(all, func(a, b packed) int { return cmp.Compare(a.revision, b.revision) })
 	return all
-}
-
-// queue has the records of a class, the oldest first.
-type queue struct {
-	records []*packed
-	first   int
-	bytes   int64
-}
-
-func (q *queue) len() int { return len(q.records) - q.first }
-
-func (q *queue) push(p *packed) {
-	q.records = append(q.records, p)
-	q.bytes += p.size()
-}
-
-func (q *queue) pop() *packed {
-	p := q.records[q.first]
-	q.records[q.first] = nil
-	q.first++
-	q.bytes -= p.size()
-	if q.first > 64 && q.first > len(q.records)/2 {
-		q.records = append(q.records[:0], q.records[q.first:]...)
-		clear(q.records[len(q.records):cap(q.records)])
-		q.first = 0
-	}
-	return p
 }

@@ -37,8 +37,8 @@ func newOne(name string, class class, size int) *record {
 func (s *Store) count() (n [classes]int, bytes int64) {
 	for c := range classes {
 		n[c] = s.queues[c].len()
-		for _, r := range s.queues[c].records[s.queues[c].first:] {
-			bytes += r.size()
+		for i := range n[c] {
+			bytes += s.queues[c].at(s.queues[c].popped + uint64(i)).size()
 		}
 	}
 	return n, bytes
@@ -53,7 +53,7 @@ func TestBounds(t *testing.T) {
 		want     [classes]int // when each class has flooded, in order
 	}{
 		"count":         {100, 1 << 30, 10, [classes]int{20, 30, 50}},
-		"bytes":         {1 << 20, 100 * newOne("name", refused, 2000).pack().size(), 2000, [classes]int{20, 30, 50}},
+		"bytes":         {1 << 20, 100 * sizeOf(newOne("name", refused, 2000).pack(&coder{writes: true})), 2000, [classes]int{20, 30, 50}},
 		"nothing":       {0, 1 << 30, 10, [classes]int{}},
 		"all too large": {100, 100, 2000, [classes]int{}},
 	} {
@@ -323,9 +323,9 @@ func TestPacked(t *testing.T) {
 				m.changes = nil // of a record that is settled
 			}
 		}
-		p := r.pack()
-		if p.name != r.name || p.namespace != r.namespace {
-			t.Fatalf("packed as %v", p.namespacedName)
+		p := packed{revision: r.revision, class: r.class, text: r.pack(&coder{writes: true})}
+		if string(p.namespace()) != r.namespace {
+			t.Fatalf("packed as one of %s", p.namespace())
 		}
 		if diff := cmp.Diff(r, p.record(), cmp.AllowUnexported(record{}, step{}, more{}),
 			cmpopts.EquateEmpty()); diff != "" {

@@ -26,8 +26,8 @@ type Filter struct {
 }
 
 // may tells whether a record may be wanted, by what is quickly told.
-func (f *Filter) may(p *packed) bool {
-	return f.Namespace == "" || f.Namespace == p.namespace
+func (f *Filter) may(p packed) bool {
+	return f.Namespace == "" || f.Namespace == string(p.namespace())
 }
 
 // Matches tells whether a decision is wanted.
@@ -47,7 +47,7 @@ const (
 // event is what a watcher is told.
 type event struct {
 	change   change
-	record   *packed
+	record   packed
 	revision uint64
 }
 
@@ -118,7 +118,7 @@ func (s *Store) since(since uint64, want *Filter, events []event) []event {
 }
 
 // notify tells the watchers. It never waits: one that has no room ends.
-func (s *Store) notify(c change, p *packed, revision uint64) {
+func (s *Store) notify(c change, p packed, revision uint64) {
 	for w := range s.watchers {
 		if !w.want.may(p) {
 			continue
