@@ -205,6 +205,23 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// A collection, with nothing kept and with all that there may be. What is kept has nothing that the
+// collector looks at.
+func BenchmarkCollect(b *testing.B) {
+	for _, kept := range []int{0, 10_000} {
+		b.Run(fmt.Sprintf("kept=%d", kept), func(b *testing.B) {
+			store := NewStore("server", 10_000, 64<<20)
+			for i := range kept {
+				store.add(newOne(fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i), changed, 2000))
+			}
+			for b.Loop() {
+				runtime.GC()
+			}
+			runtime.KeepAlive(store)
+		})
+	}
+}
+
 // Listing all that there may be.
 func BenchmarkList(b *testing.B) {
 	store := NewStore("server", 10_000, 64<<20)

@@ -111,7 +111,7 @@ func (q *queue) pop() (packed, nameHash) {
 		q.entries = append(q.entries[:0], q.entries[q.first:]...)
 		q.first = 0
 	}
-	if q.len() > 0 && q.entries[q.first].block > q.block {
+	for q.len() > 0 && q.entries[q.first].block > q.block {
 		q.blocks[0] = nil
 		q.blocks, q.block = q.blocks[1:], q.block+1
 	}
