@@ -67,15 +67,17 @@ func TestSameHash(t *testing.T) {
 	}
 	one := newOne("one", plain, 1)
 	s.add(one)
-	if d := s.Get("shop", one.name); d == nil || one.name == "one" || d.Annotations[v1alpha1.AuditIDAnnotation] != "one" {
+	d := s.Get("shop", one.name)
+	if d == nil || one.name == "one" || d.Annotations[v1alpha1.AuditIDAnnotation] != "one" {
 		t.Errorf("%q is %v", one.name, d)
 	}
 }
 
 // Blocks are a small part of a store, and large enough for records to share them.
 func TestBlockSize(t *testing.T) {
-	for maxBytes, want := range map[int64]int{0: 4 << 10, 1 << 20: 4 << 10, 16 << 20: 64 << 10, 64 << 20: 256 << 10,
-		1 << 40: 256 << 10} {
+	for maxBytes, want := range map[int64]int{
+		0: 4 << 10, 1 << 20: 4 << 10, 16 << 20: 64 << 10, 64 << 20: 256 << 10, 1 << 40: 256 << 10,
+	} {
 		if got := blockSizeOf(maxBytes); got != want {
 			t.Errorf("%d: %d, want %d", maxBytes, got, want)
 		}

@@ -46,6 +46,7 @@ func (s *Store) count() (n [classes]int, bytes int64) {
 
 // A flood of one class takes what is free, and leaves the others their share.
 func TestBounds(t *testing.T) {
+	one := sizeOf(newOne("name", refused, 2000).pack(&coder{writes: true}))
 	for name, test := range map[string]struct {
 		maxCount int
 		maxBytes int64
@@ -53,7 +54,7 @@ func TestBounds(t *testing.T) {
 		want     [classes]int // when each class has flooded, in order
 	}{
 		"count":         {100, 1 << 30, 10, [classes]int{20, 30, 50}},
-		"bytes":         {1 << 20, 100 * sizeOf(newOne("name", refused, 2000).pack(&coder{writes: true})), 2000, [classes]int{20, 30, 50}},
+		"bytes":         {1 << 20, 100 * one, 2000, [classes]int{20, 30, 50}},
 		"nothing":       {0, 1 << 30, 10, [classes]int{}},
 		"all too large": {100, 100, 2000, [classes]int{}},
 	} {
