@@ -190,6 +190,7 @@ func TestFlood(t *testing.T) {
 	}
 	reading.Stop()
 	<-done
+	store.catchUp() // what is being written down is there then
 	n, bytes := store.count()
 	if n[refused] < maxCount/3 || bytes != store.bytes {
 		t.Errorf("there are %v in %d bytes, of which %d are counted", n, bytes, store.bytes)
