@@ -7,6 +7,27 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
+// packed is a record that is kept, whose text is never changed.
+type packed struct {
+	revision uint64
+	class    class
+	text     []byte
+}
+
+// recordOverhead is what a record takes besides its text, in the lists and maps.
+const recordOverhead = 100
+
+// sizeOf is how much memory a record takes, roughly.
+func sizeOf(text []byte) int64 { return int64(len(text)) + recordOverhead }
+
+func (p packed) size() int64 { return sizeOf(p.text) }
+
+// namespace is that of the decision, the first text of a record.
+func (p packed) namespace() []byte {
+	n, size := binary.Varint(p.text)
+	return p.text[size : size+int(n)]
+}
+
 // record is what was packed.
 func (p packed) record() *record {
 	r := &record{class: p.class, revision: p.revision}
@@ -17,8 +38,11 @@ func (p packed) record() *record {
 func (p packed) decision(server string) *v1alpha1.Decision { return p.record().decision(server) }
 
 // pack is the text of the record that is kept, in the coder's memory: until it packs another one.
+// The memory for one that was large isn't used again.
 func (r *record) pack(c *coder) []byte {
-	c.written = c.written[:0]
+	if c.written = c.written[:0]; cap(c.written) > largestBlock {
+		c.written = nil
+	}
 	r.code(c)
 	return c.written
 }

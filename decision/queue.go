@@ -1,15 +1,13 @@
 package decision
 
-import (
-	"encoding/binary"
-	"hash/maphash"
-)
+import "hash/maphash"
 
 // A queue has the records of a class, the oldest first. What is in them lies in blocks, one record
 // behind the other, and neither blocks nor entries have pointers: the collector has nothing to look
 // at in ten thousand records, however often it comes by. A block is written to its end and then
 // left to who still reads it.
 type queue struct {
+	class   class
 	entries []entry
 	first   int    // of the entries that are still there
 	popped  uint64 // how many aren't any more
@@ -27,13 +25,6 @@ type entry struct {
 	block, from, end uint32
 }
 
-// packed is a record that is kept, whose text is never changed.
-type packed struct {
-	revision uint64
-	class    class
-	text     []byte
-}
-
 // place is where the record of a name is: the one that came to its queue after so many others.
 type place struct {
 	number uint64
@@ -48,20 +39,6 @@ var nameSeed = maphash.MakeSeed()
 
 func hashOf(namespace, name string) nameHash {
 	return nameHash(maphash.Comparable(nameSeed, [2]string{namespace, name}))
-}
-
-// recordOverhead is what a record takes besides its text, in the lists and maps.
-const recordOverhead = 100
-
-// sizeOf is how much memory a record takes, roughly.
-func sizeOf(text []byte) int64 { return int64(len(text)) + recordOverhead }
-
-func (p packed) size() int64 { return sizeOf(p.text) }
-
-// namespace is that of the decision, the first text of a record.
-func (p packed) namespace() []byte {
-	n, size := binary.Varint(p.text)
-	return p.text[size : size+int(n)]
 }
 
 // Blocks are a part of the store, for what is in the last one of a class and not yet used, or in
@@ -97,7 +74,7 @@ func (q *queue) push(revision uint64, name nameHash, text []byte) (number uint64
 func (q *queue) at(number uint64) packed { return q.packed(&q.entries[q.first+int(number-q.popped)]) }
 
 func (q *queue) packed(e *entry) packed {
-	return packed{revision: e.revision, text: q.blocks[e.block-q.block][e.from:e.end:e.end]}
+	return packed{revision: e.revision, class: q.class, text: q.blocks[e.block-q.block][e.from:e.end:e.end]}
 }
 
 // pop lets go of the oldest record.
@@ -107,7 +84,7 @@ func (q *queue) pop() (packed, nameHash) {
 	q.first++
 	q.popped++
 	q.bytes -= p.size()
-	if q.first > 64 && q.first > len(q.entries)/2 {
+	if q.first > 64 && q.first > len(q.entries)/4 {
 		q.entries = append(q.entries[:0], q.entries[q.first:]...)
 		q.first = 0
 	}

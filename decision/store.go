@@ -68,8 +68,8 @@ func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	registerMetrics()
 	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
 		byName: map[nameHash]place{}, coder: coder{writes: true}, watchers: map[*watcher]struct{}{}}
-	for c := range s.queues {
-		s.queues[c].blockSize = blockSizeOf(maxBytes)
+	for c := range classes {
+		s.queues[c] = queue{class: c, blockSize: blockSizeOf(maxBytes)}
 	}
 	s.timer = time.AfterFunc(waitAtMost, s.catchUp)
 	s.timer.Stop() // until there is a record that waits
@@ -125,6 +125,10 @@ func (s *Store) catchUp() {
 func (s *Store) add(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	text := r.pack(&s.coder)
+	if sizeOf(text) > s.maxBytes || s.maxCount == 0 {
+		return
+	}
 	name := hashOf(r.namespace, r.name)
 	for _, taken := s.byName[name]; taken; _, taken = s.byName[name] {
 		// A client may send the same audit ID as often as it likes.
@@ -132,13 +136,9 @@ func (s *Store) add(r *record) {
 			r.auditID = r.name
 		}
 		r.name = newName()
-		name = hashOf(r.namespace, r.name)
+		name, text = hashOf(r.namespace, r.name), r.pack(&s.coder)
 	}
-	text := r.pack(&s.coder)
 	size := sizeOf(text)
-	if size > s.maxBytes || s.maxCount == 0 {
-		return
-	}
 	for len(s.byName)+1 > s.maxCount || s.bytes+size > s.maxBytes {
 		s.evict(r.class, size)
 	}
@@ -147,20 +147,13 @@ func (s *Store) add(r *record) {
 	at := place{class: r.class, number: s.queues[r.class].push(s.revision, name, text)}
 	s.byName[name] = at
 	s.bytes += size
-	if cap(s.coder.written) > largestBlock {
-		s.coder.written = nil
-	}
 	heldCount.Set(float64(len(s.byName)))
 	heldBytes.Set(float64(s.bytes))
 	s.notify(added, s.at(at), s.revision)
 }
 
 // at is the record in a place.
-func (s *Store) at(at place) packed {
-	p := s.queues[at.class].at(at.number)
-	p.class = at.class
-	return p
-}
+func (s *Store) at(at place) packed { return s.queues[at.class].at(at.number) }
 
 // evict lets go of the oldest of the class that exceeds its share by most, once the newcomer is
 // there, of that class and size.
@@ -182,7 +175,6 @@ func (s *Store) evict(newcomer class, size int64) {
 	}
 	evictedTotal.Inc()
 	p, name := s.queues[worst].pop()
-	p.class = worst
 	delete(s.byName, name)
 	s.bytes -= p.size()
 	s.revision++
@@ -234,8 +226,7 @@ func (s *Store) records(want *Filter) []packed {
 	for c := range classes {
 		q := &s.queues[c]
 		for i := range q.entries[q.first:] {
-			p := q.packed(&q.entries[q.first+i])
-			if p.class = c; want.may(p) {
+			if p := q.packed(&q.entries[q.first+i]); want.may(p) {
 				all = append(all, p)
 			}
 		}

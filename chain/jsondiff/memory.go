@@ -69,13 +69,7 @@ type otherValue struct {
 	was reflect.Value
 }
 
-// memories have room for a usual pod from the beginning: the collector takes those that nobody
-// needed for a while, and to grow again takes more than to begin.
-var memories = sync.Pool{New: func() any {
-	m := &Memory{words: make([]uint64, 0, 1024), held: make([]unsafe.Pointer, 0, 128)}
-	m.pieces.now, m.pieces.log = make([]piece, 0, 32), make([]became[piece], 0, 16)
-	return m
-}}
+var memories = sync.Pool{New: func() any { return &Memory{} }}
 
 // largest is how large a memory may be that is used again, in bytes.
 const largest = 256 << 10
