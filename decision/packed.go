@@ -2,40 +2,63 @@ package decision
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
+	"unsafe"
+
+	"github.com/klauspost/compress/s2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// packed is a record that is kept, whose text is never changed.
+// packed is a record that is kept: some of what is in a block. It never changes.
 type packed struct {
-	revision uint64
-	class    class
-	text     []byte
+	revision  uint64
+	class     class
+	namespace namespaceHash
+	block     block
+	from, end uint32
 }
 
 // recordOverhead is what a record takes besides its text, in the lists and maps.
 const recordOverhead = 100
 
-// sizeOf is how much memory a record takes, roughly.
+// sizeOf is how much memory a record takes at most, roughly: it isn't compressed yet.
 func sizeOf(text []byte) int64 { return int64(len(text)) + recordOverhead }
 
-func (p packed) size() int64 { return sizeOf(p.text) }
+// An unpacker unpacks records. It has the block that it was at last, for the next record to be in,
+// and one of each class, as in order of time they come in turns.
+type unpacker [classes]struct {
+	data *byte // of the block
+	text []byte
+}
 
-// namespace is that of the decision, the first text of a record.
-func (p packed) namespace() []byte {
-	n, size := binary.Varint(p.text)
-	return p.text[size : size+int(n)]
+// text is that of a record, until the next one is asked for.
+func (u *unpacker) text(p packed) []byte {
+	if !p.block.compressed() {
+		return p.block.data[p.from:p.end]
+	}
+	last := &u[p.class]
+	if data := unsafe.SliceData(p.block.data); last.data != data {
+		text, err := s2.Decode(last.text[:cap(last.text)], p.block.data)
+		if err != nil {
+			panic(fmt.Sprintf("decompressing decisions that are kept: %v", err)) // it is memory of ours
+		}
+		last.data, last.text = data, text
+	}
+	return last.text[p.from:p.end]
 }
 
 // record is what was packed.
-func (p packed) record() *record {
+func (u *unpacker) record(p packed) *record {
 	r := &record{class: p.class, revision: p.revision}
-	r.code(&coder{rest: string(p.text)}) // a copy, for the record not to hold a block of others
+	r.code(&coder{rest: string(u.text(p))}) // a copy, for the record not to hold others
 	return r
 }
 
-func (p packed) decision(server string) *v1alpha1.Decision { return p.record().decision(server) }
+func (u *unpacker) decision(p packed, server string) *v1alpha1.Decision {
+	return u.record(p).decision(server)
+}
 
 // pack is the text of the record that is kept, in the coder's memory: until it packs another one.
 // The memory for one that was large isn't used again.
@@ -55,7 +78,7 @@ type coder struct {
 	rest    string // of what is read
 }
 
-// code packs the record, or unpacks it. Its namespace is first, see packed.namespace.
+// code packs the record, or unpacks it.
 func (r *record) code(c *coder) {
 	texts(c, &r.namespace, &r.name, &r.auditID)
 	nanoseconds := r.start.UnixNano()

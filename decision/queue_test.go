@@ -2,58 +2,88 @@ package decision
 
 import (
 	"bytes"
-	"strings"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// What is pushed is found by its number and popped in order, whatever its size, and blocks go with
-// the last record in them.
+// What is pushed is found by its number and popped in order, whatever its size, whether it can be
+// compressed or not, and blocks go with the last record in them.
 func TestQueue(t *testing.T) {
-	const blockSize = 100
+	const blockSize = 200
 	q := queue{blockSize: blockSize}
-	text := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1+i*37%(3*blockSize)) }
+	text := func(i int) []byte {
+		text := bytes.Repeat([]byte{byte(i)}, 1+i*37%(2*blockSize))
+		if i%3 == 0 {
+			rand.NewChaCha8([32]byte{byte(i)}).Read(text)
+		}
+		return text
+	}
+	var u unpacker
+	is := func(p packed, i int) bool {
+		return p.revision == uint64(i) && p.namespace == namespaceHash(i%7) && bytes.Equal(u.text(p), text(i))
+	}
 	const n, kept = 2000, 20
 	var read []packed // as a list has it, while the queue goes on
 	for i := range n {
-		if number := q.push(uint64(i), nameHash(i), text(i)); number != uint64(i) {
+		if number := q.push(uint64(i), nameHash(i), namespaceHash(i%7), text(i)); number != uint64(i) {
 			t.Fatalf("%d has the number %d", i, number)
 		}
 		read = append(read, q.at(uint64(i)))
 		if i < kept {
 			continue
 		}
-		p, name := q.pop()
-		if was := i - kept; p.revision != uint64(was) || name != nameHash(was) || !bytes.Equal(p.text, text(was)) {
-			t.Fatalf("popped %d, %d, %d bytes, want %d", p.revision, name, len(p.text), was)
+		if p, name := q.pop(); name != nameHash(i-kept) || !is(p, i-kept) {
+			t.Fatalf("popped %d, %d, want %d", p.revision, name, i-kept)
 		}
-		var bytesKept int64
-		for number := q.popped; number <= uint64(i); number++ {
-			p := q.at(number)
-			if p.revision != number || !bytes.Equal(p.text, text(int(number))) {
-				t.Fatalf("%d is %d, of %d bytes", number, p.revision, len(p.text))
+		var sizes int64
+		for at := range q.len() {
+			if number := q.popped + uint64(at); !is(q.at(number), int(number)) {
+				t.Fatalf("%d is %d", number, q.at(number).revision)
 			}
-			bytesKept += p.size()
+			sizes += q.size(&q.entries[q.first+at])
 		}
-		if q.len() != kept || q.bytes != bytesKept || len(q.blocks) > kept+1 || len(q.entries) > 2*kept+66 {
-			t.Fatalf("%d records, %d bytes of %d, %d blocks, %d entries", q.len(), q.bytes, bytesKept, len(q.blocks),
-				len(q.entries))
+		if q.len() != kept || q.bytes != sizes || len(q.blocks) > kept || len(q.entries) > 2*kept+66 ||
+			cap(q.last) > 4*blockSize {
+			t.Fatalf("%d records, %d bytes of %d, %d blocks, the last of %d bytes, %d entries", q.len(), q.bytes,
+				sizes, len(q.blocks), cap(q.last), len(q.entries))
 		}
 	}
 	for i, p := range read {
-		if !bytes.Equal(p.text, text(i)) {
+		if !is(p, i) {
 			t.Fatalf("what was read of %d has changed", i)
 		}
 	}
 	for range kept {
 		q.pop()
 	}
-	if q.len() != 0 || q.bytes != 0 || len(q.blocks) != 1 {
+	if q.len() != 0 || q.bytes != 0 || len(q.blocks) != 0 {
 		t.Errorf("empty it has %d records, %d bytes, %d blocks", q.len(), q.bytes, len(q.blocks))
 	}
-	if number := q.push(n, 0, text(7)); number != n || !bytes.Equal(q.at(number).text, text(7)) {
+	if number := q.push(n, 0, n%7, text(n)); number != n || !is(q.at(number), n) {
 		t.Errorf("then %d", number)
+	}
+}
+
+// Records that are alike take a fraction of what they are, and are counted so.
+func TestCompressed(t *testing.T) {
+	s := NewStore("server", 10_000, 64<<20)
+	var written int64
+	for i := range 1000 {
+		r := newOne(fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i), changed, 1000)
+		written += sizeOf(r.pack(&coder{writes: true}))
+		s.add(r)
+	}
+	if bytes := s.bytes(); bytes > written/3 || bytes < 1000*recordOverhead {
+		t.Errorf("%d bytes take %d", written, bytes)
+	}
+	all, _ := s.List(Filter{})
+	for i, d := range all {
+		if want := fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i); d.Name != want || len(d.Message) != 1000 {
+			t.Fatalf("%s has a message of %d bytes, want %s", d.Name, len(d.Message), want)
+		}
 	}
 }
 
@@ -76,7 +106,7 @@ func TestSameHash(t *testing.T) {
 // Blocks are a small part of a store, and large enough for records to share them.
 func TestBlockSize(t *testing.T) {
 	for maxBytes, want := range map[int64]int{
-		0: 4 << 10, 1 << 20: 4 << 10, 16 << 20: 64 << 10, 64 << 20: 256 << 10, 1 << 40: 256 << 10,
+		0: 4 << 10, 1 << 20: 4 << 10, 16 << 20: 64 << 10, 64 << 20: 64 << 10, 1 << 40: 64 << 10,
 	} {
 		if got := blockSizeOf(maxBytes); got != want {
 			t.Errorf("%d: %d, want %d", maxBytes, got, want)
@@ -92,7 +122,7 @@ func TestLargeRecord(t *testing.T) {
 	if n := cap(s.coder.written); n > largestBlock {
 		t.Errorf("%d bytes are held", n)
 	}
-	if d := s.Get("shop", "large"); d == nil || d.Message != strings.Repeat("x", 2*largestBlock) {
+	if d := s.Get("shop", "large"); d == nil || d.Message != messageOf(2*largestBlock) {
 		t.Error("it isn't there")
 	}
 }

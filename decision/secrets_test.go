@@ -288,8 +288,8 @@ func TestWhatIsKept(t *testing.T) {
 			if len(records) != 1 {
 				t.Fatalf("got %v", records)
 			}
-			if bytes.Contains(records[0].text, []byte("hush")) {
-				t.Errorf("kept: %q", records[0].text)
+			if text := new(unpacker).text(records[0]); bytes.Contains(text, []byte("hush")) {
+				t.Errorf("kept: %q", text)
 			}
 			step := only(t, store).Steps[0]
 			if step.PatchCut != test.wantCut || len(step.Patch) == 0 {
@@ -299,7 +299,7 @@ func TestWhatIsKept(t *testing.T) {
 			if !bytes.Contains(shown, []byte(test.wantValue)) || bytes.Contains(shown, []byte("hush")) {
 				t.Errorf("got %s", shown)
 			}
-			if size := records[0].size(); size > maxPatch+4096 {
+			if size := store.bytes(); size > maxPatch+4096 {
 				t.Errorf("it takes %d bytes", size)
 			}
 		})

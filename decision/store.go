@@ -43,7 +43,6 @@ type Store struct {
 	queues   [classes]queue
 	byName   map[nameHash]place
 	coder    coder
-	bytes    int64
 	gone     []deletion
 	watchers map[*watcher]struct{}
 }
@@ -57,7 +56,8 @@ type deletion struct {
 // shares are the parts of the room that the classes have, in hundredths.
 var shares = [classes]int64{plain: 20, changed: 30, refused: 50}
 
-// maxGone is how many deletions are kept.
+// maxGone is how many deletions are kept at least. Those that are too many go together: to move the
+// others for each of them would take longer than all else.
 const maxGone = 1000
 
 // NewStore returns an empty store for decisions of the server of that name: at most so many, and
@@ -129,7 +129,7 @@ func (s *Store) add(r *record) {
 	if sizeOf(text) > s.maxBytes || s.maxCount == 0 {
 		return
 	}
-	name := hashOf(r.namespace, r.name)
+	name, namespace := hashOf(r.namespace, r.name), hashOfNamespace(r.namespace)
 	for _, taken := s.byName[name]; taken; _, taken = s.byName[name] {
 		// A client may send the same audit ID as often as it likes.
 		if r.auditID == "" {
@@ -139,17 +139,26 @@ func (s *Store) add(r *record) {
 		name, text = hashOf(r.namespace, r.name), r.pack(&s.coder)
 	}
 	size := sizeOf(text)
-	for len(s.byName)+1 > s.maxCount || s.bytes+size > s.maxBytes {
+	for len(s.byName)+1 > s.maxCount || s.bytes()+size > s.maxBytes {
 		s.evict(r.class, size)
 	}
 	s.revision++
 	r.revision = s.revision
-	at := place{class: r.class, number: s.queues[r.class].push(s.revision, name, text)}
+	at := place{class: r.class, number: s.queues[r.class].push(s.revision, name, namespace, text)}
 	s.byName[name] = at
-	s.bytes += size
 	heldCount.Set(float64(len(s.byName)))
-	heldBytes.Set(float64(s.bytes))
-	s.notify(added, s.at(at), s.revision)
+	heldBytes.Set(float64(s.bytes()))
+	if len(s.watchers) > 0 {
+		s.notify(added, s.at(at), s.revision)
+	}
+}
+
+// bytes is how much memory the records take, roughly.
+func (s *Store) bytes() (n int64) {
+	for c := range classes {
+		n += s.queues[c].bytes
+	}
+	return n
 }
 
 // at is the record in a place.
@@ -176,11 +185,12 @@ func (s *Store) evict(newcomer class, size int64) {
 	evictedTotal.Inc()
 	p, name := s.queues[worst].pop()
 	delete(s.byName, name)
-	s.bytes -= p.size()
 	s.revision++
-	if len(s.gone) == maxGone {
-		s.oldest = s.gone[0].revision
-		s.gone = append(s.gone[:0], s.gone[1:]...)
+	if len(s.gone) == 2*maxGone {
+		s.oldest = s.gone[maxGone-1].revision
+		kept := copy(s.gone, s.gone[maxGone:])
+		clear(s.gone[kept:])
+		s.gone = s.gone[:kept]
 	}
 	s.gone = append(s.gone, deletion{s.revision, p})
 	s.notify(deleted, p, s.revision)
@@ -199,7 +209,7 @@ func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
 	if !ok {
 		return nil
 	}
-	if d := p.decision(s.server); d.Namespace == namespace && d.Name == name {
+	if d := new(unpacker).decision(p, s.server); d.Namespace == namespace && d.Name == name {
 		return d
 	}
 	return nil
@@ -212,8 +222,9 @@ func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
 	records, revision := s.records(&want), s.revision
 	s.mu.Unlock()
 	decisions := []v1alpha1.Decision{}
+	var u unpacker
 	for _, p := range records {
-		if d := p.decision(s.server); want.Matches(d) {
+		if d := u.decision(p, s.server); want.Matches(d) {
 			decisions = append(decisions, *d)
 		}
 	}

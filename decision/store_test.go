@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,10 +23,11 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// newOne is a record of a class, with a message of so many bytes.
+// newOne is a record of a class, with a message of so many bytes that aren't any less when they are
+// compressed.
 func newOne(name string, class class, size int) *record {
 	r := &record{namespace: "shop", name: name, class: class, verdict: v1alpha1.Admitted, status: 200,
-		message: strings.Repeat("x", size)}
+		message: messageOf(size)}
 	r.request.Namespace, r.request.Resource, r.request.Name = "shop", "pods", name
 	r.request.User.Username = "alice"
 	if class == refused {
@@ -34,11 +36,20 @@ func newOne(name string, class class, size int) *record {
 	return r
 }
 
+func messageOf(size int) string {
+	letters := make([]byte, size)
+	random := rand.New(rand.NewPCG(1, uint64(size)))
+	for i := range letters {
+		letters[i] = 'a' + byte(random.IntN(26))
+	}
+	return string(letters)
+}
+
 func (s *Store) count() (n [classes]int, bytes int64) {
 	for c := range classes {
 		n[c] = s.queues[c].len()
 		for i := range n[c] {
-			bytes += s.queues[c].at(s.queues[c].popped + uint64(i)).size()
+			bytes += s.queues[c].size(&s.queues[c].entries[s.queues[c].first+i])
 		}
 	}
 	return n, bytes
@@ -64,10 +75,10 @@ func TestBounds(t *testing.T) {
 				for i := range 1000 {
 					s.add(newOne(fmt.Sprintf("%d%03d", c, i), c, test.size))
 					if n,
-						bytes := s.count(); len(s.byName) > test.maxCount || s.bytes > test.maxBytes ||
-						bytes != s.bytes ||
+						bytes := s.count(); len(s.byName) > test.maxCount || s.bytes() > test.maxBytes ||
+						bytes != s.bytes() ||
 						n[0]+n[1]+n[2] != len(s.byName) {
-						t.Fatalf("%d of class %d: %v, %d bytes, counted %d", i, c, n, bytes, s.bytes)
+						t.Fatalf("%d of class %d: %v, %d bytes, counted %d", i, c, n, bytes, s.bytes())
 					}
 				}
 				if n, _ := s.count(); c == plain && n[plain] != 5*test.want[plain] {
@@ -236,7 +247,7 @@ func TestWatch(t *testing.T) {
 func TestWatchFromNowhere(t *testing.T) {
 	s := NewStore("server", 1, 1<<20)
 	_, before := s.List(Filter{})
-	for i := range maxGone + 10 {
+	for i := range 2*maxGone + 10 {
 		s.add(newOne(fmt.Sprint(i), plain, 1))
 	}
 	for revision, is := range map[string]func(error) bool{
@@ -246,6 +257,23 @@ func TestWatchFromNowhere(t *testing.T) {
 		if _, err := s.Watch(Filter{}, revision, false); !is(err) {
 			t.Errorf("%s: %v", revision, err)
 		}
+	}
+	for range 3 { // from wherever the list of deletions is cut
+		_, since := s.List(Filter{})
+		for i := range maxGone {
+			s.add(newOne(fmt.Sprint(i), plain, 1))
+		}
+		w, err := s.Watch(Filter{}, since, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range maxGone {
+			gone, came := <-w.ResultChan(), <-w.ResultChan()
+			if name := came.Object.(*v1alpha1.Decision).Name; gone.Type != watch.Deleted || name != fmt.Sprint(i) {
+				t.Fatalf("%s, and %s came", gone.Type, name)
+			}
+		}
+		w.Stop()
 	}
 }
 
@@ -324,11 +352,9 @@ func TestPacked(t *testing.T) {
 				m.changes = nil // of a record that is settled
 			}
 		}
-		p := packed{revision: r.revision, class: r.class, text: r.pack(&coder{writes: true})}
-		if string(p.namespace()) != r.namespace {
-			t.Fatalf("packed as one of %s", p.namespace())
-		}
-		if diff := cmp.Diff(r, p.record(), cmp.AllowUnexported(record{}, step{}, more{}),
+		text := r.pack(&coder{writes: true})
+		p := packed{revision: r.revision, class: r.class, block: block{text, uint32(len(text))}, end: uint32(len(text))}
+		if diff := cmp.Diff(r, new(unpacker).record(p), cmp.AllowUnexported(record{}, step{}, more{}),
 			cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
 		}

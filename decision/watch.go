@@ -27,7 +27,7 @@ type Filter struct {
 
 // may tells whether a record may be wanted, by what is quickly told.
 func (f *Filter) may(p packed) bool {
-	return f.Namespace == "" || f.Namespace == string(p.namespace())
+	return f.Namespace == "" || hashOfNamespace(f.Namespace) == p.namespace
 }
 
 // Matches tells whether a decision is wanted.
@@ -60,6 +60,7 @@ type watcher struct {
 	result chan watch.Event
 	stop   chan struct{}
 	once   sync.Once
+	read   unpacker
 }
 
 // watchBuffer is how many events may wait for a watcher that is busy.
@@ -173,7 +174,7 @@ func (w *watcher) run(events []event, initial bool, revision uint64) {
 
 // send tells of one event, where it is wanted. It is false where nobody listens any more.
 func (w *watcher) send(e event) bool {
-	d := e.record.decision(w.store.server)
+	d := w.read.decision(e.record, w.store.server)
 	if !w.want.Matches(d) {
 		return true
 	}
