@@ -12,8 +12,8 @@ import (
 // at in ten thousand records, however often it comes by.
 //
 // The last block is the one that is written to, always in the same memory. When it is full it is
-// compressed: records of a class are much alike, and what they take a process asks its system for
-// two or three times over, as memory to collect in.
+// compressed: records of a class are much alike, and for all that is kept a process has as much
+// memory again to collect in, or more.
 type queue struct {
 	class   class
 	entries []entry

@@ -15,7 +15,7 @@ func TestQueue(t *testing.T) {
 	const blockSize = 200
 	q := queue{blockSize: blockSize}
 	text := func(i int) []byte {
-		text := bytes.Repeat([]byte{byte(i)}, 1+i*37%(2*blockSize))
+		text := bytes.Repeat([]byte{byte(i)}, 1+i*37%(3*blockSize))
 		if i%3 == 0 {
 			rand.NewChaCha8([32]byte{byte(i)}).Read(text)
 		}

@@ -39,11 +39,13 @@ type Store struct {
 	mu       sync.Mutex
 	revision uint64
 	// oldest is the revision from which on changes are still known.
-	oldest   uint64
-	queues   [classes]queue
-	byName   map[nameHash]place
-	coder    coder
+	oldest uint64
+	queues [classes]queue
+	byName map[nameHash]place
+	coder  coder
+	// gone are the last deletions, in a ring: eldest is the next one to be forgotten.
 	gone     []deletion
+	eldest   int
 	watchers map[*watcher]struct{}
 }
 
@@ -56,8 +58,7 @@ type deletion struct {
 // shares are the parts of the room that the classes have, in hundredths.
 var shares = [classes]int64{plain: 20, changed: 30, refused: 50}
 
-// maxGone is how many deletions are kept at least. Those that are too many go together: to move the
-// others for each of them would take longer than all else.
+// maxGone is how many deletions are kept.
 const maxGone = 1000
 
 // NewStore returns an empty store for decisions of the server of that name: at most so many, and
@@ -148,7 +149,7 @@ func (s *Store) add(r *record) {
 	s.byName[name] = at
 	heldCount.Set(float64(len(s.byName)))
 	heldBytes.Set(float64(s.bytes()))
-	if len(s.watchers) > 0 {
+	if len(s.watchers) > 0 { // it takes a copy
 		s.notify(added, s.at(at), s.revision)
 	}
 }
@@ -186,13 +187,13 @@ func (s *Store) evict(newcomer class, size int64) {
 	p, name := s.queues[worst].pop()
 	delete(s.byName, name)
 	s.revision++
-	if len(s.gone) == 2*maxGone {
-		s.oldest = s.gone[maxGone-1].revision
-		kept := copy(s.gone, s.gone[maxGone:])
-		clear(s.gone[kept:])
-		s.gone = s.gone[:kept]
+	if d := (deletion{s.revision, p}); len(s.gone) < maxGone {
+		s.gone = append(s.gone, d)
+	} else {
+		s.oldest = s.gone[s.eldest].revision
+		s.gone[s.eldest] = d
+		s.eldest = (s.eldest + 1) % maxGone
 	}
-	s.gone = append(s.gone, deletion{s.revision, p})
 	s.notify(deleted, p, s.revision)
 }
 
