@@ -24,12 +24,12 @@ const mostAgain = 128
 // It is quick where it is the same object and hasn't changed.
 func (m *Memory) follow(object unsafe.Pointer) (changed bool) {
 	m.changing, m.gone = false, false
+	n := len(m.pieces.now)
 	if root := &m.pieces.now[0]; root.live != object {
 		m.changed()
 		m.again(0, object, uintptr(root.size))
 	}
 	// A piece that is pointed to comes behind the one that it is pointed to from.
-	n := len(m.pieces.now)
 	for i := range n {
 		p := &m.pieces.now[i]
 		if size := uintptr(p.size); string(bytesOf(p.live, size)) != string(bytesOf(at(m.words, p.at), size)) {

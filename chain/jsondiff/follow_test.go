@@ -168,6 +168,29 @@ func TestFollowGrowingList(t *testing.T) {
 	}
 }
 
+// What an object has more than the one whose place it takes is followed all the way down.
+func TestFollowAnotherObjectThatHasMore(t *testing.T) {
+	object := pod()
+	memory := jsondiff.Remember(object)
+	object = object.DeepCopy()
+	object.Spec.Containers = append(object.Spec.Containers, corev1.Container{Name: "more",
+		SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}})
+	more := memory.Since(object)
+	object.Spec.Containers[2].SecurityContext.Capabilities.Drop[0] = "KILL"
+	if got, want := told(t, memory, object), `[{"op":"replace",`+
+		`"path":"/spec/containers/2/securityContext/capabilities/drop/0","value":"KILL"}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	operations, err := operationsOf(more.Patch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := encode(t, operations), `[{"op":"add","path":"/spec/containers/2","value":{"name":"more",`+
+		`"resources":{},"securityContext":{"capabilities":{"drop":["ALL"]}}}}]`; got != want {
+		t.Errorf("before that: got %s, want %s", got, want)
+	}
+}
+
 // What is gone is no part of the object any more, nor what it leads to.
 func TestFollowWhatIsGone(t *testing.T) {
 	last := &linked{Value: 1}
