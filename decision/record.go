@@ -93,8 +93,8 @@ func (r *record) size() int {
 }
 
 // settle makes a record of what is known of it: it writes down the changes of each step, without
-// what is secret in them, and tells the class.
-func (r *record) settle() {
+// what is secret in them, and tells the class. The patches are put into the room.
+func (r *record) settle(room *[]byte) {
 	secret := secrets{schema.GroupResource{Group: r.request.Group, Resource: r.request.Resource}}
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -102,7 +102,7 @@ func (r *record) settle() {
 			continue
 		}
 		// Objects that were decoded can be encoded, so an error is a defect.
-		patch, err := s.more.changes.Patch()
+		patch, err := s.more.changes.PatchIn(room)
 		if err != nil {
 			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.plugin, "decision", r.name)
 		}
@@ -209,32 +209,32 @@ func newStep(s *chain.PluginStep, in *room) step {
 		kept.more.message = cut(s.Err.Error())
 	}
 	secret := secrets{s.Attributes.GetResource().GroupResource()}
-	kept.more.calls, kept.more.omitted = newCalls(s.Calls, secret)
+	kept.more.calls, kept.more.omitted = newCalls(s.Calls, secret, in)
 	return kept
 }
 
 // newCalls are what is kept of a step's calls: those that changed, refused or failed before the
-// others, in their order.
-func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted int32) {
+// others, in their order, in the room.
+func newCalls(calls []chain.Call, secret secrets, in *room) (kept []v1alpha1.Call, omitted int32) {
 	if len(calls) == 0 {
 		return nil, 0
 	}
-	kept = make([]v1alpha1.Call, 0, min(len(calls), maxCalls))
-	room := maxCalls
+	kept = in.someCalls(min(len(calls), maxCalls))
+	left := maxCalls
 	telling := func(c *chain.Call) bool {
 		return c.Verdict == chain.Refused || c.Verdict == chain.Failed || c.Patch != nil
 	}
 	for i := range calls {
 		if telling(&calls[i]) {
-			room--
+			left--
 		}
 	}
 	taken := 0
 	for i := range calls {
 		c := &calls[i]
 		if !telling(c) {
-			room--
-			if room < 0 {
+			left--
+			if left < 0 {
 				continue
 			}
 		}

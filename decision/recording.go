@@ -81,15 +81,20 @@ type room struct {
 	steps  [stepsOfARequest]step
 	told   [toldOfARequest]more
 	used   int // of told
+	calls  [callsOfARequest]v1alpha1.Call
+	// called are how many of the calls are used.
+	called  int
+	patches []byte
 	// read says that who made the record reads it when it has been packed.
 	read bool
 }
 
-// This is how many steps a pod's creation has with the default plugins, roughly, and of how many of
-// them there is something to tell.
+// This is how many steps a pod's creation has with the default plugins, roughly, of how many of
+// them there is something to tell, and how many calls there are in them.
 const (
 	stepsOfARequest = 32
 	toldOfARequest  = 8
+	callsOfARequest = 4
 )
 
 var rooms = sync.Pool{New: func() any { return &room{} }}
@@ -103,6 +108,16 @@ func (r *room) more() *more {
 	return &r.told[r.used-1]
 }
 
+// someCalls is for up to n calls of a step.
+func (r *room) someCalls(n int) []v1alpha1.Call {
+	begin, end := r.called, r.called+n
+	if end > len(r.calls) {
+		return make([]v1alpha1.Call, 0, n)
+	}
+	r.called = end
+	return r.calls[begin:begin:end]
+}
+
 // release leaves the room to another request.
 func (r *room) release() {
 	if r.read {
@@ -110,7 +125,11 @@ func (r *room) release() {
 	}
 	clear(r.steps[:min(len(r.record.steps), len(r.steps))])
 	clear(r.told[:r.used])
-	r.record, r.used = record{}, 0
+	clear(r.calls[:r.called])
+	r.record, r.used, r.called = record{}, 0, 0
+	if r.patches = r.patches[:0]; cap(r.patches) > maxPatch {
+		r.patches = nil
+	}
 	rooms.Put(r)
 }
 

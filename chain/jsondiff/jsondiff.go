@@ -13,7 +13,6 @@
 package jsondiff
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -50,17 +49,17 @@ func Of(before, after any) ([]Operation, error) {
 	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
 	}
-	patch, err := compare(shapeOf(was.Type()), was, now)
+	patch, err := compare(shapeOf(was.Type()), was, now, new([]byte))
 	return patch.Operations(), err
 }
 
-// compare compares two values, the first of which is of the shape.
-func compare(s *shape, was, now reflect.Value) (Patch, error) {
+// compare compares two values, the first of which is of the shape, and has the patch in the room.
+func compare(s *shape, was, now reflect.Value, room *[]byte) (Patch, error) {
 	w := walks.Get().(*walk)
 	defer walks.Put(w)
 	w.begin()
 	w.values(s, was, now, nil)
-	return w.end()
+	return w.end(room)
 }
 
 // walk is one comparison. What it has allocated is used again by another.
@@ -91,8 +90,8 @@ func (w *walk) begin() {
 	w.differs, w.depth = false, 0
 }
 
-// end returns the patch, in memory of its own.
-func (w *walk) end() (Patch, error) {
+// end returns the patch, behind what is in the room.
+func (w *walk) end(room *[]byte) (Patch, error) {
 	if w.err != nil || len(w.ends) == 0 {
 		return nil, w.err
 	}
@@ -102,7 +101,9 @@ func (w *walk) end() (Patch, error) {
 		w.patch = appendOperation(w.patch, to.op, w.written[from:to.path], w.written[to.path:to.value])
 		from = to.value
 	}
-	return bytes.Clone(w.patch), nil
+	begin := len(*room)
+	*room = append(*room, w.patch...)
+	return Patch((*room)[begin:len(*room):len(*room)]), nil
 }
 
 // equal tells whether two values are alike.

@@ -69,7 +69,7 @@ type otherValue struct {
 	was reflect.Value
 }
 
-var memories = sync.Pool{New: func() any { return &Memory{} }}
+var memories = sync.Pool{New: func() any { return &Memory{words: make([]uint64, 0, block)} }}
 
 // largest is how large a memory may be that is used again, in bytes.
 const largest = 256 << 10
@@ -97,7 +97,7 @@ func (m *Memory) Since(object any) *Difference {
 	defer m.mu.Unlock()
 	now := reflect.ValueOf(object)
 	if now.Type() != m.of || now.Kind() == reflect.Pointer && now.IsNil() {
-		return known(func() (Patch, error) {
+		return known(func(*[]byte) (Patch, error) {
 			return nil, fmt.Errorf("there is a %v where a %v was", now.Type(), m.of)
 		})
 	}
@@ -107,7 +107,9 @@ func (m *Memory) Since(object any) *Difference {
 		}
 		before := m.untyped
 		m.untyped = copyOf(now)
-		return known(func() (Patch, error) { return compare(shapeOf(m.of), before, m.untyped) })
+		return known(func(room *[]byte) (Patch, error) {
+			return compare(shapeOf(m.of), before, m.untyped, room)
+		})
 	}
 	if !m.follow(now.UnsafePointer()) {
 		return nil
@@ -115,7 +117,7 @@ func (m *Memory) Since(object any) *Difference {
 	d := &Difference{}
 	if len(m.others.now) > 0 {
 		// Copies may be large. What they differ by is what is kept.
-		d = known(func() (Patch, error) { return between(m, m.changes) })
+		d = known(func(room *[]byte) (Patch, error) { return between(m, m.changes, room) })
 	} else {
 		d.memory, d.change = m, m.changes
 		m.holders.Add(1)

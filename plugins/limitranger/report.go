@@ -1,6 +1,8 @@
 package limitranger
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
@@ -18,29 +20,30 @@ func judged(limitRange *corev1.LimitRange, violations []error) chain.Call {
 
 // reports are what each of some LimitRanges sets, in words. They are nil where nobody wants to
 // know.
-type reports [][]byte
+type reports []strings.Builder
 
 // set writes down what a container gets, as cpu request 100m for container web.
 func (r reports) set(d *given, what, container string) {
 	if r == nil {
 		return
 	}
-	start := "; "
-	if r[d.by] == nil {
-		r[d.by], start = make([]byte, 0, 128), "sets "
+	said, start := &r[d.by], "; "
+	if said.Len() == 0 {
+		said.Grow(256)
+		start = "sets "
 	}
 	for _, text := range []string{start, string(d.name), " ", what, " ", d.quantity.String(), " for container ",
 		container} {
-		r[d.by] = append(r[d.by], text...)
+		said.WriteString(text)
 	}
 }
 
 // add tells of those LimitRanges that set anything.
 func (r reports) add(calls *chain.Calls, ranges []*corev1.LimitRange) {
-	for i, text := range r {
-		if len(text) > 0 {
+	for i := range r {
+		if said := &r[i]; said.Len() > 0 {
 			calls.Add(chain.Call{Kind: chain.LimitRange, Name: ranges[i].Name, Verdict: chain.Admitted,
-				Why: string(text)})
+				Why: said.String()})
 		}
 	}
 }
