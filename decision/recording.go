@@ -83,7 +83,8 @@ type room struct {
 	used   int // of told
 	calls  [callsOfARequest]v1alpha1.Call
 	// called are how many of the calls are used.
-	called  int
+	called int
+	// patches are what the record's are in.
 	patches []byte
 	// read says that who made the record reads it when it has been packed.
 	read bool

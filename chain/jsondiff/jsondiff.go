@@ -70,9 +70,9 @@ type walk struct {
 	// only says that whether there is a difference is all that is asked for, differs that there is.
 	only, differs bool
 	// written has the path and the value of each operation, one after the other; ends says where
-	// they end. patch is what is made of them.
-	written, patch []byte
-	ends           []ends
+	// they end.
+	written []byte
+	ends    []ends
 	// depth is how deep in a value it is that is being written.
 	depth int
 }
@@ -95,15 +95,16 @@ func (w *walk) end(room *[]byte) (Patch, error) {
 	if w.err != nil || len(w.ends) == 0 {
 		return nil, w.err
 	}
-	w.patch = binary.AppendUvarint(w.patch[:0], uint64(len(w.ends)))
-	from := 0
+	const lengths = 8 // bytes of an operation besides its path and value, roughly
+	begin, from := len(*room), 0
+	b := slices.Grow(*room, len(w.written)+lengths*(len(w.ends)+1))
+	b = binary.AppendUvarint(b, uint64(len(w.ends)))
 	for _, to := range w.ends {
-		w.patch = appendOperation(w.patch, to.op, w.written[from:to.path], w.written[to.path:to.value])
+		b = appendOperation(b, to.op, w.written[from:to.path], w.written[to.path:to.value])
 		from = to.value
 	}
-	begin := len(*room)
-	*room = append(*room, w.patch...)
-	return Patch((*room)[begin:len(*room):len(*room)]), nil
+	*room = b
+	return Patch(b[begin:len(b):len(b)]), nil
 }
 
 // equal tells whether two values are alike.
