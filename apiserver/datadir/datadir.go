@@ -93,7 +93,12 @@ func (l *Lock) Check(names ...string) error {
 }
 
 // Release ends the lock. The file stays, since another process may be waiting to lock it.
-func (l *Lock) Release() { l.file.Close() }
+func (l *Lock) Release() {
+	// To close the file is not enough: until it runs its program, a process that is just being
+	// started has a copy of every open file, and with it the lock.
+	unlock(l.file)
+	l.file.Close()
+}
 
 // holder is the process that a lock file names.
 func holder(name string) string {

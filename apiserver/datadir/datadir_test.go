@@ -6,8 +6,24 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
+
+// A directory is free once it is released, also while a process is being started: until that runs
+// its program it has a copy of every open file.
+func TestReleaseWhileOthersStart(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Acquire(dir)
+	must(t, err)
+	child, err := syscall.Dup(int(first.file.Fd()))
+	must(t, err)
+	defer syscall.Close(child)
+	first.Release()
+	again, err := Acquire(dir)
+	must(t, err)
+	again.Release()
+}
 
 // Everything that the server relies on is its user's alone, and what isn't is named.
 func TestCheck(t *testing.T) {
