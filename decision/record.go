@@ -93,8 +93,8 @@ func (r *record) size() int {
 }
 
 // settle makes a record of what is known of it: it writes down the changes of each step, without
-// what is secret in them, and tells the class. The patches are put into the room.
-func (r *record) settle(room *[]byte) {
+// what is secret in them, and tells the class.
+func (r *record) settle() {
 	secret := secrets{schema.GroupResource{Group: r.request.Group, Resource: r.request.Resource}}
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -102,7 +102,7 @@ func (r *record) settle(room *[]byte) {
 			continue
 		}
 		// Objects that were decoded can be encoded, so an error is a defect.
-		patch, err := s.more.changes.PatchIn(room)
+		patch, err := s.more.changes.Patch()
 		if err != nil {
 			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.plugin, "decision", r.name)
 		}

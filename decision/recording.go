@@ -84,8 +84,6 @@ type room struct {
 	calls  [callsOfARequest]v1alpha1.Call
 	// called are how many of the calls are used.
 	called int
-	// patches are what the record's are in.
-	patches []byte
 	// read says that who made the record reads it when it has been packed.
 	read bool
 }
@@ -128,9 +126,6 @@ func (r *room) release() {
 	clear(r.told[:r.used])
 	clear(r.calls[:r.called])
 	r.record, r.used, r.called = record{}, 0, 0
-	if r.patches = r.patches[:0]; cap(r.patches) > maxPatch {
-		r.patches = nil
-	}
 	rooms.Put(r)
 }
 

@@ -116,7 +116,7 @@ func (s *Store) catchUp() {
 	s.waiting, s.waitingBytes = nil, 0
 	s.waitingMu.Unlock()
 	for _, r := range waiting {
-		r.record.settle(&r.patches)
+		r.record.settle()
 		s.add(&r.record)
 		r.release()
 	}

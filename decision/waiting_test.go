@@ -2,6 +2,7 @@ package decision
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/metrics/testutil"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/jsondiff"
 )
 
 // What was changed is written down behind the answer: in a moment, once there are so many or so
@@ -134,5 +138,39 @@ func TestWaitingIsBounded(t *testing.T) {
 	<-done
 	if all, _ := s.List(Filter{}); len(all) != requests {
 		t.Errorf("%d are kept, want %d", len(all), requests)
+	}
+}
+
+// What another observer keeps of a change stays what it is when its request has been written down,
+// and others have been after it.
+func TestAskedLater(t *testing.T) {
+	var kept []*jsondiff.Difference
+	other := chain.ObserverFuncs{Changes: true, Plugin: func(_ context.Context, step chain.PluginStep) {
+		kept = append(kept, step.Changes)
+	}}
+	store := newStore()
+	r := &rig{Recorder: NewRecorder(store)}
+	var err error
+	if r.chain, err = chain.New([]chain.Descriptor{plugin{admit: func(ctx context.Context, a admission.Attributes) error {
+		return labelling("name", a.GetName())(ctx, a)
+	}}.named("A")}, nil, nil, other, r.Recorder); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"first", "second", "third", "fourth"}
+	for _, name := range names {
+		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+			r.both(ctx, w, about(admission.Create, newPod(name), nil))
+		}})
+		store.catchUp()
+	}
+	for i, name := range names {
+		patch, err := kept[i].Patch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(encoded(patch.Operations()))
+		if want := fmt.Sprintf(`[{"op":"add","path":"/metadata/labels","value":{"name":%q}}]`, name); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // the live object is looked at: it may have gone on. What is alike in both is put together once,
 // and so is known to be alike by where it is. The later state is kept, for who asks about the next
 // change.
-func between(m *Memory, change int, room *[]byte) (Patch, error) {
+func between(m *Memory, change int) (Patch, error) {
 	if m.state == nil {
 		m.state = putTogether.Get().(*state)
 	}
@@ -30,7 +30,7 @@ func between(m *Memory, change int, room *[]byte) (Patch, error) {
 	before := s.at[0]
 	s.next(m)
 	of := m.pieces.now[0].shape
-	return compare(of, reflect.NewAt(of.t, before).Elem(), reflect.NewAt(of.t, s.at[0]).Elem(), room)
+	return compare(of, reflect.NewAt(of.t, before).Elem(), reflect.NewAt(of.t, s.at[0]).Elem())
 }
 
 // state is an object as it was after some changes, put together.

@@ -20,9 +20,9 @@ type Difference struct {
 }
 
 // known is a difference that has been asked for.
-func known(find func(room *[]byte) (Patch, error)) *Difference {
+func known(find func() (Patch, error)) *Difference {
 	d := &Difference{}
-	d.once.Do(func() { d.find(new([]byte), find) })
+	d.once.Do(func() { d.find(find) })
 	return d
 }
 
@@ -38,11 +38,7 @@ func (d *Difference) Size() int {
 // Patch is the JSON patch that makes the second state of the first. It may be empty: a quantity
 // that is written another way is the same. An error is that of writing a value as JSON. Of an
 // object's differences the earlier ones are asked first at the least cost.
-func (d *Difference) Patch() (Patch, error) { return d.PatchIn(new([]byte)) }
-
-// PatchIn is Patch for who has room for it: a patch that nobody has asked for is put behind what is
-// in there, and whoever asks from then on gets it from there.
-func (d *Difference) PatchIn(room *[]byte) (Patch, error) {
+func (d *Difference) Patch() (Patch, error) {
 	if d == nil {
 		return nil, nil
 	}
@@ -51,18 +47,18 @@ func (d *Difference) PatchIn(room *[]byte) (Patch, error) {
 		defer m.Forget()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		d.find(room, func(room *[]byte) (Patch, error) { return between(m, d.change, room) })
+		d.find(func() (Patch, error) { return between(m, d.change) })
 		d.memory = nil
 	})
 	return d.patch, d.err
 }
 
-func (d *Difference) find(room *[]byte, find func(room *[]byte) (Patch, error)) {
+func (d *Difference) find(find func() (Patch, error)) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			// As of a type whose own form can't be written.
 			d.patch, d.err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
 		}
 	}()
-	d.patch, d.err = find(room)
+	d.patch, d.err = find()
 }

@@ -1,10 +1,7 @@
 package jsondiff_test
 
 import (
-	"fmt"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -65,38 +62,6 @@ func TestDifferencesOfThePast(t *testing.T) {
 	}
 	if !waiting {
 		t.Error("all differences were known at once")
-	}
-}
-
-// Patches that share a room stay what they are as it grows, and are the same for who asks later.
-func TestPatchesInRoom(t *testing.T) {
-	object := pod()
-	memory := jsondiff.Remember(object)
-	var differences []*jsondiff.Difference
-	for i := range 20 {
-		object.Labels["n"] = strconv.Itoa(i)
-		differences = append(differences, memory.Since(object))
-	}
-	memory.Forget()
-	room := []byte("what was there")
-	for i, d := range differences {
-		if patch, err := d.PatchIn(&room); err != nil || patch.Len() != 1 {
-			t.Fatalf("change %d: %v, %v", i, patch.Operations(), err)
-		}
-	}
-	for i, d := range differences {
-		op := "replace"
-		if i == 0 {
-			op = "add"
-		}
-		operations, err := operationsOf(d.Patch())
-		if got, want := encode(t, operations), fmt.Sprintf(`[{"op":%q,"path":"/metadata/labels/n","value":"%d"}]`, op,
-			i); got != want || err != nil {
-			t.Errorf("change %d: got %s, %v, want %s", i, got, err, want)
-		}
-	}
-	if !strings.HasPrefix(string(room), "what was there") || strings.Count(string(room), "/labels/n") != 20 {
-		t.Errorf("the room has %q", room)
 	}
 }
 

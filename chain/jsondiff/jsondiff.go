@@ -49,17 +49,17 @@ func Of(before, after any) ([]Operation, error) {
 	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
 	}
-	patch, err := compare(shapeOf(was.Type()), was, now, new([]byte))
+	patch, err := compare(shapeOf(was.Type()), was, now)
 	return patch.Operations(), err
 }
 
-// compare compares two values, the first of which is of the shape, and has the patch in the room.
-func compare(s *shape, was, now reflect.Value, room *[]byte) (Patch, error) {
+// compare compares two values, the first of which is of the shape.
+func compare(s *shape, was, now reflect.Value) (Patch, error) {
 	w := walks.Get().(*walk)
 	defer walks.Put(w)
 	w.begin()
 	w.values(s, was, now, nil)
-	return w.end(room)
+	return w.end()
 }
 
 // walk is one comparison. What it has allocated is used again by another.
@@ -90,21 +90,20 @@ func (w *walk) begin() {
 	w.differs, w.depth = false, 0
 }
 
-// end returns the patch, behind what is in the room.
-func (w *walk) end(room *[]byte) (Patch, error) {
+// end returns the patch, in memory of its own.
+func (w *walk) end() (Patch, error) {
 	if w.err != nil || len(w.ends) == 0 {
 		return nil, w.err
 	}
 	const lengths = 8 // bytes of an operation besides its path and value, roughly
-	begin, from := len(*room), 0
-	b := slices.Grow(*room, len(w.written)+lengths*(len(w.ends)+1))
-	b = binary.AppendUvarint(b, uint64(len(w.ends)))
+	patch := make(Patch, 0, len(w.written)+lengths*(len(w.ends)+1))
+	patch = binary.AppendUvarint(patch, uint64(len(w.ends)))
+	from := 0
 	for _, to := range w.ends {
-		b = appendOperation(b, to.op, w.written[from:to.path], w.written[to.path:to.value])
+		patch = appendOperation(patch, to.op, w.written[from:to.path], w.written[to.path:to.value])
 		from = to.value
 	}
-	*room = b
-	return Patch(b[begin:len(b):len(b)]), nil
+	return patch, nil
 }
 
 // equal tells whether two values are alike.

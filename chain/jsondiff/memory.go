@@ -97,7 +97,7 @@ func (m *Memory) Since(object any) *Difference {
 	defer m.mu.Unlock()
 	now := reflect.ValueOf(object)
 	if now.Type() != m.of || now.Kind() == reflect.Pointer && now.IsNil() {
-		return known(func(*[]byte) (Patch, error) {
+		return known(func() (Patch, error) {
 			return nil, fmt.Errorf("there is a %v where a %v was", now.Type(), m.of)
 		})
 	}
@@ -107,9 +107,7 @@ func (m *Memory) Since(object any) *Difference {
 		}
 		before := m.untyped
 		m.untyped = copyOf(now)
-		return known(func(room *[]byte) (Patch, error) {
-			return compare(shapeOf(m.of), before, m.untyped, room)
-		})
+		return known(func() (Patch, error) { return compare(shapeOf(m.of), before, m.untyped) })
 	}
 	if !m.follow(now.UnsafePointer()) {
 		return nil
@@ -117,7 +115,7 @@ func (m *Memory) Since(object any) *Difference {
 	d := &Difference{}
 	if len(m.others.now) > 0 {
 		// Copies may be large. What they differ by is what is kept.
-		d = known(func(room *[]byte) (Patch, error) { return between(m, m.changes, room) })
+		d = known(func() (Patch, error) { return between(m, m.changes) })
 	} else {
 		d.memory, d.change = m, m.changes
 		m.holders.Add(1)
