@@ -148,12 +148,13 @@ func TestAskedLater(t *testing.T) {
 	other := chain.ObserverFuncs{Changes: true, Plugin: func(_ context.Context, step chain.PluginStep) {
 		kept = append(kept, step.Changes)
 	}}
+	naming := plugin{admit: func(ctx context.Context, a admission.Attributes) error {
+		return labelling("name", a.GetName())(ctx, a)
+	}}
 	store := newStore()
 	r := &rig{Recorder: NewRecorder(store)}
 	var err error
-	if r.chain, err = chain.New([]chain.Descriptor{plugin{admit: func(ctx context.Context, a admission.Attributes) error {
-		return labelling("name", a.GetName())(ctx, a)
-	}}.named("A")}, nil, nil, other, r.Recorder); err != nil {
+	if r.chain, err = chain.New([]chain.Descriptor{naming.named("A")}, nil, nil, other, r.Recorder); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"first", "second", "third", "fourth"}
