@@ -24,10 +24,7 @@ func claimProtection(ctx context.Context, e *environment) (func(context.Context)
 		return nil, err
 	}
 	claims := e.informers.Core().V1().PersistentVolumeClaims()
-	pods, err := e.pods()
-	if err != nil {
-		return nil, err
-	}
+	pods := e.pods()
 	c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), claims, pods,
 		&claimClient{Interface: client, claims: claims.Lister()})
 	if err != nil {

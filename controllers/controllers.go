@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +34,6 @@ import (
 	"k8s.io/client-go/rest"
 	controllerapp "k8s.io/controller-manager/app"
 	"k8s.io/klog/v2"
-	podindex "k8s.io/kubernetes/pkg/controller"
 
 	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/internal/podcache"
@@ -168,32 +168,39 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	e := &environment{config: config, options: o, informers: informers.NewSharedInformerFactory(client, informerResync)}
-	e.pods = sync.OnceValues(e.cachedPods)
+	trim := podcache.Trim
+	if o.WholePods() {
+		trim = podcache.Whole
+	}
+	shared := &shared{config: config, options: o,
+		informers: informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(trim))}
 	// Informers outlast the controllers: some can't be built from one that has ended.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for _, c := range o.chosen() {
-		running.Go(func() { e.keep(ctx, informing, c) })
+		running.Go(func() { shared.keep(ctx, informing, c) })
 	}
 	running.Wait()
 	stop()
-	e.informers.Shutdown()
+	shared.informers.Shutdown()
 	return nil
+}
+
+// shared is what all controllers of a run have in common.
+type shared struct {
+	config    *rest.Config
+	options   Options
+	informers informers.SharedInformerFactory
+	indexing  sync.Mutex // see ownInformers
 }
 
 // keep runs a controller until ctx ends, and informers until informing does. A controller that
 // can't be built, as where its service account has lost a right that it needs, is built again
-// later: everything else goes on without it.
-func (e *environment) keep(ctx, informing context.Context, c controller) {
+// later: everything else goes on without it. So is one that panicked.
+func (s *shared) keep(ctx, informing context.Context, c controller) {
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		run, err := c.build(ctx, e)
-		if err == nil {
-			e.informers.StartWithContext(informing)
-			run(ctx)
-			return
-		}
-		if ctx.Err() != nil {
+		err := s.runOnce(ctx, informing, c)
+		if ctx.Err() != nil || err == nil {
 			return
 		}
 		cannotWork(c.name, err)
@@ -205,41 +212,52 @@ func (e *environment) keep(ctx, informing context.Context, c controller) {
 	}
 }
 
+// runOnce builds a controller and runs it until ctx ends.
+func (s *shared) runOnce(ctx, informing context.Context, c controller) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	own := &ownInformers{controller: c.name, factory: s.informers, indexing: &s.indexing}
+	defer own.remove()
+	e := &environment{config: s.config, options: s.options, informers: own}
+	if s.options.Pods != nil {
+		e.options.Pods = ownPods{s.options.Pods, own}
+	}
+	run, err := c.build(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := own.release(); err != nil {
+		return err
+	}
+	s.informers.StartWithContext(informing)
+	run(ctx)
+	return nil
+}
+
 // cannotWork tells the administrator what is missing.
 func cannotWork(controller string, err error) {
 	klog.ErrorS(err, "Controller can't work and tries again", "controller", controller)
 }
 
-// environment is what controllers are built from.
+// environment is what one controller is built from.
 type environment struct {
 	config    *rest.Config
 	options   Options
-	informers informers.SharedInformerFactory
-	// pods is the cache of all pods, the only one that controllers have.
-	pods func() (corev1informers.PodInformer, error)
+	informers *ownInformers
 }
 
-// cachedPods are the cache that the server has, or one of the controllers' own that keeps as much.
-func (e *environment) cachedPods() (corev1informers.PodInformer, error) {
-	pods, trim := e.options.Pods, podcache.Trim
-	if e.options.WholePods() {
-		trim = podcache.Whole
+// pods returns the cache of all pods, the only one that controllers have: the one that the server
+// has, or one of their own that keeps as much.
+func (e *environment) pods() corev1informers.PodInformer {
+	if e.options.Pods != nil {
+		return e.options.Pods
 	}
-	if pods == nil {
-		pods = e.informers.Core().V1().Pods()
-		if err := pods.Informer().SetTransform(trim); err != nil {
-			return nil, err
-		}
-	}
-	if !e.options.WholePods() {
-		return pods, nil
-	}
-	// Those of workloads look pods up by owner and by node. They would add these indexes by
-	// themselves, each where there is none yet; but here several are built at a time.
-	if err := podindex.AddPodControllerIndexer(pods.Informer()); err != nil {
-		return nil, err
-	}
-	return pods, podindex.AddPodNodeNameIndexer(pods.Informer())
+	return e.informers.Core().V1().Pods()
 }
 
 // clientConfig is the configuration of the controller whose service account is account. Its rate

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,6 +122,13 @@ func (i kindInformer) Informer() cache.SharedIndexInformer { return i.informer }
 
 // runInformer is an informer that whoever has its controller can run.
 type runInformer struct{ cache.SharedIndexInformer }
+
+// AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
+func (i runInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(
+		guardedHandler{handler, names.GarbageCollectorController}, resync)
+}
 
 // GetController implements cache.SharedIndexInformer.
 func (i runInformer) GetController() cache.Controller {

@@ -169,10 +169,7 @@ func groupProtection(ctx context.Context, e *environment) (func(context.Context)
 	if err != nil || !served {
 		return func(context.Context) {}, err
 	}
-	pods, err := e.pods()
-	if err != nil {
-		return nil, err
-	}
+	pods := e.pods()
 	c, err := podgroupprotection.NewPodGroupProtectionController(klog.FromContext(ctx),
 		e.informers.Scheduling().V1alpha2().PodGroups(), pods, client)
 	if err != nil {

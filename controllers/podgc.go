@@ -48,10 +48,7 @@ func podCollection(_ context.Context, e *environment) (func(context.Context), er
 	if err != nil {
 		return nil, err
 	}
-	pods, err := e.pods()
-	if err != nil {
-		return nil, err
-	}
+	pods := e.pods()
 	nodes := e.informers.Core().V1().Nodes()
 	c := &podCollector{client: client, pods: pods.Lister(), nodes: nodes.Lister(), missing: map[string]time.Time{}}
 	synced := []cache.InformerSynced{pods.Informer().HasSynced, nodes.Informer().HasSynced}

@@ -82,10 +82,7 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 	if err != nil {
 		return nil, err
 	}
-	pods, err := e.pods()
-	if err != nil {
-		return nil, err
-	}
+	pods := e.pods()
 	c := &quotaCounter{client: client, metadata: objects, mapper: newMapper(client), pods: pods.Lister(),
 		synced: pods.Informer().HasSynced, off: quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled)}
 	return func(ctx context.Context) {

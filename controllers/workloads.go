@@ -108,8 +108,7 @@ func (e *environment) onPods(account string) (kubernetes.Interface, corev1inform
 	if err != nil {
 		return nil, nil, err
 	}
-	pods, err := e.pods()
-	return client, pods, err
+	return client, e.pods(), nil
 }
 
 // daemonSets makes a pod for every node.
