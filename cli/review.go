@@ -167,8 +167,6 @@ func (r *reviewing) run(c *cobra.Command) error {
 		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(r.files,
 			", ")))
 	}
-	documents, twice := input.Distinct(documents)
-	errs = append(errs, twice...)
 	state, stateErrs := input.Read(r.state, standardInput(c))
 	if err := c.Context().Err(); err != nil {
 		return err
@@ -181,6 +179,8 @@ func (r *reviewing) run(c *cobra.Command) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
+	documents, twice := input.Distinct(documents, cmp.Or(namespace, "default"))
+	errs = append(errs, twice...)
 	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
 	if len(documents) > 0 {
 		options.State, options.As, options.Operation = state, as, review.Operation(r.operation)

@@ -152,6 +152,17 @@ func (r *Reviewer) namespaceOf(o *unstructured.Unstructured) string {
 	return cmp.Or(o.GetNamespace(), r.namespace())
 }
 
+// scopedNamespace is the namespace that an object is in, empty for kinds that are in none. Kinds
+// that aren't served yet are taken to be in one.
+func (r *Reviewer) scopedNamespace(o *unstructured.Unstructured) string {
+	if o.GetNamespace() == "" {
+		if mapping, err := r.cluster.find(o); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+			return ""
+		}
+	}
+	return r.namespaceOf(o)
+}
+
 // Close ends the server.
 func (r *Reviewer) Close() error { return r.cluster.stop() }
 
@@ -168,7 +179,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 			return nil, err
 		}
 	}
-	documents, notes := input.Ordered(documents)
+	documents, notes := input.Ordered(documents, r.scopedNamespace)
 	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: append(slices.Clone(r.notes), notes...),
 		Results: []Result{}}
 	for i, d := range documents {

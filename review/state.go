@@ -54,7 +54,7 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 // stored, failed says what then.
 func (r *Reviewer) store(ctx context.Context, documents []input.Document,
 	failed func(input.Document, error) error) error {
-	documents, _ = input.Ordered(documents)
+	documents, _ = input.Ordered(documents, r.scopedNamespace)
 	slices.SortStableFunc(documents, func(a, b input.Document) int { return turn(a) - turn(b) })
 	var all []*unstructured.Unstructured
 	for _, d := range documents {

@@ -1,9 +1,12 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -21,18 +24,20 @@ var (
 	priorityKind   = schema.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"}
 	runtimeKind    = schema.GroupKind{Group: "node.k8s.io", Kind: "RuntimeClass"}
 	storageKind    = schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"}
+	ingressKind    = schema.GroupKind{Group: "networking.k8s.io", Kind: "IngressClass"}
 	claimGroupKind = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 )
 
 // Ordered takes objects first that others need which stand before them, as people expect who apply
 // a folder: a namespace before what is in it, a CustomResourceDefinition before its resources, a
-// service account or a class before its pods. All else keeps its place. The notes say what was
-// taken first.
-func Ordered(documents []Document) (_ []Document, notes []string) {
+// service account or a class before its pods, be it named or the default one. All else keeps its
+// place. in is the namespace that an object is in, empty for none. The notes say what was taken
+// first.
+func Ordered(documents []Document, in func(*unstructured.Unstructured) string) (_ []Document, notes []string) {
 	// by has where each object that others may need stands.
 	by := map[reference]int{}
 	for i, d := range documents {
-		for _, provided := range provides(d.Object) {
+		for _, provided := range provides(d.Object, in(d.Object)) {
 			if _, ok := by[provided]; !ok {
 				by[provided] = i
 			}
@@ -46,7 +51,7 @@ func Ordered(documents []Document) (_ []Document, notes []string) {
 			return
 		}
 		taken[i] = true
-		for _, needed := range needs(documents[i].Object) {
+		for _, needed := range needs(documents[i].Object, in(documents[i].Object)) {
 			if at, ok := by[needed]; ok && at != i {
 				take(at, i)
 			}
@@ -63,19 +68,40 @@ func Ordered(documents []Document) (_ []Document, notes []string) {
 	return out, notes
 }
 
-// provides is what others may need an object as.
-func provides(o *unstructured.Unstructured) []reference {
+// provides is what others may need an object as. A class that is the default one has, besides its
+// name, none: that is how objects ask for it.
+func provides(o *unstructured.Unstructured, namespace string) []reference {
 	kind := o.GroupVersionKind().GroupKind()
+	all := []reference{{kind: kind, name: o.GetName()}}
 	switch kind {
-	case namespaceKind, priorityKind, runtimeKind, storageKind:
-		return []reference{{kind: kind, name: o.GetName()}}
+	case namespaceKind, runtimeKind:
+	case priorityKind:
+		if is, _, _ := unstructured.NestedBool(o.Object, "globalDefault"); is {
+			all = append(all, reference{kind: kind})
+		}
+	case storageKind, ingressKind:
+		if IsDefaultClass(o) {
+			all = append(all, reference{kind: kind})
+		}
 	case accountKind:
-		return []reference{{kind: kind, namespace: NamespaceOf(o), name: o.GetName()}}
+		return []reference{{kind: kind, namespace: namespace, name: o.GetName()}}
 	case crdKind:
 		of, _ := Defines(o)
 		return []reference{{kind: crdKind, name: of.Kind + "." + of.Group}}
+	default:
+		return nil
 	}
-	return nil
+	return all
+}
+
+// DefaultClass are the annotations by which a class says that it is the default one.
+var DefaultClass = []string{"storageclass.kubernetes.io/is-default-class",
+	"storageclass.beta.kubernetes.io/is-default-class", networkingv1.AnnotationIsDefaultIngressClass}
+
+// IsDefaultClass reports whether a StorageClass or an IngressClass says that it is the default one.
+func IsDefaultClass(o *unstructured.Unstructured) bool {
+	annotations := o.GetAnnotations()
+	return slices.ContainsFunc(DefaultClass, func(key string) bool { return annotations[key] == "true" })
 }
 
 // Defines is the kind that a CustomResourceDefinition defines; of other objects there is none.
@@ -86,33 +112,71 @@ func Defines(o *unstructured.Unstructured) (schema.GroupKind, bool) {
 }
 
 // needs is what an object needs to be there.
-func needs(o *unstructured.Unstructured) []reference {
+func needs(o *unstructured.Unstructured, namespace string) []reference {
 	kind := o.GroupVersionKind().GroupKind()
-	all := []reference{{kind: crdKind, name: kind.Kind + "." + kind.Group}}
-	if o.GetNamespace() != "" {
-		all = append(all, reference{kind: namespaceKind, name: o.GetNamespace()})
-	}
-	add := func(kind schema.GroupKind, namespace, name string) {
-		if name != "" {
-			all = append(all, reference{kind, namespace, name})
-		}
-	}
+	all := []reference{{kind: crdKind, name: kind.Kind + "." + kind.Group}, {kind: namespaceKind, name: namespace}}
 	if spec := podSpec(o); spec != nil {
 		text := func(field string) string { s, _, _ := unstructured.NestedString(spec, field); return s }
-		add(accountKind, NamespaceOf(o), text("serviceAccountName"))
-		add(priorityKind, "", text("priorityClassName"))
-		add(runtimeKind, "", text("runtimeClassName"))
+		account := cmp.Or(text("serviceAccountName"), text("serviceAccount"), "default")
+		all = append(all, reference{accountKind, namespace, account},
+			reference{kind: priorityKind, name: text("priorityClassName")},
+			reference{kind: runtimeKind, name: text("runtimeClassName")})
 	}
 	if of, ok, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "kind"); ok {
 		version, _, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "apiVersion")
 		group, _ := schema.ParseGroupVersion(version)
-		add(crdKind, "", of+"."+group.Group)
+		all = append(all, reference{kind: crdKind, name: of + "." + group.Group})
 	}
-	if kind == claimGroupKind {
-		class, _, _ := unstructured.NestedString(o.Object, "spec", "storageClassName")
-		add(storageKind, "", class)
+	for _, claim := range claims(o) {
+		if class, asks := storageClass(claim); asks {
+			all = append(all, reference{kind: storageKind, name: class})
+		}
+	}
+	if kind.Kind == "Ingress" && (kind.Group == ingressKind.Group || kind.Group == "extensions") {
+		_, named, _ := unstructured.NestedString(o.Object, "spec", "ingressClassName")
+		if _, old := o.GetAnnotations()["kubernetes.io/ingress.class"]; !named && !old {
+			all = append(all, reference{kind: ingressKind})
+		}
 	}
 	return all
+}
+
+// claims are the PersistentVolumeClaims that an object is, or has templates of: a StatefulSet's,
+// and the ephemeral volumes of pods.
+func claims(o *unstructured.Unstructured) []map[string]any {
+	if o.GroupVersionKind().GroupKind() == claimGroupKind {
+		return []map[string]any{o.Object}
+	}
+	spec := podSpec(o)
+	if spec == nil {
+		return nil
+	}
+	var all []map[string]any
+	templates, _, _ := unstructured.NestedSlice(o.Object, "spec", "volumeClaimTemplates")
+	for _, template := range templates {
+		if fields, ok := template.(map[string]any); ok {
+			all = append(all, fields)
+		}
+	}
+	volumes, _, _ := unstructured.NestedSlice(spec, "volumes")
+	for _, volume := range volumes {
+		fields, _ := volume.(map[string]any)
+		if claim, ok, _ := unstructured.NestedMap(fields, "ephemeral", "volumeClaimTemplate"); ok {
+			all = append(all, claim)
+		}
+	}
+	return all
+}
+
+// storageClass is the class that a claim asks for, empty for the default one; asks says that it
+// asks for one.
+func storageClass(claim map[string]any) (class string, asks bool) {
+	annotations, _, _ := unstructured.NestedStringMap(claim, "metadata", "annotations")
+	class, named, _ := unstructured.NestedString(claim, "spec", "storageClassName")
+	if old, ok := annotations[corev1.BetaStorageClassAnnotation]; ok { // it takes precedence
+		class, named = old, true
+	}
+	return class, !named || class != ""
 }
 
 // NamespaceOf is the namespace that a namespaced object is in.
@@ -133,8 +197,8 @@ func Named(o *unstructured.Unstructured) string {
 }
 
 // Distinct are documents without those of an object that an earlier one is of already, each of
-// which is an Error.
-func Distinct(documents []Document) (distinct []Document, errs []error) {
+// which is an Error. Objects that name no namespace are in the one given.
+func Distinct(documents []Document, namespace string) (distinct []Document, errs []error) {
 	type key struct {
 		kind            schema.GroupKind
 		namespace, name string
@@ -145,7 +209,8 @@ func Distinct(documents []Document) (distinct []Document, errs []error) {
 			distinct = append(distinct, d)
 			continue
 		}
-		k := key{d.Object.GroupVersionKind().GroupKind(), NamespaceOf(d.Object), d.Object.GetName()}
+		k := key{d.Object.GroupVersionKind().GroupKind(), cmp.Or(d.Object.GetNamespace(), namespace),
+			d.Object.GetName()}
 		if at, ok := first[k]; ok {
 			errs = append(errs, &Error{Source: d.Source, Object: d.Object,
 				Err: fmt.Errorf("%s is in the input twice: first at %s", Named(d.Object), at)})

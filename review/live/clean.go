@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/review/input"
 )
 
 // written are fields of metadata that say when and how an object was written.
@@ -85,16 +87,12 @@ var classes = []schema.GroupKind{
 	{Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "networking.k8s.io", Kind: "IngressClass"},
 }
 
-// defaults are the annotations by which a class says that it is the default one.
-var defaults = []string{"storageclass.kubernetes.io/is-default-class",
-	"storageclass.beta.kubernetes.io/is-default-class", "ingressclass.kubernetes.io/is-default-class"}
-
 // oneDefault leaves of several default classes only the one that is in force, and says so.
 func (r *reading) oneDefault() {
 	for _, kind := range classes {
 		var all []*unstructured.Unstructured
 		for _, object := range r.found {
-			if object.GroupVersionKind().GroupKind() == kind && isDefault(object) {
+			if object.GroupVersionKind().GroupKind() == kind && input.IsDefaultClass(object) {
 				all = append(all, object)
 			}
 		}
@@ -102,7 +100,7 @@ func (r *reading) oneDefault() {
 		for i, object := range all {
 			if i > 0 {
 				annotations := object.GetAnnotations()
-				for _, key := range defaults {
+				for _, key := range input.DefaultClass {
 					delete(annotations, key)
 				}
 				object.SetAnnotations(annotations)
@@ -114,11 +112,6 @@ func (r *reading) oneDefault() {
 	for _, object := range r.found {
 		unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
 	}
-}
-
-func isDefault(object *unstructured.Unstructured) bool {
-	annotations := object.GetAnnotations()
-	return slices.ContainsFunc(defaults, func(key string) bool { return annotations[key] == "true" })
 }
 
 // Same tells whether two objects say the same, but for what clean leaves out.

@@ -79,7 +79,7 @@ metadata:
 	r.oneDefault()
 	var left []string
 	for _, o := range r.found {
-		if isDefault(o) {
+		if input.IsDefaultClass(o) {
 			left = append(left, o.GetName())
 		}
 		if created := o.GetCreationTimestamp(); !created.IsZero() {
