@@ -158,6 +158,7 @@ func (c *Chain) Handles(operation admission.Operation) bool {
 // used. Otherwise a.GetObject() has all changes when Admit returns.
 func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	begin := c.now()
+	a = withDryRun(a, o)
 	ctx = c.phaseBegins(ctx, a, Mutating)
 	rounds, err := c.admit(ctx, begin, a, o)
 	c.phaseDone(ctx, begin, PhaseStep{Attributes: a, Phase: Mutating, Rounds: rounds, Err: err})
@@ -235,6 +236,7 @@ func (c *Chain) admitPlugin(ctx context.Context, p mutator, a admission.Attribut
 // Validate runs the validating phase: every validating plugin in order. The first error ends it.
 func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	begin := c.now()
+	a = withDryRun(a, o)
 	ctx = c.phaseBegins(ctx, a, Validating)
 	err := c.validate(ctx, begin, a, o)
 	c.phaseDone(ctx, begin, PhaseStep{Attributes: a, Phase: Validating, Rounds: 1, Err: err})

@@ -11,6 +11,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -275,6 +276,48 @@ func TestSubresources(t *testing.T) {
 	}
 	if old := decoded[autoscalingv1.Scale](t, asked.OldObject.Raw); old.Spec.Replicas != 1 {
 		t.Errorf("the old scale was %s", asked.OldObject.Raw)
+	}
+}
+
+// A dry run is one whether the URL or the body says so, and leaves the objects where they are.
+func TestDryRunInBody(t *testing.T) {
+	ns := namespace(t)
+	v := newBackend(t, allow)
+	validating(t, ns, v, nil, rule("", "v1", "pods/eviction"), rule("", "v1", "pods", "DELETE"))
+	pods := client.CoreV1().Pods(ns)
+	if _, err := pods.Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	evict := func(options *metav1.DeleteOptions) error {
+		return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			DeleteOptions: options})
+	}
+	old := &policyv1beta1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}, DeleteOptions: &dry}
+	for i, tried := range []struct {
+		what string
+		by   func() error
+		dry  bool
+	}{
+		{"eviction", func() error { return evict(&dry) }, true},
+		{"eviction in the old version", func() error { return pods.EvictV1beta1(t.Context(), old) }, true},
+		{"deletion", func() error { return pods.Delete(t.Context(), "p", dry) }, true},
+		{"deletion of all", func() error {
+			return pods.DeleteCollection(t.Context(), dry, metav1.ListOptions{})
+		}, true},
+		{"real eviction", func() error { return evict(nil) }, false},
+	} {
+		if err := tried.by(); err != nil {
+			t.Fatalf("%s: %v", tried.what, err)
+		}
+		asked := v.asked()
+		if len(asked) != i+1 || asked[i].DryRun == nil || *asked[i].DryRun != tried.dry {
+			t.Errorf("%s: asked %d times, the last time with dryRun %v", tried.what, len(asked),
+				asked[len(asked)-1].DryRun)
+		}
+		if _, err := pods.Get(t.Context(), "p", metav1.GetOptions{}); (err == nil) != tried.dry {
+			t.Errorf("%s: getting the pod: %v", tried.what, err)
+		}
 	}
 }
 
