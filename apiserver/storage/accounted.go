@@ -53,7 +53,7 @@ func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.Co
 	defer l.mu.Unlock()
 	l.stores[s.resource] = s
 	if s.resource == quotaResource {
-		return &kubernetes.Client{Client: paced(client.Client, usageInterval), Kubernetes: s}
+		return &kubernetes.Client{Client: paced(client.Client, usageInterval, s.isCharge), Kubernetes: s}
 	}
 	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
 }
@@ -219,10 +219,23 @@ func (s *accounted) encode(ctx context.Context, e *quotaEntry) error {
 	return err
 }
 
-// restate is the write of a quota as it is to be done where somebody has sent one. Usage is what is
+// isCharge reports whether a charge has made one state of a quota of another. Nothing else moves a
+// usage to another one: see restate. It is never sure of quotas that aren't stored in protobuf.
+func (s *accounted) isCharge(ctx context.Context, before, after *mvccpb.KeyValue) bool {
+	context := value.DefaultContext(after.Key)
+	from, _, err := s.transformer.TransformFromStorage(ctx, before.Value, context)
+	if err != nil {
+		return false
+	}
+	to, _, err := s.transformer.TransformFromStorage(ctx, after.Value, context)
+	return err == nil && onlyUsage(from, to)
+}
+
+// restate is the write of a quota as it is to be done if somebody has sent one. Usage is what is
 // stored, as long as that stays right: what is sent doesn't say otherwise, and it is the same
 // objects that count. Else none is stored, as of a new quota: a usage that is not right must at no
-// moment look as if it were.
+// moment look as if it were. Hard limits that somebody writes into the status bound nothing. They
+// are stored, and replaced by those of the spec when the quota moves or is counted.
 func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
 	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
 	if i < 0 || !sent.IsPut() || quota.IsStated(ctx) {
@@ -235,6 +248,7 @@ func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, l
 	right := apiequality.Semantic.DeepEqual(q.Status.Used, stored.Status.Used) &&
 		apiequality.Semantic.DeepEqual(q.Spec.Scopes, stored.Spec.Scopes) &&
 		apiequality.Semantic.DeepEqual(q.Spec.ScopeSelector, stored.Spec.ScopeSelector)
+	written := q.Status.Hard
 	q.Status = corev1.ResourceQuotaStatus{}
 	if right {
 		q.Status.Hard = q.Spec.Hard
@@ -243,6 +257,9 @@ func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, l
 			_, limited := q.Spec.Hard[name]
 			return !limited
 		})
+	}
+	if !apiequality.Semantic.DeepEqual(written, stored.Status.Hard) {
+		q.Status.Hard = written
 	}
 	restated := quotaEntry{key: key, quota: q}
 	err := s.encode(ctx, &restated)

@@ -354,7 +354,7 @@ func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQ
 }
 
 // commitQuota writes or deletes a quota itself. It has the turn and nothing is under way, and
-// before the answer goes out a new limit has its usage, and a status that was written by hand is
+// before the answer goes out a new limit has its usage, and a usage that was written by hand is
 // mended.
 func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (outcome, error) {
 	change, err := w.change(ctx)

@@ -289,6 +289,8 @@ func TestQuotaIsNeverWrong(t *testing.T) {
 			func(q *corev1.ResourceQuota) { q.Status.Used["pods"] = resource.MustParse("0") }, "unknown"},
 		"no status": {newQuota("pods", "2", "2"),
 			func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} }, "unknown"},
+		"a limit in the status": {newQuota("pods", "2", "2"),
+			func(q *corev1.ResourceQuota) { q.Status.Hard["pods"] = resource.MustParse("9") }, "2"},
 		"other objects": {ofClass(newQuota("pods", "2", "0"), "low"),
 			func(q *corev1.ResourceQuota) { ofClass(q, "high") }, "unknown"},
 		"a label": {newQuota("pods", "2", "2"),
@@ -327,6 +329,39 @@ func TestQuotaIsNeverWrong(t *testing.T) {
 			s.wantUsed("pods", "2")
 		})
 	}
+}
+
+// Hard limits that somebody writes into the status are stored, bound nothing, and are replaced by
+// those of the spec when the quota moves.
+func TestHardInStatusByHand(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	s.put(podResource, newPod("one"))
+	s.put(quotaResource, newQuota("pods", "2", "1"))
+	expect := func(when, hard, used string) {
+		t.Helper()
+		if q := s.quota("q"); q.Status.Hard.Pods().String() != hard || shows(q, "pods") != used {
+			t.Errorf("%s the status is %+v, want hard %s and used %s", when, q.Status, hard, used)
+		}
+	}
+	q := s.quota("q")
+	q.Status.Hard["pods"] = resource.MustParse("9")
+	a.replace(q)
+	expect("when it was written,", "9", "1")
+	if _, err := a.write(podResource, nil, newPod("two"), 0); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a charge", "2", "2")
+	q = s.quota("q")
+	q.Status.Hard["pods"] = resource.MustParse("9")
+	a.replace(q)
+	if _, err := a.write(podResource, nil, newPod("three"), 0); !refusedWith(err, "exceeded quota: q") {
+		t.Errorf("the third pod: %v", err)
+	}
+	q = s.quota("q")
+	q.Labels = map[string]string{"a": "b"}
+	a.replace(q)
+	expect("after a label was written,", "2", "2")
 }
 
 // A quota that is given its usage is counted before the answer; one of which nothing that matters

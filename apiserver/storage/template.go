@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
@@ -24,14 +25,38 @@ type template struct {
 }
 
 const (
+	magic       = "k8s\x00"
 	rawField    = 2 // of Unknown
 	statusField = 3 // of ResourceQuota
+	usedField   = 2 // of ResourceQuotaStatus, after hard
 )
+
+// onlyUsage reports whether two states of a quota, as they are stored in protobuf, show a usage and
+// differ in nothing else. It reports false of other formats.
+func onlyUsage(one, other []byte) bool {
+	a, b := besideUsage(one), besideUsage(other)
+	return a != nil && b != nil && slices.EqualFunc(a, b, bytes.Equal)
+}
+
+// besideUsage returns the parts of a quota that aren't its usage. There are none if it shows no
+// usage.
+func besideUsage(data []byte) [][]byte {
+	envelope, ok := bytes.CutPrefix(data, []byte(magic))
+	if !ok {
+		return nil
+	}
+	before, raw, after := cut(envelope, rawField)
+	quota, status, rest := cut(raw, statusField)
+	hard, used, _ := cut(status, usedField)
+	if used == nil {
+		return nil
+	}
+	return [][]byte{before, after, quota, rest, hard}
+}
 
 // newTemplate returns the template of q, of which data is what the codec has made; nil where there
 // can't be one.
 func newTemplate(q *corev1.ResourceQuota, data []byte) *template {
-	const magic = "k8s\x00"
 	if !bytes.HasPrefix(data, []byte(magic)) {
 		return nil
 	}

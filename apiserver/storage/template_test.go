@@ -119,3 +119,47 @@ func TestQuotaIsStoredAsByTheCodec(t *testing.T) {
 		t.Error("there is no template")
 	}
 }
+
+// A charge is a change of nothing but the amounts that are used.
+func TestOnlyUsage(t *testing.T) {
+	used := func(amount string) *corev1.ResourceQuota { return newQuota("pods", "100", amount) }
+	edited := func(edit func(q *corev1.ResourceQuota)) *corev1.ResourceQuota {
+		q := used("2")
+		edit(q)
+		return q
+	}
+	protobuf, json := codec, legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
+	for name, test := range map[string]struct {
+		other *corev1.ResourceQuota
+		codec runtime.Codec
+		want  bool
+	}{
+		"usage": {other: used("2"), codec: protobuf, want: true},
+		"a label": {other: edited(func(q *corev1.ResourceQuota) { q.Labels = map[string]string{"a": "b"} }),
+			codec: protobuf},
+		"a limit": {other: edited(func(q *corev1.ResourceQuota) { q.Spec.Hard["pods"] = resource.MustParse("9") }),
+			codec: protobuf},
+		"a limit in the status": {other: edited(func(q *corev1.ResourceQuota) {
+			q.Status.Hard["pods"] = resource.MustParse("9")
+		}), codec: protobuf},
+		"no usage": {other: edited(func(q *corev1.ResourceQuota) { q.Status.Used = nil }), codec: protobuf},
+		"JSON":     {other: used("2"), codec: json},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, err := runtime.Encode(test.codec, used("1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := runtime.Encode(test.codec, test.other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := onlyUsage(one, other); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+			if got := onlyUsage(other, one); got != test.want {
+				t.Errorf("the other way got %t, want %t", got, test.want)
+			}
+		})
+	}
+}

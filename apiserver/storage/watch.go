@@ -17,10 +17,10 @@ import (
 // costs more than storing it.
 const usageInterval = 50 * time.Millisecond
 
-// pacedWatcher is an etcd watcher that shows what changes all the time once an interval, and what
-// changes now and then at once. What it leaves out are states of an object that were followed by
-// another within the interval; creations and deletions are all shown. Watches of Kubernetes promise
-// no more than that they arrive at the present state.
+// pacedWatcher is an etcd watcher that shows usage that moves all the time once an interval, and
+// what changes now and then at once. It leaves out charges that were followed by another change of
+// the quota within the interval. Creations, deletions and what somebody wrote are all shown.
+// Watches of Kubernetes promise no more than that they arrive at the present state.
 //
 // With each change, watches of Kubernetes want the state before it. etcd would read that from its
 // disk for every change, those left out too. Here it is what was shown last.
@@ -28,14 +28,18 @@ type pacedWatcher struct {
 	clientv3.Watcher
 	kv       clientv3.KV
 	interval time.Duration
+	charges  chargeFunc
 }
 
+// A chargeFunc reports whether a server's own charge has made after of before.
+type chargeFunc func(ctx context.Context, before, after *mvccpb.KeyValue) bool
+
 // paced is the client with its watcher paced.
-func paced(client *clientv3.Client, interval time.Duration) *clientv3.Client {
+func paced(client *clientv3.Client, interval time.Duration, charges chargeFunc) *clientv3.Client {
 	c := clientv3.NewCtxClient(client.Ctx())
 	c.KV, c.Lease, c.Cluster, c.Auth, c.Maintenance = client.KV, client.Lease, client.Cluster, client.Auth,
 		client.Maintenance
-	c.Watcher = pacedWatcher{client.Watcher, client.KV, interval}
+	c.Watcher = pacedWatcher{client.Watcher, client.KV, interval, charges}
 	return c
 }
 
@@ -46,7 +50,7 @@ func (w pacedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 	in, out := w.Watcher.Watch(ctx, key, clientv3.WithRange(string(asked.RangeBytes())), clientv3.WithRev(asked.Rev()),
 		clientv3.WithProgressNotify()),
 		make(chan clientv3.WatchResponse)
-	go pace(ctx, in, out, w.interval, w.before)
+	go pace(ctx, in, out, w.interval, w.before, w.charges)
 	return out
 }
 
@@ -61,8 +65,8 @@ func (w pacedWatcher) before(ctx context.Context, key string, revision int64) *m
 
 // pace passes on from in to out until in is closed. before is asked once for each key.
 func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse,
-	interval time.Duration,
-	before func(ctx context.Context, key string, revision int64) *mvccpb.KeyValue) {
+	interval time.Duration, before func(ctx context.Context, key string, revision int64) *mvccpb.KeyValue,
+	charges chargeFunc) {
 	defer close(out)
 	shown := map[string]*mvccpb.KeyValue{}
 	send := func(r clientv3.WatchResponse) {
@@ -80,12 +84,28 @@ func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clie
 		case <-ctx.Done():
 		}
 	}
-	var held clientv3.WatchResponse // has no events where nothing is held
-	release := func() {
-		if len(held.Events) > 0 {
-			send(held)
-			held = clientv3.WatchResponse{}
+	arrived := map[string]*mvccpb.KeyValue{}
+	// isCharge is asked once for each event, in order.
+	isCharge := func(e *clientv3.Event) bool {
+		key := string(e.Kv.Key)
+		previous := arrived[key]
+		if arrived[key] = e.Kv; e.Type == mvccpb.DELETE {
+			delete(arrived, key)
 		}
+		return e.IsModify() && previous != nil && charges(ctx, previous, e.Kv)
+	}
+	var last clientv3.WatchResponse // of which something is held
+	var held []heldEvent
+	release := func() {
+		if len(held) == 0 {
+			return
+		}
+		last.Events = make([]*clientv3.Event, len(held))
+		for i, h := range held {
+			last.Events[i] = h.Event
+		}
+		send(last)
+		last, held = clientv3.WatchResponse{}, nil
 	}
 	// until then, what comes is held; nil where nothing has been shown lately
 	var rest <-chan time.Time
@@ -102,19 +122,17 @@ func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clie
 				send(response)
 				continue
 			}
-			events := held.Events
 			for _, e := range response.Events {
-				events = followedBy(events, e)
+				held = followedBy(held, heldEvent{e, isCharge(e)})
 			}
-			held = response
-			held.Events = events
+			last = response
 			if rest == nil {
 				release()
 				rest = time.After(interval)
 			}
 		case <-rest:
 			rest = nil
-			if len(held.Events) > 0 {
+			if len(held) > 0 {
 				release()
 				rest = time.After(interval)
 			}
@@ -122,13 +140,20 @@ func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clie
 	}
 }
 
-// followedBy are the events and then next. A change that next follows with another one is left out.
-func followedBy(events []*clientv3.Event, next *clientv3.Event) []*clientv3.Event {
+// heldEvent is an event that waits until it is shown.
+type heldEvent struct {
+	*clientv3.Event
+	charge bool
+}
+
+// followedBy are the events and then next. A charge that next follows with another change is left
+// out.
+func followedBy(events []heldEvent, next heldEvent) []heldEvent {
 	for i, e := range slices.Backward(events) {
 		if !bytes.Equal(e.Kv.Key, next.Kv.Key) {
 			continue
 		}
-		if e.IsModify() && next.IsModify() {
+		if e.charge && next.IsModify() {
 			events = slices.Delete(events, i, i+1)
 		}
 		break

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// event reads "+q1 1", "~q1 3" or "-q1 4": a creation, a change, a deletion of a key at a revision.
+// event reads "+q1 1", "~q1 3", "!q1 4" or "-q1 5": a creation, a charge, another change, a
+// deletion of a key at a revision.
 func event(text string) *clientv3.Event {
 	var key string
 	var revision int64
@@ -27,11 +28,18 @@ func event(text string) *clientv3.Event {
 	case '+':
 		e.Kv.CreateRevision = revision
 		return e
+	case '!':
+		e.Kv.Version = byHand
 	case '-':
 		e.Type, e.Kv.CreateRevision = mvccpb.DELETE, 0
 	}
 	return e
 }
+
+// byHand is the version of what somebody wrote.
+const byHand = 7
+
+func charged(_ context.Context, _, after *mvccpb.KeyValue) bool { return after.Version != byHand }
 
 // atTwo are all keys before they were shown: of revision 2.
 func atTwo(_ context.Context, key string, _ int64) *mvccpb.KeyValue {
@@ -50,6 +58,8 @@ func text(r clientv3.WatchResponse) string {
 			sign = "-"
 		case e.IsCreate():
 			sign = "+"
+		case e.Kv.Version == byHand:
+			sign = "!"
 		}
 		texts = append(texts, fmt.Sprintf("%s%s %d%s", sign, e.Kv.Key, e.Kv.ModRevision, before))
 	}
@@ -77,8 +87,13 @@ func TestPace(t *testing.T) {
 			[]string{"0: ~q1 3<2", "60: ~q1 4<3", "260: ~q1 5<4"}},
 		"all the time": {[]any{"~q1 3", 10, "~q1 4", 10, "~q1 5", 20, "~q1 6", 20, "~q1 7"},
 			[]string{"0: ~q1 3<2", "50: ~q1 6<3", "100: ~q1 7<6"}},
-		"two objects keep the order of their last changes": {[]any{"~q1 3", 1, "~q1 4, ~q2 5", 1, "~q2 6", 1, "~q1 7"},
-			[]string{"0: ~q1 3<2", "50: ~q2 6<2, ~q1 7<3"}},
+		"two objects keep the order of their last changes": {[]any{"~q1 3, ~q2 3", 1, "~q1 4, ~q2 5", 1, "~q2 6", 1,
+			"~q1 7"}, []string{"0: ~q1 3<2, ~q2 3<2", "50: ~q2 6<3, ~q1 7<3"}},
+		"what somebody wrote is shown": {[]any{"~q1 3", 1, "~q1 4", 1, "!q1 5", 1, "~q1 6", 1, "~q1 7", 60, "!q1 8", 1,
+			"!q1 9"},
+			[]string{"0: ~q1 3<2", "50: !q1 5<3, ~q1 7<5", "100: !q1 8<7, !q1 9<8"}},
+		"so is what may have been": {[]any{"+q1 3", 1, "~q2 4", 1, "~q2 5", 1, "~q2 6"},
+			[]string{"0: +q1 3", "50: ~q2 4<2, ~q2 6<4"}},
 		"creations and deletions are shown": {[]any{"~q1 3", 1, "~q1 4", 1, "-q1 5", 1, "+q1 6", 1, "~q1 7", 1,
 			"~q1 8"},
 			[]string{"0: ~q1 3<2", "50: ~q1 4<3, -q1 5<4, +q1 6, ~q1 8<6"}},
@@ -92,7 +107,7 @@ func TestPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in, out, start := make(chan clientv3.WatchResponse), make(chan clientv3.WatchResponse), time.Now()
-				go pace(t.Context(), in, out, 50*time.Millisecond, atTwo)
+				go pace(t.Context(), in, out, 50*time.Millisecond, atTwo, charged)
 				go func() {
 					defer close(in)
 					for _, step := range test.in {
@@ -130,7 +145,7 @@ func TestPaceEndsWithItsContext(t *testing.T) {
 		in, out := make(chan clientv3.WatchResponse, 3), make(chan clientv3.WatchResponse)
 		ctx, cancel := context.WithCancel(t.Context())
 		in <- clientv3.WatchResponse{Events: []*clientv3.Event{event("~q1 3")}}
-		go pace(ctx, in, out, time.Second, atTwo) // nobody receives
+		go pace(ctx, in, out, time.Second, atTwo, charged) // nobody receives
 		synctest.Wait()
 		cancel()
 		close(in)
