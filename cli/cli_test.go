@@ -32,7 +32,14 @@ func TestWhatIsMisspelt(t *testing.T) {
 			"\n",
 		"version 1": `gatehouse version takes no arguments, got ["1"] (see 'gatehouse version --help')` +
 			"\n",
-		"plugins --outptu=json": "unknown flag: --outptu (see 'gatehouse plugins --help')\n",
+		"plugins --outptu=json": `unknown flag: --outptu, did you mean "--output"? (see 'gatehouse plugins ` +
+			`--help')` + "\n",
+		"plugins --frobnicate": "unknown flag: --frobnicate (see 'gatehouse plugins --help')\n",
+		"plugins -x":           "unknown shorthand flag: 'x' in -x (see 'gatehouse plugins --help')\n",
+		"webhook uninstal": `gatehouse webhook takes no arguments, got ["uninstal"], did you mean "uninstall"? ` +
+			"(see 'gatehouse webhook --help')\n",
+		"webhook --plugins=AlwaysPulImages --url=https://a:1": `--plugins: there is no plugin "AlwaysPulImages", did ` +
+			`you mean "AlwaysPullImages"?: gatehouse plugins lists those that there are` + "\n",
 		"plugins --enable-admission-plugins=LimitRangr": `enable-admission-plugins plugin "LimitRangr" is unknown, ` +
 			`did you mean "LimitRanger"?` + "\n",
 		"plugins --disable_admission_plugins=Prioritty": `disable-admission-plugins plugin "Prioritty" is unknown, ` +

@@ -23,7 +23,7 @@ func TestWhyUsage(t *testing.T) {
 		"pod/a -o wide":                 `--output "wide": there is json, yaml` + see,
 		"pod/a --limit=-1":              "--limit -1: it is a number of decisions, or 0 for all" + see,
 		"pod/a --kubeconfig=/nonesuch":  "kubeconfig: stat /nonesuch: no such file or directory\n",
-		"pod/a --namepsace=x":           "unknown flag: --namepsace" + see,
+		"pod/a --namepsace=x":           "unknown flag: --namepsace, did you mean \"--namespace\"?" + see,
 		"--last-refused --context=none": `kubeconfig: context "none" does not exist` + "\n",
 	} {
 		config := filepath.Join(t.TempDir(), "config")

@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/term"
 
@@ -46,8 +48,23 @@ func Prepare(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return Usage(fmt.Errorf("%w (see '%s --help')", err, c.CommandPath()))
+		return Usage(fmt.Errorf("%w%s (see '%s --help')", err, meantFlag(c, err), c.CommandPath()))
 	})
+}
+
+// meantFlag is the end of a message about a flag that a command doesn't have.
+func meantFlag(c *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Deprecated == "" {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return nearest.Meant("--"+unknown.GetSpecifiedName(), names)
 }
 
 // Run runs a root command with args until it is done or ctx ends, says on stderr what failed, and
@@ -84,30 +101,34 @@ func KnownWord(c *cobra.Command, args []string) error { return KnownPath(c, args
 // KnownPath refuses words that don't lead from c to one of its parts, and names what was meant.
 func KnownPath(c *cobra.Command, words []string) error {
 	for _, word := range words {
-		var names []string
-		var next *cobra.Command
-		for _, part := range c.Commands() {
-			if names = append(names, part.Name()); part.Name() == word {
-				next = part
-			}
-		}
-		if next == nil {
+		parts := c.Commands()
+		i := slices.IndexFunc(parts, func(part *cobra.Command) bool { return part.Name() == word })
+		if i < 0 {
 			return Usage(fmt.Errorf("unknown command %q for %q%s (see '%s --help')", word, c.CommandPath(),
-				nearest.Meant(word, names), c.CommandPath()))
+				nearest.Meant(word, partNames(c)), c.CommandPath()))
 		}
-		c = next
+		c = parts[i]
 	}
 	return nil
 }
 
 // NoArgs refuses positional arguments by name: a flag's value that was separated from it, most
-// often.
+// often, or the name of one of the command's parts that is misspelt.
 func NoArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Usage(fmt.Errorf("%s takes no arguments, got %q (see '%s --help')", c.CommandPath(), args,
-			c.CommandPath()))
+		return Usage(fmt.Errorf("%s takes no arguments, got %q%s (see '%s --help')", c.CommandPath(), args,
+			nearest.Meant(args[0], partNames(c)), c.CommandPath()))
 	}
 	return nil
+}
+
+// partNames are the names of a command's parts.
+func partNames(c *cobra.Command) []string {
+	var names []string
+	for _, part := range c.Commands() {
+		names = append(names, part.Name())
+	}
+	return names
 }
 
 // GroupFlags adds the flags to the command and makes its help show them by group.

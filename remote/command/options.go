@@ -21,6 +21,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/nearest"
 	"gatehouse.dev/remote/registration"
 )
 
@@ -100,9 +101,12 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 	}
 	for _, name := range i.admission.Only {
 		if !slices.ContainsFunc(i.plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
-			errs = append(errs,
-				fmt.Errorf("--plugins: there is no plugin %q: gatehouse plugins lists those that there are",
-					name))
+			var names []string
+			for _, p := range outside(i.plugins) {
+				names = append(names, p.Name)
+			}
+			errs = append(errs, fmt.Errorf("--plugins: there is no plugin %q%s: gatehouse plugins lists those that "+
+				"there are", name, nearest.Meant(name, names)))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
