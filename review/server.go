@@ -30,7 +30,6 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/decision"
-	"gatehouse.dev/internal/nearest"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 )
@@ -303,30 +302,10 @@ type unknownKindError struct {
 
 // Error names the kind, and what it was likely meant to be.
 func (e unknownKindError) Error() string {
-	return fmt.Sprintf("no matches for kind %q in version %q%s", e.kind.Kind, e.kind.GroupVersion(), e.meant)
+	return e.short() + e.meant
 }
 
-// meant is the end of a message about an unknown kind: the kind in another version, or another
-// kind.
-func (c *cluster) meant(kind schema.GroupVersionKind) string {
-	if at, ok := c.refused[kind.GroupKind()]; ok {
-		return fmt.Sprintf(": its CustomResourceDefinition at %s was refused", at)
-	}
-	lists, _ := c.discovery.ServerPreferredResources()
-	var names []string
-	for known := range c.custom {
-		if known.GroupKind() == kind.GroupKind() {
-			return fmt.Sprintf(", did you mean %s?", known.GroupVersion())
-		}
-		names = append(names, known.Kind)
-	}
-	for _, list := range lists {
-		for _, resource := range list.APIResources {
-			if resource.Kind == kind.Kind && list.GroupVersion != kind.GroupVersion().String() {
-				return fmt.Sprintf(", did you mean %s?", list.GroupVersion)
-			}
-			names = append(names, resource.Kind)
-		}
-	}
-	return nearest.Meant(kind.Kind, names)
+// short names the kind alone.
+func (e unknownKindError) short() string {
+	return fmt.Sprintf("no matches for kind %q in version %q", e.kind.Kind, e.kind.GroupVersion())
 }
