@@ -8,10 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -63,118 +59,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // ten thousand objects.
 const maxFile = 32 << 20
 
-// manifestSuffixes are what files are called that a directory is read for.
-var manifestSuffixes = []string{".yaml", ".yml", ".json"}
-
-// Read reads objects from files, from directories with all that is below them, and from stdin where
-// a path is "-". What can't be read is an Error each; all else is returned nevertheless.
-func Read(paths []string, stdin io.Reader) ([]Document, []error) {
-	var documents []Document
-	var errs []error
-	for _, path := range paths {
-		found, err := read(path, stdin)
-		documents = append(documents, found...)
-		errs = append(errs, err...)
-	}
-	return documents, errs
-}
-
-func read(path string, stdin io.Reader) ([]Document, []error) {
-	if path == "-" {
-		return parse(path, stdin)
-	}
-	files, errs := Files(path)
-	var documents []Document
-	for _, file := range files {
-		found, err := readFile(file)
-		documents = append(documents, found...)
-		errs = append(errs, err...)
-	}
-	return documents, errs
-}
-
-// Files are what a path means: itself, or all manifests below a directory, in order, of which there
-// must be one. What can't be looked at is an Error each.
-func Files(path string) (files []string, errs []error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, []error{fileError(path, err)}
-	case !info.IsDir():
-		return []string{path}, nil
-	}
-	if files, errs = manifests(path, nil); files == nil && errs == nil {
-		errs = []error{fileError(path, fmt.Errorf("no manifests in it: no file ends in %s",
-			strings.Join(manifestSuffixes, ", ")))}
-	}
-	return files, errs
-}
-
-// manifests are the files below a directory, in order. Links are followed, once: above are the
-// directories that lead here.
-func manifests(dir string, above []fs.FileInfo) (files []string, errs []error) {
-	self, err := os.Stat(dir)
-	if err != nil {
-		return nil, []error{fileError(dir, err)}
-	}
-	if slices.ContainsFunc(above, func(info fs.FileInfo) bool { return os.SameFile(info, self) }) {
-		return nil, []error{fileError(dir, errors.New("a link that leads to a directory above it"))}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, []error{fileError(dir, err)}
-	}
-	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			errs = append(errs, fileError(path, err))
-		case info.IsDir():
-			below, belowErrs := manifests(path, append(slices.Clone(above), self))
-			files, errs = append(files, below...), append(errs, belowErrs...)
-		case !slices.Contains(manifestSuffixes, strings.ToLower(filepath.Ext(path))):
-		case !info.Mode().IsRegular(): // nobody may write to that pipe
-			errs = append(errs, fileError(path, errors.New("it is no regular file")))
-		default:
-			files = append(files, path)
-		}
-	}
-	return files, errs
-}
-
-// fileError is an error of a file as a whole, which it doesn't name once more.
-func fileError(path string, err error) error {
-	if of := (*fs.PathError)(nil); errors.As(err, &of) && of.Path == path {
-		err = of.Err
-	}
-	return &Error{Source: Source{File: path}, Err: err}
-}
-
-func readFile(path string) ([]Document, []error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, []error{fileError(path, err)}
-	}
-	defer file.Close()
-	return parse(path, file)
-}
-
 // parse reads all documents of a stream: YAML or JSON, many or one, lists taken apart.
-func parse(name string, in io.Reader) ([]Document, []error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		return nil, []error{fileError(name, err)}
-	}
-	if len(data) > maxFile {
-		return nil, []error{fileError(name, fmt.Errorf("larger than %d MiB, which is too much at a time: divide it",
-			maxFile>>20))}
-	}
+func (r *Reader) parse(name string, data []byte) ([]Document, []error) {
 	var documents []Document
 	var errs []error
 	for _, part := range split(data) {
 		for _, part := range part.values() {
-			found, err := decode(Source{name, part.line}, part.text)
+			found, err := r.decode(Source{name, part.line}, part.text)
 			documents = append(documents, found...)
 			if err != nil {
 				errs = append(errs, err)
@@ -256,9 +147,13 @@ var yamlLine = regexp.MustCompile(`line (\d+): `)
 var fromZero = regexp.MustCompile(`did not find expected (key|node content|'-' indicator|',' or|<)`)
 
 // decode reads one document: an object, or a list of objects.
-func decode(source Source, text []byte) ([]Document, error) {
+func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
 	var content any
-	encoded, err := yaml.YAMLToJSONStrict(text)
+	toJSON := yaml.YAMLToJSONStrict
+	if r.Lax {
+		toJSON = yaml.YAMLToJSON
+	}
+	encoded, err := toJSON(text)
 	if err == nil {
 		err = utiljson.Unmarshal(encoded, &content)
 	}
