@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -26,10 +27,12 @@ import (
 // reviewing is what review is told on the command line.
 type reviewing struct {
 	files, state     []string
+	exclude          []string
 	as               string
 	asGroups         []string
 	asServiceAccount string
 	operation        string
+	validate         string
 	ignoreUnknown    bool
 	output           string
 	print            review.Print
@@ -43,7 +46,7 @@ func newReview(plugins []chain.Descriptor) *cobra.Command {
 	told := reviewing{print: review.Print{Version: commandline.Version(), Remedies: remediesOf(plugins)},
 		flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	c := &cobra.Command{
-		Use:   "review -f FILE",
+		Use:   "review [FILE|DIRECTORY]...",
 		Short: "Say what a cluster would do with manifests, before they are deployed",
 		Long: `Say what a cluster would do with manifests, before they are deployed.
 
@@ -54,7 +57,7 @@ is there for what follows; workloads are followed to the pods that their control
 It ends with 0 where all is admitted, 1 where something is refused, 2 where something can't be
 judged.`,
 		Example: `  # A file, a folder, a rendered chart
-  gatehouse review -f deployment.yaml -f manifests/
+  gatehouse review deployment.yaml manifests/
   helm template shop ./chart | gatehouse review -n shop -f -
 
   # By what a running cluster has: its quotas, policies, classes; it is only read
@@ -71,11 +74,12 @@ judged.`,
   # What is changed on the way, and every step of it, with a webhook that runs here
   gatehouse review -f deployment.yaml --show-changes --explain --state=webhook.yaml \
     --webhook=inject.example.com=http://localhost:8080`,
-		Args: commandline.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			collectLater()
 			embedded.ReserveLittle()
+			told.files = append(told.files, args...)
 			return judged(c, told.run(c))
 		},
 	}
@@ -85,8 +89,10 @@ judged.`,
 	log.AddFlags(groups.FlagSet("review"))
 	commandline.GroupFlags(c, groups)
 	complete(c, "operation", operations()...)
+	complete(c, "validate", "strict", "warn", "ignore")
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", review.Formats...)
+	complete(c, "only", review.Words...)
 	return c
 }
 
@@ -100,7 +106,11 @@ func complete(c *cobra.Command, flag string, values ...string) {
 
 func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVarP(&r.files, "filename", "f", nil,
-		"Files, directories with all that is below them, or - for the standard input: what to judge.")
+		"Files, directories with all that is below them, or - for the standard input: what to judge, besides the "+
+			"arguments.")
+	fs.StringSliceVar(&r.exclude, "exclude", nil,
+		"Patterns of files and directories that are left out of the directories: each is for a name, as "+
+			"values-*.yaml, or for a path from the directory that is given, as charts/*/tests.")
 	fs.StringSliceVar(&r.state, "state", nil,
 		"Files and directories with the objects that the cluster has already. They are not judged.")
 	r.cluster.addFlags(fs)
@@ -113,8 +123,15 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.operation, "operation", "",
 		"What is done with every object: "+strings.Join(operations(), ", ")+". By default it is updated where the "+
 			"state has it, as kubectl apply does, else created.")
+	fs.StringVar(&r.validate, "validate", "strict",
+		"What is done about fields that an object's kind doesn't have, as kubectl apply has it. strict (or true): "+
+			"they are refused; warn: they are dropped, with a warning; ignore (or false): they are dropped.")
+	fs.Lookup("validate").NoOptDefVal = "strict"
 	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
+	fs.StringSliceVar(&r.print.Only, "only", nil,
+		"Show only the objects of which this became: admitted, refused. Those that failed are always shown, and the "+
+			"summary counts all.")
 	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
 	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each object's way.")
 }
@@ -138,7 +155,8 @@ func operations() []string {
 // run judges, and prints. What could not be read is told after what could be judged.
 func (r *reviewing) run(c *cobra.Command) error {
 	if len(r.files) == 0 {
-		return commandline.Usage(errors.New("nothing to judge: name files with --filename (-f)"))
+		return commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
+			"standard input"))
 	}
 	if n := stdins(r.files, r.state); n > 1 {
 		return commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %d times, and "+
@@ -147,9 +165,18 @@ func (r *reviewing) run(c *cobra.Command) error {
 	if r.output != "" && !slices.Contains(review.Formats, r.output) {
 		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", r.output, strings.Join(review.Formats, ", ")))
 	}
+	for _, word := range r.print.Only {
+		if !slices.Contains(review.Words, word) {
+			return commandline.Usage(fmt.Errorf("--only: %q is none of %s", word, strings.Join(review.Words, ", ")))
+		}
+	}
 	if r.operation != "" && !slices.Contains(operations(), r.operation) {
 		return commandline.Usage(fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(),
 			", ")))
+	}
+	fieldValidation, ok := review.Validations[r.validate]
+	if !ok {
+		return commandline.Usage(fmt.Errorf("--validate: %q is none of strict, warn, ignore", r.validate))
 	}
 	if err := r.applyChain(c.Flags()); err != nil {
 		return commandline.Usage(err)
@@ -162,12 +189,15 @@ func (r *reviewing) run(c *cobra.Command) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
-	documents, errs := input.Read(r.files, standardInput(c))
+	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude,
+		Lax: fieldValidation != metav1.FieldValidationStrict}
+	documents, errs := reader.Read(r.files)
 	if len(documents) == 0 && len(errs) == 0 {
-		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(r.files,
-			", ")))
+		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(
+			append([]string{strings.Join(r.files, ", ")}, reader.Notes()...), "; ")))
 	}
-	state, stateErrs := input.Read(r.state, standardInput(c))
+	stateReader := &input.Reader{Stdin: standardInput(c)}
+	state, stateErrs := stateReader.Read(r.state)
 	if err := c.Context().Err(); err != nil {
 		return err
 	}
@@ -184,6 +214,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
 	if len(documents) > 0 {
 		options.State, options.As, options.Operation = state, as, review.Operation(r.operation)
+		options.FieldValidation = fieldValidation
 		options.IgnoreUnknown, options.Live, options.Namespace = r.ignoreUnknown, cluster, namespace
 		reviewer, err := review.Start(c.Context(), options)
 		if err != nil {
@@ -195,6 +226,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 			return commandline.Usage(err)
 		}
 	}
+	judged.Notes = slices.Concat(reader.Notes(), stateReader.Notes(), judged.Notes)
 	judged.Fail(errs...)
 	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
 		return err

@@ -128,6 +128,70 @@ note: in/c-crd.yaml:5: CustomResourceDefinition gates.example.com is taken befor
 4 admitted, 2 refused, 13 failed
 `
 
+// Files are named as arguments as well as with -f. Of a directory some can be left out, and of the
+// results those that nobody has to look at; what failed is always shown, and all is counted.
+func TestReviewChoice(t *testing.T) {
+	inFolder(t, map[string]string{
+		"in/a.yaml":                configMap + "a}\n",
+		"in/b.yaml":                configMap + "B}\n",
+		"in/broken/c.yaml":         "{",
+		"in/kustomization.yaml":    "resources: [a.yaml]\n",
+		"twice.yaml":               configMap + "twice}\ndata: {a: b}\ndata: {a: c}\n",
+		"values/values.yaml":       "replicas: 3\n",
+		"values/kustomization.yml": "kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\n",
+		"kinds.yaml": "kind: ClusterPolicy\napiVersion: kyverno.io/v1\nmetadata: {name: p}\n---\n" +
+			"kind: Service\napiVersion: serving.knative.dev/v1\nmetadata: {name: s}\n---\n" +
+			"kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\n---\n" +
+			"kind: Deployment\napiVersion: app/v1\nmetadata: {name: d}\n",
+	})
+	const admitted = "admitted  ConfigMap default/a  in/a.yaml:1\n"
+	const refused = "refused   ConfigMap default/B  in/b.yaml:1\n"
+	const failed = "failed    -                    in/broken/c.yaml:1\n"
+	const note = "note: in/kustomization.yaml: left out, for it says what kustomize makes of the files there: " +
+		"kustomize build in | gatehouse review -f -\n"
+	const missing = ", and its CustomResourceDefinition is missing: add that with --state, or leave such objects out " +
+		"with --ignore-unknown\n"
+	for args, want := range map[string]struct {
+		code   int
+		output string
+	}{
+		"in":                                     {2, admitted + refused + failed + note},
+		"in/a.yaml --filename=in/b.yaml":         {1, refused + admitted},
+		"in --exclude=broken --only=refused":     {1, refused + note + "1 admitted, 1 refused, 0 failed\n"},
+		"in --only=refused":                      {2, refused + failed + note + "1 admitted, 1 refused, 1 failed\n"},
+		"in --exclude=broken,b.* --only=refused": {0, note + "1 admitted, 0 refused, 0 failed\n"},
+		"twice.yaml":                             {2, `key "data" already set in map`},
+		"twice.yaml --validate=ignore":           {0, "1 admitted, 0 refused, 0 failed\n"},
+		"kinds.yaml": {2, `no matches for kind "ClusterPolicy" in version "kyverno.io/v1": it is a custom ` +
+			"resource of kyverno.io" + missing},
+		"kinds.yaml --only=failed": {2, `no matches for kind "Service" in version "serving.knative.dev/v1": it is a ` +
+			"custom resource of serving.knative.dev" + missing},
+		"kinds.yaml --only=admitted": {2, `"kustomize.config.k8s.io/v1beta1": it says what kustomize makes of other ` +
+			"files: kustomize build DIRECTORY | gatehouse review -f -\n"},
+		"./kinds.yaml": {2, `no matches for kind "Deployment" in version "app/v1", did you mean apps/v1?` + "\n"},
+	} {
+		stdout, stderr, code := runCommand(t, append([]string{"review"}, strings.Fields(args)...)...)
+		var kept strings.Builder // without what is said below an object
+		for line := range strings.Lines(stdout) {
+			if !strings.HasPrefix(line, " ") {
+				kept.WriteString(line)
+			}
+		}
+		if code != want.code || stderr != "" || !strings.Contains(stdout, want.output) &&
+			!strings.HasPrefix(kept.String(), want.output) {
+			t.Errorf("review %s ended with %d, and said %q and\n%s\nwant %d and\n%s", args, code, stderr, stdout,
+				want.code, want.output)
+		}
+	}
+	_, stderr, code := runCommand(t, "review", "values")
+	if code != ExitUsage || stderr != "gatehouse: nothing to judge: there are no objects in values; "+
+		"values/kustomization.yml: left out, for it says what kustomize makes of the files there: kustomize build "+
+		"values | gatehouse review -f -; values/values.yaml: left out, for helm makes manifests by it: helm template "+
+		"values | gatehouse review -f -\n" {
+		t.Errorf("of a folder without objects: %d, %q", code, stderr)
+	}
+}
+
 // Objects of unknown kinds can be left out, with a note.
 func TestReviewIgnoresUnknown(t *testing.T) {
 	inFolder(t, map[string]string{"in.yaml": "kind: Gate\napiVersion: example.com/v1\nmetadata: {name: g}\n---\n" +
@@ -164,10 +228,13 @@ current-context: c
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"":                 "nothing to judge: name files with --filename (-f)\n",
-		"-f empty.yaml":    "nothing to judge: there are no objects in empty.yaml\n",
-		"-f - --state=-":   "--filename and --state: the standard input (-) is named 2 times, and can be read once\n",
-		"-f c.yaml -o xml": "--output: \"xml\" is none of json, yaml, junit, sarif, github\n",
+		"":              "nothing to judge: name files, directories, or - for the standard input\n",
+		"-f empty.yaml": "nothing to judge: there are no objects in empty.yaml\n",
+		"-f - --state=-": "--filename and --state: the standard input (-) is named 2 times, and can be read " +
+			"once\n",
+		"-f c.yaml -o xml":      "--output: \"xml\" is none of json, yaml, junit, sarif, github\n",
+		"c.yaml --validate=no":  "--validate: \"no\" is none of strict, warn, ignore\n",
+		"c.yaml --only=changed": "--only: \"changed\" is none of admitted, refused, failed\n",
 		"-f c.yaml --operation=replace": "--operation: \"replace\" is none of create, update, apply, delete, " +
 			"connect\n",
 		"-f c.yaml --webhooks=some":        "--webhooks: \"some\" is none of skip, ask, fail\n",

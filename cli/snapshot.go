@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,16 +67,17 @@ What is written is the same as long as the cluster is, and can be committed. Wha
 is in it, too, and said by each review.`,
 		Example: `  # Once, and then in CI
   gatehouse snapshot --context=production > state.yaml
-  gatehouse review -f manifests/ --state=state.yaml
+  gatehouse review manifests/ --state=state.yaml
 
   # With the objects that the manifests would update
-  gatehouse snapshot --context=production -f manifests/ > state.yaml
+  gatehouse snapshot --context=production manifests/ > state.yaml
 
   # For the plugins that its kube-apiserver runs
   gatehouse snapshot --context=production --like=kube-apiserver.yaml > state.yaml`,
-		Args: commandline.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
+			told.files = append(told.files, args...)
 			if err := told.snapshot(c); err != nil {
 				return judged(c, commandline.Usage(err))
 			}
@@ -87,6 +89,7 @@ is in it, too, and said by each review.`,
 	told.cluster.addFlags(fs)
 	fs.StringSliceVarP(&told.files, "filename", "f", nil,
 		"Manifests whose objects are taken besides, where the cluster has them: a review then updates them.")
+	fs.StringSliceVar(&told.exclude, "exclude", nil, "Patterns of files and directories that are left out of them.")
 	fs.StringVarP(&told.namespace, "namespace", "n", "",
 		"The namespace of the manifests' objects that name none; without it that of the context.")
 	told.flags.AddChain(&groups)
@@ -100,7 +103,8 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return err
 	}
-	documents, errs := input.Read(r.files, standardInput(c))
+	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude}
+	documents, errs := reader.Read(r.files)
 	if len(errs) > 0 {
 		return fmt.Errorf("--filename: %w", errors.Join(errs...))
 	}
@@ -118,7 +122,7 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range state.Notes {
+	for _, note := range slices.Concat(reader.Notes(), state.Notes) {
 		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", note)
 	}
 	return state.Write(c.OutOrStdout())

@@ -282,6 +282,15 @@ FAIL  e  e.yaml    1 case   0.00s
 1 passed, 0 failed, 4 errors
 `, errors: `gatehouse: b.yaml:6: unknown field "spec.cases[0].nam", did you mean "name"?
 `},
+		"a field that is misspelt is no refusal, unless the case is about it": {files: map[string]string{
+			"a.yaml": suiteOf(pod + "    - {name: typo, set: {spec.nodName: a}, expect: {verdict: Refused}}\n" +
+				"    - {name: meant, set: {spec.nodName: a}, expect: {verdict: Refused, message: spec.nodName}}\n"),
+		}, code: 2, want: `
+--- ERROR: a/pod/typo  a.yaml:10
+    object: Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.nodName"
+FAIL  a  a.yaml    2 cases  0.00s
+1 passed, 0 failed, 1 errors
+`},
 		"no suites": {files: map[string]string{}, code: 2,
 			errors: "gatehouse: .: no suites in it: no document is of kind AdmissionTest\n"},
 	} {

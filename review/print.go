@@ -18,6 +18,9 @@ import (
 type Print struct {
 	// Changes shows what changed in each object, Explain every step of its way.
 	Changes, Explain bool
+	// Only are the words of the results that are written, of Words; nil for all. Results that
+	// failed are written in any case, and the summary is of all.
+	Only []string
 	// Version is that of the program, for formats that name it.
 	Version string
 	// Remedies are what plugins say would have to change for a request to pass, by their names.
@@ -27,8 +30,13 @@ type Print struct {
 // Formats are what a review can be printed as, text for none.
 var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
 
+// Words say what became of an object and its pods.
+var Words = []string{strings.ToLower(string(v1alpha1.Admitted)), strings.ToLower(string(v1alpha1.Refused)),
+	strings.ToLower(string(v1alpha1.Failed))}
+
 // Write prints a review in a format, one of Formats or empty for text.
 func (p Print) Write(w io.Writer, review *Review, format string) error {
+	review = p.chosen(review)
 	switch format {
 	case "":
 		return p.text(w, review)
@@ -52,6 +60,22 @@ func (p Print) Write(w io.Writer, review *Review, format string) error {
 		return p.github(w, review)
 	}
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
+}
+
+// chosen is a review with those results that are to be written.
+func (p Print) chosen(review *Review) *Review {
+	if p.Only == nil {
+		return review
+	}
+	chosen := *review
+	chosen.Results = []Result{}
+	for i := range review.Results {
+		r := &review.Results[i]
+		if r.Verdict == v1alpha1.Failed || slices.Contains(p.Only, strings.ToLower(r.word())) {
+			chosen.Results = append(chosen.Results, *r)
+		}
+	}
+	return &chosen
 }
 
 // text prints a line for each object, and below it what there is to say.
@@ -90,7 +114,11 @@ func (p Print) details(r *Result) []string {
 	var lines []string
 	if r.Message != "" {
 		lines = append(lines, by(r.Decision)+r.Message)
-		lines = append(lines, p.remedies(r.Decision)...)
+		if len(r.UnknownFields) > 0 {
+			lines = append(lines, "to pass: "+r.unknownFieldsRemedy())
+		} else {
+			lines = append(lines, p.remedies(r.Decision)...)
+		}
 	}
 	if d := r.Decision; d != nil && len(d.ChangedBy) > 0 && !p.Changes && r.Verdict == v1alpha1.Admitted {
 		lines = append(lines, "changed by "+strings.Join(d.ChangedBy, ", "))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -50,6 +51,9 @@ type Options struct {
 	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever is done about
 	// the others; see chain.Env.
 	LocalWebhooks map[string]string
+	// FieldValidation is what is done about fields that an object's kind doesn't have, one of
+	// the values of Validations; empty for Strict: they are refused.
+	FieldValidation string
 	// IgnoreUnknown leaves out objects of kinds that nobody serves.
 	IgnoreUnknown bool
 }
@@ -189,7 +193,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		result, err := r.judge(ctx, d, review)
 		var unknown unknownKindError
 		if errors.As(err, &unknown) && r.options.IgnoreUnknown {
-			review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %v", d.Source, err))
+			review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %s", d.Source, unknown.short()))
 			continue
 		}
 		if ctx.Err() != nil {
@@ -243,7 +247,11 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 			r.cluster.refused[kind] = d.Source
 		}
 		result.Message = a.message()
+		result.noteUnknownFields()
 		return result, nil
+	}
+	if r.options.Operation == "" && !input.IsRequest(d.Object) {
+		review.Notes = append(review.Notes, applyNotes(d.Source, object)...)
 	}
 	switch {
 	case c.dryRun:
@@ -328,7 +336,8 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 	if err != nil {
 		return nil, err
 	}
-	c := &call{resource: *mapping, as: r.options.As, authorize: r.options.Authorize, body: object}
+	c := &call{resource: *mapping, as: r.options.As, authorize: r.options.Authorize, body: object,
+		query: url.Values{"fieldValidation": {cmp.Or(r.options.FieldValidation, metav1.FieldValidationStrict)}}}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		c.namespace = r.namespaceOf(object)
 	}
@@ -357,10 +366,11 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 		c.verb, c.name = http.MethodPut, object.GetName()
 	case Apply:
 		c.verb, c.name, c.contentType = http.MethodPatch, object.GetName(), "application/apply-patch+yaml"
-		c.query = url.Values{"fieldManager": {"gatehouse-review"}, "force": {"true"}}
+		c.query.Set("fieldManager", "gatehouse-review")
+		c.query.Set("force", "true")
 		object.SetManagedFields(nil)
 	case Delete:
-		c.verb, c.name, c.body = http.MethodDelete, object.GetName(), nil
+		c.verb, c.name, c.body, c.query = http.MethodDelete, object.GetName(), nil, nil
 	case Connect:
 		if mapping.Resource.Resource != "pods" {
 			return nil, fmt.Errorf("connect is for pods, not for %s", mapping.Resource.Resource)

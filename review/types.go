@@ -41,6 +41,8 @@ type Result struct {
 	Verdict v1alpha1.Verdict `json:"verdict"`
 	// Message is why, where it isn't Admitted.
 	Message string `json:"message,omitempty"`
+	// UnknownFields are the fields that its kind doesn't have, for which it was refused.
+	UnknownFields []string `json:"unknownFields,omitempty"`
 	// Warnings are those that a client would be shown.
 	Warnings []string `json:"warnings,omitempty"`
 	// Decision is how the verdict came about, as a server records it; nil where no server was

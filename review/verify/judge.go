@@ -90,6 +90,10 @@ func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 	if result.Verdict == v1alpha1.Failed {
 		return result, fmt.Errorf("%s", result.Message)
 	}
+	if len(result.UnknownFields) > 0 && c.Expect.Message.Text == "" && c.Expect.Message.Matches == nil {
+		// A misspelt field is no refusal that a case could be about, unless it says so.
+		return result, fmt.Errorf("object: %s", result.Message)
+	}
 	return result, nil
 }
 

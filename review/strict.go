@@ -1,0 +1,141 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/review/input"
+)
+
+// Validations are what --validate can be, as kubectl has it, with the API's word for each.
+var Validations = map[string]string{
+	"strict": metav1.FieldValidationStrict, "true": metav1.FieldValidationStrict,
+	"warn":   metav1.FieldValidationWarn,
+	"ignore": metav1.FieldValidationIgnore, "false": metav1.FieldValidationIgnore,
+}
+
+// unknownField is how a server names a field that an object's kind doesn't have.
+var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
+// strictDecoding begins what a server says of such fields.
+const strictDecoding = "strict decoding error: "
+
+// noteUnknownFields takes from the message of a refusal the fields that the object's kind doesn't
+// have. Of a patch, the message is left without the patch.
+func (r *Result) noteUnknownFields() {
+	before, list, ok := strings.Cut(r.Message, strictDecoding)
+	if !ok {
+		return
+	}
+	for _, match := range unknownField.FindAllStringSubmatch(list, -1) {
+		r.UnknownFields = append(r.UnknownFields, match[1])
+	}
+	if strings.Contains(before, "patch: Invalid value:") {
+		r.Message = strictDecoding + list
+	}
+}
+
+// unknownFieldsRemedy says what to do about the unknown fields of an object.
+func (r *Result) unknownFieldsRemedy() string {
+	kind := schema.FromAPIVersionAndKind(r.Object.APIVersion, r.Object.Kind)
+	var meant []string
+	for _, field := range r.UnknownFields {
+		if name := meantField(kind, field); name != "" {
+			meant = append(meant, fmt.Sprintf("%s: did you mean %q?", field, name))
+		}
+	}
+	which := ""
+	if len(meant) > 0 {
+		which = " (" + strings.Join(meant, " ") + ")"
+	}
+	if len(r.UnknownFields) == 1 {
+		return "Correct the field or remove it" + which + ". With --validate=warn the server drops it."
+	}
+	return "Correct the fields or remove them" + which + ". With --validate=warn the server drops them."
+}
+
+// meantField is the field of a kind of Kubernetes' own that an unknown one was likely meant to be,
+// empty for none.
+func meantField(kind schema.GroupVersionKind, path string) string {
+	object, err := scheme.Scheme.New(kind)
+	if err != nil {
+		return ""
+	}
+	in := reflect.TypeOf(object)
+	parts := strings.Split(path, ".")
+	for i, part := range parts {
+		for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice || in.Kind() == reflect.Map {
+			in = in.Elem()
+		}
+		if in.Kind() != reflect.Struct {
+			return ""
+		}
+		fields := jsonFields(in)
+		name, _, _ := strings.Cut(part, "[")
+		next, ok := fields[name]
+		if i == len(parts)-1 {
+			var names []string
+			for known := range fields {
+				names = append(names, known)
+			}
+			return nearest.To(name, names)
+		}
+		if !ok {
+			return ""
+		}
+		in = next
+	}
+	return ""
+}
+
+// jsonFields are the fields of a type in JSON.
+func jsonFields(in reflect.Type) map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	for _, field := range reflect.VisibleFields(in) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
+			all[name] = field.Type
+		}
+	}
+	return all
+}
+
+// applyNotes say why `kubectl apply` doesn't take an object that the server takes.
+// Source: k8s.io/kubectl/pkg/cmd/apply, and GetModifiedConfiguration of k8s.io/kubectl/pkg/util.
+func applyNotes(source input.Source, object *unstructured.Unstructured) []string {
+	if object.GetName() == "" {
+		return []string{fmt.Sprintf("%s: %s has no name, and kubectl apply takes no generateName: use kubectl create",
+			source, input.Named(object))}
+	}
+	object = object.DeepCopy()
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	delete(annotations, lastApplied)
+	if len(annotations) == 0 { // kubectl leaves the empty map
+		_ = unstructured.SetNestedMap(object.Object, map[string]any{}, "metadata", "annotations")
+	} else {
+		object.SetAnnotations(annotations)
+	}
+	manifest, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil // the server has taken it
+	}
+	annotations[lastApplied] = string(manifest) + "\n"
+	if validation.ValidateAnnotationsSize(annotations) == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %s is too long for the annotation in which kubectl apply keeps what it has "+
+		"applied (%d bytes, and at most %d in all annotations): use kubectl apply --server-side", source,
+		input.Named(object), len(manifest), validation.TotalAnnotationSizeLimitB)}
+}
