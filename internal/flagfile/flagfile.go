@@ -4,9 +4,10 @@
 //	enable-admission-plugins: [PodNodeSelector]
 //	feature-gates: {ContextualLogging: true}
 //
-// A flag that takes a list has one in the file, and one that takes pairs has a map. Everything that
-// is no flag, or isn't of its flag's type, is an error with its line; so is what is there twice. A
-// flag that the command line has keeps what it has there.
+// A flag that takes a list has one in the file, and one that takes pairs has a map. Both take a
+// string, too, as on the command line: A,B or api/all=true. Everything that is no flag, or isn't of
+// its flag's type, is an error with its line; so is what is there twice. A flag that the command
+// line has keeps what it has there.
 package flagfile
 
 import (
@@ -118,6 +119,41 @@ func setOne(fs *pflag.FlagSet, names []string, seen map[string]int, key, value *
 // the flag. It knows the types of all flags that servers have.
 func textsOf(flagType string, value *yaml.Node) ([]string, error) {
 	switch flagType {
+	case "stringSlice", "int32Slice", "stringArray", "namedCertKey":
+		if value.Kind == yaml.ScalarNode {
+			return text(value, "a list")
+		}
+		return listOf(flagType, value)
+	case "mapStringString", "colonSeparatedMultimapStringString", "stringToString":
+		if value.Kind == yaml.ScalarNode {
+			return text(value, "a map")
+		}
+		return pairsOf(flagType, value)
+	case "bool":
+		return scalar(value, "!!bool")
+	case "int", "int64", "uint", "Level":
+		return scalar(value, "!!int")
+	case "float32", "float64":
+		return scalar(value, "!!int", "!!float")
+	case "quantity":
+		return scalar(value, "!!int", "!!str")
+	case "string", "ip", "duration", "portRange", "pattern=N,...":
+		return scalar(value, "!!str")
+	}
+	return nil, errors.New("is for the command line alone")
+}
+
+// text is what the command line would have for all of a list or a map.
+func text(value *yaml.Node, instead string) ([]string, error) {
+	switch value.ShortTag() {
+	case "!!str", "!!int":
+		return []string{value.Value}, nil
+	}
+	return nil, fmt.Errorf("is %s, must be %s, or a string as on the command line", kindOf(value), instead)
+}
+
+func listOf(flagType string, value *yaml.Node) ([]string, error) {
+	switch flagType {
 	case "stringSlice":
 		items, err := list(value)
 		if err != nil || len(items) == 0 {
@@ -131,16 +167,12 @@ func textsOf(flagType string, value *yaml.Node) ([]string, error) {
 			return nil, err
 		}
 		return []string{strings.Join(items, ",")}, nil
-	case "stringArray", "namedCertKey":
-		return list(value)
-	case "mapStringString", "colonSeparatedMultimapStringString":
-		return pairs(value, func(key, value string) (string, error) {
-			if strings.Contains(key+value, ",") || strings.Contains(key, "=") {
-				return "", fmt.Errorf("%q: %q has a comma, or = in its name: give it on the command line", key, value)
-			}
-			return key + "=" + value, nil
-		})
-	case "stringToString":
+	}
+	return list(value)
+}
+
+func pairsOf(flagType string, value *yaml.Node) ([]string, error) {
+	if flagType == "stringToString" {
 		return pairs(value, func(key, value string) (string, error) {
 			if strings.Contains(key, "=") {
 				return "", fmt.Errorf("%q has = in it", key)
@@ -150,18 +182,14 @@ func textsOf(flagType string, value *yaml.Node) ([]string, error) {
 			}
 			return key + "=" + value, nil
 		})
-	case "bool":
-		return scalar(value, "!!bool")
-	case "int", "int64", "uint", "Level":
-		return scalar(value, "!!int")
-	case "float32", "float64":
-		return scalar(value, "!!int", "!!float")
-	case "quantity":
-		return scalar(value, "!!int", "!!str")
-	case "string", "ip", "duration", "portRange", "pattern=N,...":
-		return scalar(value, "!!str")
 	}
-	return nil, errors.New("is for the command line alone")
+	return pairs(value, func(key, value string) (string, error) {
+		if strings.Contains(key+value, ",") || strings.Contains(key, "=") {
+			return "", fmt.Errorf("%q: %q has a comma, or = in its name: write all as one string, as on the command "+
+				"line", key, value)
+		}
+		return key + "=" + value, nil
+	})
 }
 
 // scalar is the text of a value, which must be of one of the types.

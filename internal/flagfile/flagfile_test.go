@@ -61,6 +61,14 @@ func TestLoad(t *testing.T) {
 		"maps": {"runtime-config: {api/all: true, v1: false}\nfeature-gates:\n  A: true\n  kube:B: false\n" +
 			"metric-labels: {'m,l': 'a,b', x: 'y=z'}\n",
 			map[string]string{"runtime-config": "api/all=true,v1=false", "feature-gates": ":A=true,kube:B=false"}},
+		"lists as on the command line": {"plugins: A,B\nissuer: https://a,b\ncurves: 23,24\n",
+			map[string]string{"plugins": "[A,B]", "issuer": `["https://a,b"]`, "curves": "[23,24]"}},
+		"a list of one":         {"curves: 23", map[string]string{"curves": "[23]"}},
+		"an empty list in text": {`plugins: ""`, map[string]string{"plugins": "[]"}},
+		"maps as on the command line": {"runtime-config: api/all=true,v1=false\nfeature-gates: A=true,kube:B=false\n" +
+			"metric-labels: 'x=y=z,\"m,l=a,b\"'\n",
+			map[string]string{"runtime-config": "api/all=true,v1=false", "feature-gates": ":A=true,kube:B=false"}},
+		"a key without a value": {"runtime-config: api/all", map[string]string{"runtime-config": "api/all="}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "gatehouse.yaml")
@@ -123,15 +131,19 @@ func TestWrong(t *testing.T) {
 		"data-dir:":               `f:1: data-dir: is nothing, must be a string`,
 		"event-ttl: 1 hour": `f:1: event-ttl: "1 hour": time: unknown unit " hour" in duration ` +
 			`"1 hour"`,
-		"plugins: A,B":                `f:1: plugins: is a string, must be a list`,
-		"plugins: [A, 1]":             `f:1: plugins: [1]: is an integer, must be a string: quote it, "1"`,
-		"plugins: [[A]]":              `f:1: plugins: [0]: is a list, must be a string`,
-		"curves: [a]":                 `f:1: curves: [0]: is a string, must be an integer`,
-		"runtime-config: api/all":     `f:1: runtime-config: is a string, must be a map`,
+		"plugins: true":   `f:1: plugins: is a boolean, must be a list, or a string as on the command line`,
+		"plugins: {A: B}": `f:1: plugins: is a map, must be a list`,
+		"curves: 1,a":     `f:1: curves: "1,a": strconv.ParseInt: parsing "a": invalid syntax`,
+		"plugins: [A, 1]": `f:1: plugins: [1]: is an integer, must be a string: quote it, "1"`,
+		"plugins: [[A]]":  `f:1: plugins: [0]: is a list, must be a string`,
+		"curves: [a]":     `f:1: curves: [0]: is a string, must be an integer`,
+		"runtime-config:": `f:1: runtime-config: is nothing, must be a map, or a string as on the command ` +
+			`line`,
+		"runtime-config: [api/all]":   `f:1: runtime-config: is a list, must be a map`,
 		"feature-gates: {A: }":        `f:1: feature-gates: A: is nothing, must be a number`,
 		"feature-gates: {A: 1, A: 2}": `f:1: feature-gates: line 1: "A" is no name, or is there already`,
 		"runtime-config: {a: 'b,c=d'}": `f:1: runtime-config: "a": "b,c=d" has a comma, or = in its name: ` +
-			`give it on the command line`,
+			`write all as one string, as on the command line`,
 		"data-dir: a\nplugins: []\ndata-dir: b": `f:3: data-dir: is there already, on line 1`,
 		"a: &x 1\nsecure-port: *x": "f:1: a: there is no such flag\nf:2: secure-port: is an alias, " +
 			"must be an integer",
