@@ -28,7 +28,8 @@ type engine[E action] struct {
 	ready      ready.Gate
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
-	checks     []healthz.HealthChecker
+	// files are what the API doesn't have; nil without staticManifestsDir.
+	files *manifest.Set
 }
 
 // kind is one kind of policies, with their bindings.
@@ -67,10 +68,8 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 	}
 	go following.Run(env.Done)
 	go s.prepare(following.Current, env.Done)
-	var checks []healthz.HealthChecker
 	if s.files != nil {
 		go s.files.Run(wait.ContextForChannel(env.Done), following.Notify)
-		checks = append(checks, s.files)
 	}
 	namespaces := env.Informers.Core().V1().Namespaces()
 	return &engine[E]{
@@ -80,13 +79,18 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
-		checks:     checks,
+		files:      s.files,
 	}, nil
 }
 
 // ReadyChecks fail while policies of files are not in force as they are in their directory; there
 // are none without staticManifestsDir.
-func (e *engine[E]) ReadyChecks() []healthz.HealthChecker { return e.checks }
+func (e *engine[E]) ReadyChecks() []healthz.HealthChecker {
+	if e.files == nil {
+		return nil
+	}
+	return []healthz.HealthChecker{e.files}
+}
 
 // Await implements chain.Follower.
 func (e *engine[E]) Await(ctx context.Context, written chain.Written) error {
@@ -107,10 +111,14 @@ func (e *engine[E]) Await(ctx context.Context, written chain.Written) error {
 }
 
 // candidates are the policies with a rule for the request, in the order in which they are
-// evaluated.
+// evaluated. The request is refused if it creates a policy or a binding under a name that is
+// reserved for files.
 func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 	o admission.ObjectInterfaces) ([]candidate[E],
 	error) {
+	if err := e.files.Reserved(a); err != nil {
+		return nil, err
+	}
 	target := matching.TargetOf(a)
 	// Policies can be written before they have been read, and what asks for rights before anything
 	// is known: those of files, which alone see the former, are there from the start.

@@ -31,8 +31,9 @@ type engine struct {
 	await    func(context.Context, chain.Written) error
 	// ready opens once the snapshot, and the caches that it takes to match and to call, have what
 	// the API had at the start.
-	ready  ready.Gate
-	checks []healthz.HealthChecker
+	ready ready.Gate
+	// manifests are the configurations that the API doesn't have; nil without staticManifestsDir.
+	manifests *manifest.Set
 
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
@@ -84,7 +85,7 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 		backends.Retain(nil) // another server may go on in this process
 	}()
 	namespaces := env.Informers.Core().V1().Namespaces()
-	e := &engine{
+	return &engine{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
 		snapshot:   source.Current,
 		await:      source.Await,
@@ -92,11 +93,8 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
 		calling:    env.Webhooks,
-	}
-	if manifests != nil {
-		e.checks = []healthz.HealthChecker{manifests}
-	}
-	return e, nil
+		manifests:  manifests,
+	}, nil
 }
 
 func check(env *chain.Env) error {
@@ -115,16 +113,25 @@ func check(env *chain.Env) error {
 
 // ReadyChecks fail while manifests are not in force as they are in their directory; there are none
 // without staticManifestsDir.
-func (e *engine) ReadyChecks() []healthz.HealthChecker { return e.checks }
+func (e *engine) ReadyChecks() []healthz.HealthChecker {
+	if e.manifests == nil {
+		return nil
+	}
+	return []healthz.HealthChecker{e.manifests}
+}
 
 // Await implements chain.Follower.
 func (e *engine) Await(ctx context.Context, written chain.Written) error {
 	return e.await(ctx, written)
 }
 
-// candidates are the webhooks with a rule for the request.
+// candidates are the webhooks with a rule for the request. It is refused if it creates a
+// configuration under a name that is reserved for manifests.
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,
 	error) {
+	if err := e.manifests.Reserved(a); err != nil {
+		return nil, err
+	}
 	target := matching.TargetOf(a)
 	// Configurations can be written before they have been read: the manifests, which alone see such
 	// a request, are there from the start.

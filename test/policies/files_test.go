@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 
 	"gatehouse.dev/test/servertest"
 )
@@ -90,14 +92,27 @@ func TestPoliciesOfFilesOnAServer(t *testing.T) {
 		validations: [{expression: "true"}]}}`, onConfigMaps), no); err != nil {
 		t.Errorf("a policy: %v", err)
 	}
-	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
-		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
+	for resource, rest := range map[string]string{
+		"validatingadmissionpolicies": `kind: ValidatingAdmissionPolicy,
+			spec: {matchConstraints: {resourceRules: [` + onConfigMaps + `]}, validations: [{expression: "true"}]}`,
+		"validatingadmissionpolicybindings": `kind: ValidatingAdmissionPolicyBinding,
+			spec: {policyName: p, validationActions: [Deny]}`,
+		"mutatingadmissionpolicies":       "kind: MutatingAdmissionPolicy",
+		"mutatingadmissionpolicybindings": "kind: MutatingAdmissionPolicyBinding",
+	} {
 		api := c.Dynamic.Resource(admission(resource))
 		if list, err := api.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
 			t.Errorf("the API has %v, %v", list, err)
 		}
 		if err := api.Delete(t.Context(), "files.static.k8s.io", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the API's answer is %v", err)
+		}
+		// The files' names are nobody else's, whether or not Kubernetes' feature gate is on.
+		err := try(t, api, `{apiVersion: admissionregistration.k8s.io/v1, %s,
+			metadata: {name: other.static.k8s.io}}`, rest)
+		reserved := validation.ValidateStaticSuffix("other.static.k8s.io", field.NewPath("metadata", "name"))
+		if !apierrors.IsInvalid(err) || !strings.HasSuffix(err.Error(), reserved.ToAggregate().Error()) {
+			t.Errorf("creating one of %s: %v, want %v", resource, err, reserved.ToAggregate())
 		}
 	}
 
