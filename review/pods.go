@@ -3,21 +3,27 @@ package review
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
-	"reflect"
-	"slices"
-	"strconv"
+	"net/http"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+	upstream "k8s.io/kubernetes/pkg/controller"
+	"k8s.io/utils/ptr"
 )
 
-// A follower asks for the pods that the controller of a workload would make.
-type follower func(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error)
+// A follower asks for the pods that the controller of a workload makes: all of a new one; of one
+// that was another before, those that it makes at first, until some of the old ones go.
+//
+// Followers make what the controllers of k8s.io/kubernetes/pkg/controller make, with what those
+// export. A test compares both.
+type follower func(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error)
 
 // followers are those of the workloads, by kind.
 var followers = map[schema.GroupKind]follower{}
@@ -26,13 +32,13 @@ func init() {
 	for _, group := range []string{"apps", "extensions"} {
 		maps.Copy(followers, map[schema.GroupKind]follower{
 			{Group: group, Kind: "Deployment"}:  followDeployment,
-			{Group: group, Kind: "ReplicaSet"}:  replicas("replicaset-controller"),
+			{Group: group, Kind: "ReplicaSet"}:  followReplicaSet,
 			{Group: group, Kind: "StatefulSet"}: followStatefulSet,
 			{Group: group, Kind: "DaemonSet"}:   followDaemonSet,
 		})
 	}
 	maps.Copy(followers, map[schema.GroupKind]follower{
-		{Kind: "ReplicationController"}:   replicas("replication-controller"),
+		{Kind: "ReplicationController"}:   followReplicationController,
 		{Group: "batch", Kind: "Job"}:     followJob,
 		{Group: "batch", Kind: "CronJob"}: followCronJob,
 	})
@@ -43,229 +49,160 @@ func controller(name string) user.Info {
 	return serviceaccount.UserInfo("kube-system", name, "")
 }
 
-// replicas follows a workload of pods that are all alike.
-func replicas(as string) follower {
-	return func(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
-		return r.make(ctx, controller(as), now.pods, podOf(owner, nil))
+// as is a workload in the type that its controller has of it, whatever version it is served in. Of
+// nil it is one that has nothing.
+func as[T any](o *unstructured.Unstructured) (*T, error) {
+	into := new(T)
+	if o == nil {
+		return into, nil
 	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return into, nil
 }
 
-// followDeployment makes the ReplicaSet, unless it is there, and its pods.
-func followDeployment(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
-	template, _, _ := unstructured.NestedMap(owner.Object, "spec", "template")
-	hash := templateHash(template)
-	set := owned(owner, "apps/v1", "ReplicaSet")
-	set.SetName(owner.GetName() + "-" + hash)
-	labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-	set.SetLabels(with(labels, "pod-template-hash", hash))
-	spec := map[string]any{"replicas": number(owner, 1, "spec", "replicas"), "template": template}
-	if selector, ok, _ := unstructured.NestedMap(owner.Object, "spec", "selector"); ok {
-		spec["selector"] = selector
-		_ = unstructured.SetNestedField(spec, hash, "selector", "matchLabels", "pod-template-hash")
+// follow makes the pods of a workload that was another before, nil for none.
+func (r *Reviewer) follow(ctx context.Context, owner, before *unstructured.Unstructured) ([]Pods, error) {
+	follow, ok := followers[owner.GroupVersionKind().GroupKind()]
+	if !ok || !r.options.Pods {
+		return nil, nil
 	}
-	set.Object["spec"] = spec
-	_ = unstructured.SetNestedField(set.Object, hash, "spec", "template", "metadata", "labels", "pod-template-hash")
-	if set.SetUID(owner.GetUID()); !now.same { // else it is there, of whatever UID
-		if refused, err := r.makeOne(ctx, controller("deployment-controller"), set); err != nil || refused != nil {
-			return refused.of(now.pods), err
-		}
+	r.unasked = nil
+	pods, err := follow(ctx, r, owner, before)
+	if err != nil {
+		return nil, fmt.Errorf("its pods: %w", err)
 	}
-	return replicas("replicaset-controller")(ctx, r, set, now)
+	pods.NotAsked = r.unasked
+	return []Pods{*pods}, nil
 }
 
-// followStatefulSet makes, for each replica, its claims, unless they are there, and its pod.
-func followStatefulSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods,
-	error) {
-	as := controller("statefulset-controller")
-	first := number(owner, 0, "spec", "ordinals", "start") + now.first
-	templates, _, _ := unstructured.NestedSlice(owner.Object, "spec", "volumeClaimTemplates")
-	pods := &Pods{Wanted: int(now.pods)}
-	for i := range now.pods {
-		for _, template := range templates {
-			if now.replaced {
-				break
-			}
-			fields, _ := template.(map[string]any)
-			claim := &unstructured.Unstructured{Object: deepCopy(fields)}
-			claim.SetAPIVersion("v1")
-			claim.SetKind("PersistentVolumeClaim")
-			claim.SetNamespace(owner.GetNamespace())
-			claim.SetName(fmt.Sprintf("%s-%s-%d", claim.GetName(), owner.GetName(), first+i))
-			if refused, err := r.makeOne(ctx, as, claim); err != nil || refused != nil {
-				refused.Wanted, refused.Admitted = pods.Wanted, pods.Admitted
-				return refused, err
-			}
-		}
-		pod := podOf(owner, nil)()
-		pod.SetGenerateName("")
-		name := fmt.Sprintf("%s-%d", owner.GetName(), first+i)
-		pod.SetName(name)
-		labels := with(pod.GetLabels(), "statefulset.kubernetes.io/pod-name", name)
-		pod.SetLabels(with(labels, "apps.kubernetes.io/pod-index", strconv.FormatInt(first+i, 10)))
-		_ = unstructured.SetNestedField(pod.Object, name, "spec", "hostname")
-		if service, _, _ := unstructured.NestedString(owner.Object, "spec", "serviceName"); service != "" {
-			_ = unstructured.SetNestedField(pod.Object, service, "spec", "subdomain")
-		}
-		mountClaims(pod, owner.GetName(), first+i, templates)
-		if ended, err := r.add(ctx, pods, as, pod); ended || err != nil {
-			return pods, err
-		}
-	}
-	return pods, nil
-}
-
-// mountClaims gives a pod the volumes of its claims.
-func mountClaims(pod *unstructured.Unstructured, set string, ordinal int64, templates []any) {
-	volumes, _, _ := unstructured.NestedSlice(pod.Object, "spec", "volumes")
-	for _, template := range templates {
-		fields, _ := template.(map[string]any)
-		name, _, _ := unstructured.NestedString(fields, "metadata", "name")
-		volumes = append(volumes, map[string]any{"name": name, "persistentVolumeClaim": map[string]any{
-			"claimName": fmt.Sprintf("%s-%s-%d", name, set, ordinal)}})
-	}
-	if len(volumes) > 0 {
-		_ = unstructured.SetNestedSlice(pod.Object, volumes, "spec", "volumes")
-	}
-}
-
-// followDaemonSet makes a pod for each node of the state, or one where it has none; of one that is
-// updated, as many as are made at a time.
-func followDaemonSet(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
-	nodes, err := r.nodes(ctx)
+// followReplicaSet makes what a ReplicaSet has too few of.
+func followReplicaSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
+	set, err := as[appsv1.ReplicaSet](owner)
 	if err != nil {
 		return nil, err
 	}
-	pods := &Pods{Wanted: max(len(nodes), 1)}
-	if now.update {
-		pods.Wanted = int(now.pods)
+	was, err := as[appsv1.ReplicaSet](before)
+	if err != nil {
+		return nil, err
 	}
-	for i := range pods.Wanted {
-		pod := podOf(owner, nil)()
-		if i < len(nodes) {
-			term := map[string]any{"matchFields": []any{map[string]any{"key": "metadata.name", "operator": "In",
-				"values": []any{nodes[i]}}}}
-			_ = unstructured.SetNestedField(pod.Object, map[string]any{"nodeSelectorTerms": []any{term}}, "spec",
-				"affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+	return r.makeOfSet(ctx, set, ptr.Deref(set.Spec.Replicas, 1)-was.Status.Replicas)
+}
+
+// makeOfSet makes pods of a ReplicaSet.
+func (r *Reviewer) makeOfSet(ctx context.Context, set *appsv1.ReplicaSet, wanted int32) (*Pods, error) {
+	return r.makeAlike(ctx, controller("replicaset-controller"), wanted, &set.Spec.Template, set, replicaSetKind)
+}
+
+// followReplicationController makes what a ReplicationController has too few of.
+func followReplicationController(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods,
+	error) {
+	c, err := as[corev1.ReplicationController](owner)
+	if err != nil {
+		return nil, err
+	}
+	was, err := as[corev1.ReplicationController](before)
+	if err != nil {
+		return nil, err
+	}
+	return r.makeAlike(ctx, controller("replication-controller"), ptr.Deref(c.Spec.Replicas, 1)-was.Status.Replicas,
+		c.Spec.Template, c, corev1.SchemeGroupVersion.WithKind("ReplicationController"))
+}
+
+// owner is a workload in its controller's type.
+type owner interface {
+	metav1.Object
+	runtime.Object
+}
+
+// makeAlike asks for as many pods as a controller wants, all alike, until one is refused.
+func (r *Reviewer) makeAlike(ctx context.Context, as user.Info, wanted int32, template *corev1.PodTemplateSpec,
+	of owner, kind schema.GroupVersionKind) (*Pods, error) {
+	pods := &Pods{Wanted: int(max(wanted, 0))}
+	for range pods.Wanted {
+		pod, err := podOf(template, of, kind)
+		if err != nil {
+			return nil, err
 		}
-		tolerateAsDaemon(pod)
-		if ended, err := r.add(ctx, pods, controller("daemon-set-controller"), pod); ended || err != nil {
+		if ended, err := r.addPod(ctx, pods, as, pod); ended || err != nil {
 			return pods, err
 		}
 	}
 	return pods, nil
 }
 
-// daemonTolerations are those that the controller gives every pod of a DaemonSet, the last one
-// those on the nodes' network.
-var daemonTolerations = []struct{ key, effect string }{
-	{"node.kubernetes.io/not-ready", "NoExecute"}, {"node.kubernetes.io/unreachable", "NoExecute"},
-	{"node.kubernetes.io/disk-pressure", "NoSchedule"}, {"node.kubernetes.io/memory-pressure", "NoSchedule"},
-	{"node.kubernetes.io/pid-pressure", "NoSchedule"}, {"node.kubernetes.io/unschedulable", "NoSchedule"},
-	{"node.kubernetes.io/network-unavailable", "NoSchedule"},
-}
-
-// tolerateAsDaemon gives a pod these tolerations, unless it has them.
-// Source: upstream's AddOrUpdateDaemonPodTolerations.
-func tolerateAsDaemon(pod *unstructured.Unstructured) {
-	tolerations, _, _ := unstructured.NestedSlice(pod.Object, "spec", "tolerations")
-	hostNetwork, _, _ := unstructured.NestedBool(pod.Object, "spec", "hostNetwork")
-	for i, t := range daemonTolerations {
-		if i == len(daemonTolerations)-1 && !hostNetwork {
-			break
-		}
-		toleration := map[string]any{"key": t.key, "operator": "Exists", "effect": t.effect}
-		if !slices.ContainsFunc(tolerations, func(has any) bool { return reflect.DeepEqual(has, toleration) }) {
-			tolerations = append(tolerations, toleration)
-		}
+// podOf is the pod that controllers make from a template.
+func podOf(template *corev1.PodTemplateSpec, of owner, kind schema.GroupVersionKind) (*corev1.Pod, error) {
+	pod, err := upstream.GetPodFromTemplate(template, of, metav1.NewControllerRef(of, kind))
+	if err != nil {
+		return nil, err
 	}
-	_ = unstructured.SetNestedSlice(pod.Object, tolerations, "spec", "tolerations")
+	pod.Namespace = of.GetNamespace()
+	return pod, nil
 }
 
-// followJob makes as many pods as the Job runs at a time.
-func followJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, now rollout) (*Pods, error) {
-	return r.make(ctx, controller("job-controller"), now.pods, podOf(owner, func(pod *unstructured.Unstructured) {
-		labels := with(pod.GetLabels(), "job-name", owner.GetName())
-		labels = with(labels, "batch.kubernetes.io/job-name", owner.GetName())
-		labels = with(labels, "controller-uid", string(owner.GetUID()))
-		pod.SetLabels(with(labels, "batch.kubernetes.io/controller-uid", string(owner.GetUID())))
-		pod.SetFinalizers([]string{"batch.kubernetes.io/job-tracking"})
-	}))
-}
-
-// followCronJob makes the Job of one time, and its pods.
-func followCronJob(ctx context.Context, r *Reviewer, owner *unstructured.Unstructured, _ rollout) (*Pods, error) {
-	template, _, _ := unstructured.NestedMap(owner.Object, "spec", "jobTemplate")
-	job := owned(owner, "batch/v1", "Job")
-	job.SetName(owner.GetName() + "-1")
-	job.Object["spec"] = template["spec"]
-	labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-	job.SetLabels(labels)
-	annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
-	job.SetAnnotations(annotations)
-	if refused, err := r.makeOne(ctx, controller("cronjob-controller"), job); err != nil || refused != nil {
-		return refused.of(wanted(job)), err
+// addPod asks for one pod more. ended says that it was refused.
+func (r *Reviewer) addPod(ctx context.Context, pods *Pods, as user.Info, pod *corev1.Pod) (ended bool, err error) {
+	object, err := sent(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err != nil {
+		return false, err
 	}
-	return followJob(ctx, r, job, rollout{pods: wanted(job)})
+	return r.add(ctx, pods, as, object)
 }
 
-// podOf is the pod that a controller makes from the owner's template.
-func podOf(owner *unstructured.Unstructured,
-	change func(*unstructured.Unstructured)) func() *unstructured.Unstructured {
-	return func() *unstructured.Unstructured {
-		template, _, _ := unstructured.NestedMap(owner.Object, "spec", "template")
-		pod := owned(owner, "v1", "Pod")
-		pod.SetGenerateName(owner.GetName() + "-")
-		labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-		pod.SetLabels(labels)
-		annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
-		pod.SetAnnotations(annotations)
-		finalizers, _, _ := unstructured.NestedStringSlice(template, "metadata", "finalizers")
-		pod.SetFinalizers(finalizers)
-		pod.Object["spec"] = template["spec"]
-		if change != nil {
-			change(pod)
-		}
-		return pod
+// sent is an object as a controller sends it.
+func sent(object runtime.Object, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
 	}
+	o := &unstructured.Unstructured{Object: fields}
+	o.SetGroupVersionKind(kind)
+	return o, nil
 }
 
-// owned is a new object of a kind, controlled by its owner.
-func owned(owner *unstructured.Unstructured, apiVersion, kind string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
-	o.SetNamespace(owner.GetNamespace())
-	_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{
-		"apiVersion": owner.GetAPIVersion(), "kind": owner.GetKind(), "name": owner.GetName(),
-		"uid": string(owner.GetUID()), "controller": true, "blockOwnerDeletion": true,
-	}}, "metadata", "ownerReferences")
-	return o
-}
-
-// number is that of a field, or what it is by default.
-func number(o *unstructured.Unstructured, otherwise int64, path ...string) int64 {
-	if n, ok, err := unstructured.NestedInt64(o.Object, path...); ok && err == nil {
-		return n
+// need asks for an object that pods need, unless it is there. It returns the object as it is
+// stored; if it was refused, that as what became of the pods, of which as many were wanted.
+func (r *Reviewer) need(ctx context.Context, as user.Info, object runtime.Object, kind schema.GroupVersionKind,
+	wanted int32) (*unstructured.Unstructured, *Pods, error) {
+	o, err := sent(object, kind)
+	if err != nil {
+		return nil, nil, err
 	}
-	return otherwise
-}
-
-// with are labels with one more.
-func with(labels map[string]string, key, value string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
+	mapping, err := r.cluster.find(o)
+	if err != nil {
+		return nil, nil, err
 	}
-	labels[key] = value
-	return labels
+	if stored, err := r.stored(ctx, mapping, o.GetNamespace(), o.GetName()); stored != nil || err != nil {
+		return stored, nil, err
+	}
+	pods := &Pods{Wanted: int(wanted)}
+	if ended, err := r.add(ctx, pods, as, o); ended || err != nil {
+		return nil, pods, err
+	}
+	return o, nil, nil
 }
 
-func deepCopy(fields map[string]any) map[string]any {
-	return (&unstructured.Unstructured{Object: fields}).DeepCopy().Object
-}
-
-// templateHash is a name for what a template says. It isn't the Deployment controller's, which is
-// one of Go's memory.
-func templateHash(template map[string]any) string {
-	h := fnv.New32a()
-	encoded, _ := (&unstructured.Unstructured{Object: template}).MarshalJSON()
-	h.Write(encoded)
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
+// add asks for one object more, which is then as it was stored. ended says that it was refused.
+func (r *Reviewer) add(ctx context.Context, pods *Pods, as user.Info, object *unstructured.Unstructured) (ended bool,
+	err error) {
+	mapping, err := r.cluster.find(object)
+	if err != nil {
+		return false, err
+	}
+	a, err := r.cluster.do(ctx, call{verb: http.MethodPost, resource: *mapping, namespace: object.GetNamespace(),
+		body: object, as: as})
+	if err != nil {
+		return false, err
+	}
+	r.noteUnasked(a.decision)
+	if a.ok() {
+		pods.Admitted++
+		*object = *a.object
+		return false, nil
+	}
+	refused := objectOf(object)
+	pods.Refused, pods.Decision, pods.Message = &refused, a.decision, a.message()
+	return true, nil
 }

@@ -130,6 +130,9 @@ func (p Print) details(r *Result) []string {
 		lines = append(lines, "warning: "+warning)
 	}
 	for _, pods := range r.Pods {
+		if pods.Why != "" {
+			lines = append(lines, "no pods: "+pods.Why)
+		}
 		for _, webhook := range pods.NotAsked {
 			lines = append(lines, "not asked about its pods: "+webhook)
 		}

@@ -271,21 +271,8 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 	if err := r.settle(ctx, a.object); err != nil {
 		return result, err
 	}
-	follow, ok := followers[a.object.GroupVersionKind().GroupKind()]
-	if ok && r.options.Pods {
-		now := rolloutOf(a.object, c.before)
-		if err := r.free(ctx, c.before, now.freed); err != nil {
-			return result, fmt.Errorf("the pods that it replaces: %w", err)
-		}
-		r.unasked = nil
-		pods, err := follow(ctx, r, a.object, now)
-		if err != nil {
-			return result, fmt.Errorf("its pods: %w", err)
-		}
-		pods.NotAsked = r.unasked
-		result.Pods = []Pods{*pods}
-	}
-	return result, nil
+	result.Pods, err = r.follow(ctx, a.object, c.before)
+	return result, err
 }
 
 // Fail adds to a review what couldn't be read, as what couldn't be judged.
@@ -400,63 +387,6 @@ func (r *Reviewer) stored(ctx context.Context, mapping *meta.RESTMapping, namesp
 		return nil, nil
 	}
 	return nil, errors.New(a.message())
-}
-
-// make asks for as many pods as a controller wants, until one is refused.
-func (r *Reviewer) make(ctx context.Context, as user.Info, wanted int64, pod func() *unstructured.Unstructured) (
-	*Pods, error) {
-	pods := &Pods{Wanted: int(wanted)}
-	for range wanted {
-		if ended, err := r.add(ctx, pods, as, pod()); ended || err != nil {
-			return pods, err
-		}
-	}
-	return pods, nil
-}
-
-// makeOne asks for one object that pods need. The object is then as it was stored; where it was
-// refused that is returned, as what became of the pods.
-func (r *Reviewer) makeOne(ctx context.Context, as user.Info, object *unstructured.Unstructured) (*Pods, error) {
-	pods := &Pods{}
-	if ended, err := r.add(ctx, pods, as, object); ended || err != nil {
-		return pods, err
-	}
-	return nil, nil
-}
-
-// of are the pods that there should have been.
-func (p *Pods) of(wanted int64) *Pods {
-	if p != nil {
-		p.Wanted = int(wanted)
-	}
-	return p
-}
-
-// add asks for one object more, which is then as it was stored. ended says that it was refused.
-func (r *Reviewer) add(ctx context.Context, pods *Pods, as user.Info, object *unstructured.Unstructured) (ended bool,
-	err error) {
-	mapping, err := r.cluster.find(object)
-	if err != nil {
-		return false, err
-	}
-	a, err := r.cluster.do(ctx, call{verb: http.MethodPost, resource: *mapping, namespace: object.GetNamespace(),
-		body: object, as: as})
-	if err != nil {
-		return false, err
-	}
-	for _, webhook := range unasked(a.decision) {
-		if !slices.Contains(r.unasked, webhook) {
-			r.unasked = append(r.unasked, webhook)
-		}
-	}
-	if a.ok() {
-		pods.Admitted++
-		*object = *a.object
-		return false, nil
-	}
-	refused := objectOf(object)
-	pods.Refused, pods.Decision, pods.Message = &refused, a.decision, a.message()
-	return true, nil
 }
 
 // objectOf names an object.

@@ -324,18 +324,6 @@ func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.U
 	return nil
 }
 
-// nodes are the names of the nodes.
-func (r *Reviewer) nodes(ctx context.Context) ([]string, error) {
-	items, err := r.list(ctx,
-		&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node"}})
-	var names []string
-	for _, item := range items {
-		name, _, _ := unstructured.NestedString(item, "metadata", "name")
-		names = append(names, name)
-	}
-	return names, err
-}
-
 // list is all objects of a kind, in all namespaces.
 func (r *Reviewer) list(ctx context.Context, like *unstructured.Unstructured) ([]map[string]any, error) {
 	mapping, err := r.cluster.find(like)

@@ -80,6 +80,8 @@ type Pods struct {
 	// Wanted is how many there should be, Admitted how many there would be.
 	Wanted   int `json:"wanted"`
 	Admitted int `json:"admitted"`
+	// Why is why a workload makes no pods: it is paused, say.
+	Why string `json:"why,omitempty"`
 	// Refused is what was refused: a pod, or what must be there before it, as the ReplicaSet of a
 	// Deployment, the Job of a CronJob, a claim of a StatefulSet.
 	Refused *Object `json:"refused,omitempty"`

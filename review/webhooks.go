@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/nearest"
 )
@@ -57,4 +58,13 @@ func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
 		}
 	}
 	return notes, nil
+}
+
+// noteUnasked keeps the webhooks that weren't asked about what is made for the workload at hand.
+func (r *Reviewer) noteUnasked(d *v1alpha1.Decision) {
+	for _, webhook := range unasked(d) {
+		if !slices.Contains(r.unasked, webhook) {
+			r.unasked = append(r.unasked, webhook)
+		}
+	}
 }

@@ -1,0 +1,152 @@
+package review
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	upstream "k8s.io/kubernetes/pkg/controller"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	daemonutil "k8s.io/kubernetes/pkg/controller/daemon/util"
+	labelsutil "k8s.io/kubernetes/pkg/util/labels"
+)
+
+var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
+
+// followDaemonSet makes the revision of a DaemonSet's template, unless it is there, and a pod for
+// each node of the state that it fits, or one if the state has no nodes; of a DaemonSet that is
+// updated, as many as are made at a time.
+// Source: manage, syncNodes and rollingUpdate of k8s.io/kubernetes/pkg/controller/daemon.
+func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
+	set, err := as[appsv1.DaemonSet](owner)
+	if err != nil {
+		return nil, err
+	}
+	was, err := as[appsv1.DaemonSet](before)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := r.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fitting := []string{""} // a node of which nothing is known
+	if len(nodes) > 0 {
+		fitting = nil
+		for i := range nodes {
+			if fits, _ := daemon.NodeShouldRunDaemonPod(klog.FromContext(ctx), &nodes[i], set); fits {
+				fitting = append(fitting, nodes[i].Name)
+			}
+		}
+	}
+	there := int(was.Status.CurrentNumberScheduled)
+	same := there > 0 && equality.Semantic.DeepEqual(set.Spec.Template, was.Spec.Template)
+	wanted := len(fitting)
+	if there > 0 {
+		wanted = 0
+		if len(nodes) > 0 {
+			wanted = max(0, len(fitting)-there)
+		}
+		if !same && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
+			n, freed, err := replaced(set, max(there, len(fitting)))
+			if err != nil {
+				return nil, err
+			}
+			if err := r.freeAlike(ctx, &was.Spec.Template, was, daemonSetKind,
+				int32(min(freed, there))); err != nil {
+				return nil, err
+			}
+			wanted += min(n, there)
+		}
+	} else if len(fitting) == 0 {
+		return &Pods{Why: fmt.Sprintf("its nodeName, nodeSelector, affinity and tolerations fit none of the nodes (%d)",
+			len(nodes))}, nil
+	}
+	hash := upstream.ComputeHash(&set.Spec.Template, set.Status.CollisionCount)
+	as := controller("daemon-set-controller")
+	if !same {
+		revision, err := daemonRevision(set, hash)
+		if err != nil {
+			return nil, err
+		}
+		if _, refused, err := r.need(ctx, as, revision, revisionKind, int32(wanted)); refused != nil || err != nil {
+			return refused, err
+		}
+	}
+	generation, err := daemonutil.GetTemplateGeneration(set)
+	if err != nil {
+		return nil, err
+	}
+	template := daemonutil.CreatePodTemplate(set.Spec.Template, generation, hash)
+	pods := &Pods{Wanted: wanted}
+	for i := range wanted {
+		pod, err := podOf(&template, set, daemonSetKind)
+		if err != nil {
+			return nil, err
+		}
+		if node := nodeOf(fitting, i); node != "" {
+			pod.Spec.Affinity = daemonutil.ReplaceDaemonSetPodNodeNameNodeAffinity(pod.Spec.Affinity, node)
+		}
+		if ended, err := r.addPod(ctx, pods, as, pod); ended || err != nil {
+			return pods, err
+		}
+	}
+	return pods, nil
+}
+
+// nodeOf is the node of the i-th pod, empty if it isn't known.
+func nodeOf(nodes []string, i int) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[i%len(nodes)]
+}
+
+// replaced is how many pods an update of a DaemonSet makes at a time, and how many go before.
+func replaced(set *appsv1.DaemonSet, nodes int) (made, freed int, err error) {
+	surge, err := daemonutil.SurgeCount(set, nodes)
+	if surge > 0 || err != nil {
+		return surge, 0, err
+	}
+	unavailable, err := daemonutil.UnavailableCount(set, nodes)
+	return unavailable, unavailable, err
+}
+
+// daemonRevision is what a DaemonSet keeps of its template.
+func daemonRevision(set *appsv1.DaemonSet, hash string) (*appsv1.ControllerRevision, error) {
+	data, err := revisionData(set)
+	if err != nil {
+		return nil, err
+	}
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: set.Name + "-" + hash, Namespace: set.Namespace, Annotations: set.Annotations,
+			Labels: labelsutil.CloneAndAddLabel(set.Spec.Template.Labels, appsv1.DefaultDaemonSetUniqueLabelKey,
+				hash),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, daemonSetKind)},
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: 1,
+	}, nil
+}
+
+// nodes are the nodes of the state.
+func (r *Reviewer) nodes(ctx context.Context) ([]corev1.Node, error) {
+	items, err := r.list(ctx,
+		&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node"}})
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]corev1.Node, len(items))
+	for i, item := range items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, &nodes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,114 @@
+package review
+
+import (
+	"context"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	upstream "k8s.io/kubernetes/pkg/controller"
+	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
+	labelsutil "k8s.io/kubernetes/pkg/util/labels"
+	"k8s.io/utils/ptr"
+)
+
+var (
+	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+	replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+)
+
+// revisionHistory is how long the annotation may be in which a ReplicaSet keeps its revisions.
+const revisionHistory = 2000
+
+// followDeployment makes the ReplicaSet of a Deployment's template, unless it is there, and its
+// pods. One that is paused gets no ReplicaSet, and pods only of the one that it has.
+// Source: getNewReplicaSet, rolloutRolling and rolloutRecreate of
+// k8s.io/kubernetes/pkg/controller/deployment.
+func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
+	d, err := as[appsv1.Deployment](owner)
+	if err != nil {
+		return nil, err
+	}
+	was, err := as[appsv1.Deployment](before)
+	if err != nil {
+		return nil, err
+	}
+	there := was.Status.Replicas
+	d.Spec.Replicas = ptr.To(ptr.Deref(d.Spec.Replicas, 1))
+	set := replicaSetOf(d)
+	switch {
+	case d.Spec.Paused && there == 0:
+		return &Pods{Why: "it is paused"}, nil
+	case d.Spec.Paused:
+		set = replicaSetOf(was)
+		fallthrough
+	case there > 0 && deploymentutil.EqualIgnoreHash(&d.Spec.Template, &was.Spec.Template):
+		set.UID = d.UID // it is there, with whatever UID
+		return r.makeOfSet(ctx, set, *d.Spec.Replicas-there)
+	}
+	old := &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: &there}}
+	wanted, err := deploymentutil.NewRSNewReplicas(d, []*appsv1.ReplicaSet{old, set}, set)
+	if err != nil {
+		return nil, err
+	}
+	freed := int32(0)
+	switch {
+	case !deploymentutil.IsRollingUpdate(d):
+		freed = there
+	case wanted == 0 && *d.Spec.Replicas > 0:
+		freed = max(0, there-deploymentutil.MinAvailable(d))
+		wanted = min(*d.Spec.Replicas, freed)
+	}
+	if err := r.freeAlike(ctx, &was.Spec.Template, was, deploymentKind, freed); err != nil {
+		return nil, err
+	}
+	set.Spec.Replicas = &wanted
+	revision, _ := deploymentutil.Revision(was)
+	deploymentutil.SetNewReplicaSetAnnotations(ctx, d, set, strconv.FormatInt(revision+1, 10), false, revisionHistory)
+	stored, refused, err := r.need(ctx, controller("deployment-controller"), set,
+		replicaSetKind, wanted)
+	if refused != nil || err != nil {
+		return refused, err
+	}
+	if set, err = as[appsv1.ReplicaSet](stored); err != nil {
+		return nil, err
+	}
+	return r.makeOfSet(ctx, set, wanted)
+}
+
+// replicaSetOf is the ReplicaSet of a Deployment's template, without pods.
+func replicaSetOf(d *appsv1.Deployment) *appsv1.ReplicaSet {
+	template := *d.Spec.Template.DeepCopy()
+	hash := upstream.ComputeHash(&template, d.Status.CollisionCount)
+	template.Labels = labelsutil.CloneAndAddLabel(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
+	name := d.Name[:min(len(d.Name), validation.DNS1123SubdomainMaxLength-len("-")-len(hash))]
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name + "-" + hash, Namespace: d.Namespace, Labels: template.Labels,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(d, deploymentKind)},
+		},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32), MinReadySeconds: d.Spec.MinReadySeconds, Template: template,
+			Selector: labelsutil.CloneSelectorAndAddLabel(d.Spec.Selector, appsv1.DefaultDeploymentUniqueLabelKey,
+				hash),
+		},
+	}
+}
+
+// freeAlike gives back to quotas what pods use that go, which were made from a template.
+func (r *Reviewer) freeAlike(ctx context.Context, template *corev1.PodTemplateSpec, of owner,
+	kind schema.GroupVersionKind, pods int32) error {
+	if pods <= 0 {
+		return nil
+	}
+	pod, err := podOf(template, of, kind)
+	if err != nil {
+		return err
+	}
+	return r.free(ctx, pod, pods)
+}
