@@ -14,6 +14,8 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	_ "gatehouse.dev/internal/kubeversion" // metrics are those of a version
 )
 
 // Metrics returns the observer that feeds Kubernetes' own admission metrics,

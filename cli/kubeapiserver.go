@@ -16,10 +16,10 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/kubeversion"
 	"gatehouse.dev/server"
 )
 
@@ -67,7 +67,7 @@ etcd, certificates and all else of its own.`,
 			return err
 		}
 		cliflag.PrintFlags(c.Flags())
-		klog.InfoS("Gatehouse", "version", commandline.Version(), "kubernetes", apiserver.KubernetesVersion())
+		klog.InfoS("Gatehouse", "version", commandline.Version(), "kubernetes", kubeversion.Kubernetes())
 		ctx, started := c.Context(), collect.Little()
 		srv, err := server.New(ctx, config)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

@@ -14,6 +14,7 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/kubeversion"
 )
 
 // build is what `gatehouse version -o json` prints.
@@ -65,11 +66,11 @@ func newVersion() *cobra.Command {
 
 // versions are those of gatehouse and of the Kubernetes inside, a line each.
 func versions() string {
-	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", commandline.Version(), apiserver.KubernetesVersion())
+	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", commandline.Version(), kubeversion.Kubernetes())
 }
 
 func thisBuild() build {
-	b := build{Gatehouse: commandline.Version(), Kubernetes: apiserver.KubernetesVersion(), Go: runtime.Version(),
+	b := build{Gatehouse: commandline.Version(), Kubernetes: kubeversion.Kubernetes(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: []module{}}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

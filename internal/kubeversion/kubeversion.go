@@ -1,0 +1,75 @@
+// Package kubeversion tells Kubernetes' packages which version they are of. Kubernetes' own build
+// writes that into k8s.io/component-base when it links a program. A program that has Kubernetes as
+// a module finds it among its modules. Packages that don't know count as those of version 0.0:
+// metrics are hidden by another version than the program's, and kubernetes_build_info is wrong.
+//
+// Some packages read the version when they are initialized. This one is initialized before them: it
+// imports nothing that they don't, and its path sorts before theirs, which by Go's specification
+// decides between packages that are ready. It needs to be imported only.
+package kubeversion
+
+import (
+	"runtime/debug"
+	"strings"
+	_ "unsafe" // for go:linkname
+
+	"k8s.io/component-base/version"
+)
+
+// What a linker's -X sets. Nothing else can, and nobody reads it before this package has set it.
+
+//go:linkname gitVersion k8s.io/component-base/version.gitVersion
+var gitVersion string
+
+//go:linkname gitMajor k8s.io/component-base/version.gitMajor
+var gitMajor string
+
+//go:linkname gitMinor k8s.io/component-base/version.gitMinor
+var gitMinor string
+
+//go:linkname gitCommit k8s.io/component-base/version.gitCommit
+var gitCommit string
+
+//go:linkname gitTreeState k8s.io/component-base/version.gitTreeState
+var gitTreeState string
+
+func init() {
+	if !strings.HasPrefix(gitVersion, "v0.0.0-master") {
+		return // the linker has set it
+	}
+	is := Kubernetes()
+	if is == "" {
+		// Clients parse it, and a semantic version has a patch level.
+		is = "v" + version.DefaultKubeBinaryVersion + ".0"
+	}
+	gitMajor, gitMinor, _ = strings.Cut(version.DefaultKubeBinaryVersion, ".")
+	gitVersion, gitCommit, gitTreeState = is+"+gatehouse", "", "archive"
+	if err := version.SetDynamicVersion(gitVersion); err != nil {
+		panic(err) // it is the default, so it can't be refused
+	}
+}
+
+// Kubernetes returns the version of the Kubernetes in the program, as v1.36.3, or nothing if the
+// program doesn't tell.
+func Kubernetes() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var component string
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module.Version = module.Replace.Version
+		}
+		switch module.Path {
+		case "k8s.io/kubernetes":
+			return module.Version
+		case "k8s.io/component-base": // v0.36.3, in programs without an API server
+			component = module.Version
+		}
+	}
+	if rest, ok := strings.CutPrefix(component, "v0."); ok {
+		return "v1." + rest
+	}
+	return ""
+}
