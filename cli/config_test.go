@@ -49,9 +49,10 @@ func TestConfigWrong(t *testing.T) {
 	for content, want := range map[string]string{
 		"secure-port: 1\nsecure-prot: 6444\n": `gatehouse.yaml:2: secure-prot: there is no such flag, did you mean ` +
 			`"secure-port"?`,
-		"controllers: all\ndata-dir: [a]\n": "gatehouse.yaml:1: controllers: is a string, must be a list; " +
-			"gatehouse.yaml:2: data-dir: is a list, must be a string",
-		"enable-admission-plugins: [LimitRangr]\n": "",
+		"controllers: true\ndata-dir: [a]\n": "gatehouse.yaml:1: controllers: is a boolean, must be a list, or a " +
+			"string as on the command line; gatehouse.yaml:2: data-dir: is a list, must be a string",
+		"enable-admission-plugins: [LimitRangr]\n":           "",
+		"enable-admission-plugins: LimitRanger,LimitRangr\n": "",
 	} {
 		if err := os.WriteFile("gatehouse.yaml", []byte(content), 0o600); err != nil {
 			t.Fatal(err)
