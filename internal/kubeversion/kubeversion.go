@@ -1,11 +1,12 @@
 // Package kubeversion tells Kubernetes' packages which version they are of. Kubernetes' own build
-// writes that into k8s.io/component-base when it links a program. A program that has Kubernetes as
-// a module finds it among its modules. Packages that don't know count as those of version 0.0:
-// metrics are hidden by another version than the program's, and kubernetes_build_info is wrong.
+// writes that into k8s.io/component-base and k8s.io/client-go when it links a program. A program
+// that has Kubernetes as a module finds it among its modules. Packages that don't know count as
+// those of version 0.0: metrics are hidden by another version than the program's, and
+// kubernetes_build_info and the user agents in audit logs are wrong.
 //
-// Some packages read the version when they are initialized. This one is initialized before them: it
-// imports nothing that they don't, and its path sorts before theirs, which by Go's specification
-// decides between packages that are ready. It needs to be imported only.
+// Some packages read the version when they are initialized. This one is initialized before them:
+// all that it imports is so anyway, and of packages that are ready Go initializes that first whose
+// path sorts first. It needs to be imported only.
 package kubeversion
 
 import (
@@ -13,6 +14,7 @@ import (
 	"strings"
 	_ "unsafe" // for go:linkname
 
+	_ "k8s.io/client-go/pkg/version"
 	"k8s.io/component-base/version"
 )
 
@@ -33,6 +35,14 @@ var gitCommit string
 //go:linkname gitTreeState k8s.io/component-base/version.gitTreeState
 var gitTreeState string
 
+// Of client-go's, user agents have these.
+
+//go:linkname clientVersion k8s.io/client-go/pkg/version.gitVersion
+var clientVersion string
+
+//go:linkname clientCommit k8s.io/client-go/pkg/version.gitCommit
+var clientCommit string
+
 func init() {
 	if !strings.HasPrefix(gitVersion, "v0.0.0-master") {
 		return // the linker has set it
@@ -44,6 +54,7 @@ func init() {
 	}
 	gitMajor, gitMinor, _ = strings.Cut(version.DefaultKubeBinaryVersion, ".")
 	gitVersion, gitCommit, gitTreeState = is+"+gatehouse", "", "archive"
+	clientVersion, clientCommit = gitVersion, gitCommit
 	if err := version.SetDynamicVersion(gitVersion); err != nil {
 		panic(err) // it is the default, so it can't be refused
 	}

@@ -6,6 +6,7 @@ import (
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
@@ -51,6 +52,10 @@ func TestVersion(t *testing.T) {
 	effective := compatibility.DefaultBuildEffectiveVersion()
 	if got := effective.BinaryVersion().String(); !strings.HasPrefix("v"+got, want) {
 		t.Errorf("the binary's version is %s", got)
+	}
+	if agent := rest.DefaultKubernetesUserAgent(); !strings.Contains(agent, "/"+info.GitVersion+" (") ||
+		strings.Contains(agent, "$") {
+		t.Errorf("the user agent is %s", agent)
 	}
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
