@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-
-	"gatehouse.dev/chain/jsondiff"
 )
 
 // versioned shows plugins the request's objects in the types of their API version for one
@@ -38,10 +36,10 @@ type versioned struct {
 	// err is why an object could not be shown. GetObject can't return it, so the chain
 	// asks for it after each plugin.
 	err error
-	// before is what the object was before the plugin that is being called, kept where tracking is
-	// on, that is, where an observer wants to know what plugins change.
+	// before is the object before the plugin that is being called. It is kept if tracking is on: if
+	// an observer wants to know what plugins change. It is nil until a plugin looks.
 	tracking bool
-	before   *jsondiff.Memory
+	before   *state
 	// calls are where plugins write theirs down, nil where no observer wants them.
 	calls *Calls
 	// plugin is the one that is being called, in which phase and round. late are those who are told
@@ -80,7 +78,8 @@ func (v *versioned) GetObject() runtime.Object {
 		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
-		v.before = remember(v.object.shown)
+		before := stateOf(v.object.shown)
+		v.before = &before
 	}
 	return v.object.shown
 }
@@ -125,14 +124,17 @@ func (v *versioned) failure() error {
 	return apierrors.NewInternalError(fmt.Errorf("showing %s to admission plugins: %w", v.GetKind(), v.err))
 }
 
-// changes are what the plugin changed that has just been called, where an observer wants to know.
-func (v *versioned) changes() *jsondiff.Difference {
+// changes returns what the plugin changed that has just been called, if an observer wants to know.
+func (v *versioned) changes() *Changes {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.before != nil && v.looked {
-		return v.before.Since(contentOf(v.object.shown))
+	if v.before == nil || !v.looked {
+		return nil
 	}
-	return nil
+	now := stateOf(v.object.shown)
+	changes := v.before.changedTo(now)
+	v.before = &now
+	return changes
 }
 
 // writeBack brings what plugins changed into the server's own object. The server holds on to that
@@ -145,9 +147,6 @@ func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	shown, internal := v.object.shown, v.Attributes.GetObject()
-	if v.before != nil {
-		v.before.Forget()
-	}
 	v.object, v.shared, v.before = form{}, nil, nil
 	if shown == nil || shown == internal {
 		return nil
@@ -177,14 +176,15 @@ type internalForm struct {
 	admission.Attributes
 	interfaces admission.ObjectInterfaces
 	once       sync.Once
-	before     *jsondiff.Memory
+	before     *state
 }
 
 // GetObject returns the server's own object.
 func (f *internalForm) GetObject() runtime.Object {
 	f.once.Do(func() {
 		if shown := f.shown(); shown != nil {
-			f.before = remember(shown)
+			before := stateOf(shown)
+			f.before = &before
 		}
 	})
 	return f.Attributes.GetObject()
@@ -203,26 +203,15 @@ func (f *internalForm) shown() runtime.Object {
 	return shown
 }
 
-// changes are what the plugin changed.
-func (f *internalForm) changes() *jsondiff.Difference {
+// changes returns what the plugin changed.
+func (f *internalForm) changes() *Changes {
 	if f.before == nil {
 		return nil
 	}
-	defer f.before.Forget()
 	if shown := f.shown(); shown != nil {
-		return f.before.Since(contentOf(shown))
+		return f.before.changedTo(stateOf(shown))
 	}
 	return nil
-}
-
-func remember(object runtime.Object) *jsondiff.Memory { return jsondiff.Remember(contentOf(object)) }
-
-// contentOf is what there is to compare of an object.
-func contentOf(object runtime.Object) any {
-	if untyped, ok := object.(runtime.Unstructured); ok {
-		return untyped.UnstructuredContent()
-	}
-	return object
 }
 
 // versionedForm returns obj in the type that plugins see: that of kind, which is what the request

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/klog/v2"
-
-	"gatehouse.dev/chain/jsondiff"
 )
 
 // Chain is the admission control of a server: the plugins that were selected, built and in order.
@@ -206,7 +204,7 @@ func (c *Chain) admitRound(ctx context.Context, begin time.Time, round int, a ad
 
 // A shownForm is what a plugin was shown of a request, and knows what the plugin changed.
 type shownForm interface {
-	changes() *jsondiff.Difference
+	changes() *Changes
 }
 
 // admitPlugin calls a plugin. Of an object that couldn't be shown nothing is known.

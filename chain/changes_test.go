@@ -65,7 +65,7 @@ func TestChanges(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				data, err := json.Marshal(patch.Operations())
+				data, err := json.Marshal(patch)
 				if err != nil {
 					t.Error(err)
 				}

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
-
-	"gatehouse.dev/chain/jsondiff"
 )
 
 // An Observer is told what the chain does with each request. Metrics, traces and audit are
@@ -71,11 +69,10 @@ type PluginStep struct {
 	Duration time.Duration
 	// Err is nil where the plugin admitted the request, and the refusal otherwise.
 	Err error
-	// Changes are what the plugin changed in the object, and may turn out to be nothing. They are
-	// nil where no observer asked for them, and in the validating phase. To write them as a JSON
-	// patch takes longer than all else that is told here, and may wait until the request has been
-	// answered. Values of a Secret are among them.
-	Changes *jsondiff.Difference
+	// Changes holds what the plugin changed in the object, values of Secrets included. It is nil if
+	// the plugin changed nothing, if no observer asked for changes, and in the validating phase.
+	// Changes.Patch takes longer than all else here: call it after the request has been answered.
+	Changes *Changes
 	// Calls are the steps within this one, in order: each webhook, policy and so on. They are empty
 	// where no observer asked for them, see CallObserver.
 	Calls []Call

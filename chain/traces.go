@@ -52,7 +52,7 @@ const (
 	attributeRounds      = attribute.Key("admission.rounds")
 	attributeRound       = attribute.Key("admission.round")
 	attributePlugin      = attribute.Key("admission.plugin")
-	attributeChanges     = attribute.Key("admission.changes")
+	attributeChanged     = attribute.Key("admission.changed")
 	attributeVerdict     = attribute.Key("admission.verdict")
 	attributeWhy         = attribute.Key("admission.why")
 	attributeOmitted     = attribute.Key("admission.calls.omitted")
@@ -115,8 +115,8 @@ func (traces) PluginDone(ctx context.Context, step PluginStep) {
 	if span == nil {
 		return
 	}
-	if patch, err := step.Changes.Patch(); err == nil && patch.Len() > 0 {
-		span.SetAttributes(attributeChanges.Int(patch.Len()))
+	if step.Changes != nil {
+		span.SetAttributes(attributeChanged.Bool(true))
 	}
 	for i := range step.Calls {
 		if i == maxTraced {

@@ -122,7 +122,7 @@ func TestTraces(t *testing.T) {
 		{"rounds", []Descriptor{described("change", fake{admit: label("x", "1")}), webhooks,
 			described("see", fake{validate: look})}, []string{
 			"Mutating admission dry_run=false rounds=2 verdict=Admitted",
-			"  Admit change changes=1 round=0 verdict=Admitted",
+			"  Admit change changed=true round=0 verdict=Admitted",
 			"  Admit webhooks round=0 verdict=Admitted",
 			"    Call mutating webhook",
 			"  Admit change round=1 verdict=Admitted",

@@ -166,13 +166,14 @@ func newPod(name string) *corev1.Pod {
 }
 
 // about are the attributes of a request about an object.
-func about(operation admission.Operation, object, old runtime.Object, change ...func(*record)) admission.Attributes {
+func about(operation admission.Operation, object, old runtime.Object,
+	change ...func(*v1alpha1.Request)) admission.Attributes {
 	subject := object
 	if subject == nil {
 		subject = old
 	}
 	accessor := subject.(metav1.Object)
-	r := record{} // what a test wants different
+	r := v1alpha1.Request{} // what a test wants different
 	for _, change := range change {
 		change(&r)
 	}
@@ -182,15 +183,25 @@ func about(operation admission.Operation, object, old runtime.Object, change ...
 		kind.Kind, resource.Resource = "Secret", "secrets"
 	}
 	return admission.NewAttributesRecord(object, old, kind, accessor.GetNamespace(), accessor.GetName(), resource,
-		r.request.Subresource, operation, nil, r.request.DryRun, &user.DefaultInfo{Name: "alice"})
+		r.Subresource, operation, nil, r.DryRun, &user.DefaultInfo{Name: "alice"})
 }
 
 // only is the one decision that there is.
 func only(t testing.TB, s *Store) *v1alpha1.Decision {
 	t.Helper()
-	all, _ := s.List(Filter{})
+	all := listed(t, s, Filter{})
 	if len(all) != 1 {
 		t.Fatalf("there are %d decisions, want 1: %s", len(all), encoded(all))
 	}
 	return &all[0]
+}
+
+// listed is what the filter wants of the store.
+func listed(t testing.TB, s *Store, want Filter) []v1alpha1.Decision {
+	t.Helper()
+	list, err := s.List(want, 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
 }

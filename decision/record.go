@@ -4,58 +4,28 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/jsondiff"
+	"gatehouse.dev/internal/jsondiff"
 )
 
-// A record is what is known of a request that is over.
+// record is what is known of a request that is over, until it becomes a decision.
 type record struct {
-	revision  uint64
-	name      string
-	auditID   string // where that isn't the name
-	namespace string // of the decision
-	start     time.Time
-	duration  time.Duration
-
-	request v1alpha1.Request
-	verdict v1alpha1.Verdict
-	status  int32 // of the answer
-	reason  metav1.StatusReason
-	message string
-	by      string
-
-	steps   []step
-	omitted int32
-	class   class
+	decision v1alpha1.Decision
+	steps    []step
+	class    class
 }
 
-// step is what one plugin did.
+// step is what one plugin did. What it changed is written down behind the answer.
 type step struct {
-	plugin   string
-	duration time.Duration
-	phase    chain.Phases
-	round    uint8
-	more     *more // nil for one that admitted the request, and did no more
-}
-
-// more is what there may be to tell of a step.
-type more struct {
-	verdict  v1alpha1.Verdict
-	message  string
-	changes  *jsondiff.Difference // until settled
-	patch    jsondiff.Patch
-	patchCut bool
-	calls    []v1alpha1.Call
-	omitted  int32
+	v1alpha1.Step
+	changes *chain.Changes
 }
 
 // class says for how long a decision is worth being kept, beside others.
@@ -68,117 +38,62 @@ const (
 	classes
 )
 
-// classify tells the class.
+// classify returns the class.
 func (r *record) classify() class {
-	if r.verdict != v1alpha1.Admitted && !everyday(r.verdict, r.by, r.reason) {
+	d := &r.decision
+	if d.Verdict != v1alpha1.Admitted && !everyday(d.Verdict, d.By, d.Reason) {
 		return refused
 	}
-	for i := range r.steps {
-		if m := r.steps[i].more; m != nil {
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		if s.Verdict != v1alpha1.Admitted || hasChanged(s) || len(s.Calls) > 0 {
 			return changed
 		}
 	}
 	return plain
 }
 
-// size is how much memory the record takes that isn't settled, in bytes, roughly.
+// size returns how much memory the record takes, in bytes, roughly.
 func (r *record) size() int {
-	n := int(unsafe.Sizeof(*r))
+	n := entryOverhead
 	for i := range r.steps {
-		if m := r.steps[i].more; m != nil {
-			n += m.changes.Size()
-		}
+		n += int(unsafe.Sizeof(r.steps[i])) + r.steps[i].changes.Size()
 	}
 	return n
 }
 
-// settle makes a record of what is known of it: it writes down the changes of each step, without
-// what is secret in them, and tells the class.
+// settle writes down the changes of each step, without what is secret in them, and tells the class.
 func (r *record) settle() {
-	secret := secrets{schema.GroupResource{Group: r.request.Group, Resource: r.request.Resource}}
+	d := &r.decision
+	secret := secrets{schema.GroupResource{Group: d.Request.Group, Resource: d.Request.Resource}}
+	d.Steps = make([]v1alpha1.Step, len(r.steps))
 	for i := range r.steps {
 		s := &r.steps[i]
-		if s.more == nil || s.more.changes == nil {
-			continue
-		}
 		// Objects that were decoded can be encoded, so an error is a defect.
-		patch, err := s.more.changes.Patch()
+		patch, err := s.changes.Patch()
 		if err != nil {
-			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.plugin, "decision", r.name)
+			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.Plugin, "decision", d.Name)
 		}
-		s.more.changes = nil
-		s.more.patch, s.more.patchCut = secret.ofChanges(patch)
-		if m := s.more; m.verdict == v1alpha1.Admitted && !m.changed() && len(m.calls) == 0 {
-			s.more = nil
+		s.Patch, s.PatchCut = limited(secret.ofPatch(operations(patch)))
+		if hasChanged(&s.Step) && !slices.Contains(d.ChangedBy, s.Plugin) {
+			d.ChangedBy = append(d.ChangedBy, s.Plugin)
 		}
+		d.Steps[i] = s.Step
 	}
+	r.steps = nil
 	r.class = r.classify()
 }
 
-// decision is the record as the API serves it, made by the server of that name.
-func (r *record) decision(server string) *v1alpha1.Decision {
-	d := &v1alpha1.Decision{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Decision"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: r.name, Namespace: r.namespace, UID: types.UID(r.name),
-			ResourceVersion:   revisionString(r.revision),
-			CreationTimestamp: metav1.NewTime(r.start),
-			Labels:            map[string]string{v1alpha1.ServerLabel: server},
-		},
-		Time:         metav1.NewMicroTime(r.start),
-		Request:      r.request,
-		Verdict:      r.verdict,
-		Code:         r.status,
-		Reason:       r.reason,
-		Message:      r.message,
-		By:           r.by,
-		Duration:     metav1.Duration{Duration: r.duration},
-		OmittedSteps: r.omitted,
-	}
-	if r.auditID != "" {
-		d.Annotations = map[string]string{v1alpha1.AuditIDAnnotation: r.auditID}
-	}
-	d.ChangedBy = r.changedBy()
-	d.Steps = make([]v1alpha1.Step, len(r.steps))
-	for i := range r.steps {
-		d.Steps[i] = r.steps[i].served()
-	}
-	return d
-}
-
-// changedBy are the plugins that changed the object, each once, in order.
-func (r *record) changedBy() []string {
-	var plugins []string
-	for i := range r.steps {
-		s := &r.steps[i]
-		if s.more != nil && s.more.changed() && !slices.Contains(plugins, s.plugin) {
-			plugins = append(plugins, s.plugin)
-		}
-	}
-	return plugins
-}
-
-// changed tells whether the plugin changed the object.
-func (m *more) changed() bool { return len(m.patch) > 0 || m.patchCut }
+// hasChanged reports whether the plugin changed the object.
+func hasChanged(s *v1alpha1.Step) bool { return len(s.Patch) > 0 || s.PatchCut }
 
 // phases are the names of the phases in the API.
 var phases = map[chain.Phases]string{chain.Mutating: "Mutate", chain.Validating: "Validate"}
 
-// served is the step as the API has it.
-func (s *step) served() v1alpha1.Step {
-	out := v1alpha1.Step{Plugin: s.plugin, Phase: phases[s.phase], Round: int32(s.round), Verdict: v1alpha1.Admitted,
-		Duration: metav1.Duration{Duration: s.duration}}
-	if m := s.more; m != nil {
-		out.Verdict, out.Message, out.Patch, out.PatchCut = m.verdict, m.message, operations(m.patch), m.patchCut
-		out.Calls, out.OmittedCalls = m.calls, m.omitted
-	}
-	return out
-}
-
-// operations are a patch as the API has it.
-func operations(patch jsondiff.Patch) []v1alpha1.PatchOperation {
+// operations returns a patch as the API has it.
+func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
 	var shown []v1alpha1.PatchOperation
-	for o := range patch.All {
+	for _, o := range patch {
 		operation := v1alpha1.PatchOperation{Op: o.Op, Path: o.Path}
 		if o.Value != nil {
 			operation.Value = &v1alpha1.Value{Raw: o.Value}
@@ -190,36 +105,36 @@ func operations(patch jsondiff.Patch) []v1alpha1.PatchOperation {
 
 // Limits of what is kept of one request, so that no plugin, webhook or policy makes it large.
 const (
-	maxPatch    = 64 << 10 // bytes of a patch
-	maxMessage  = 8 << 10  // bytes of a message
-	maxCalls    = 100      // of a step
-	maxWarnings = 10       // of a call
-	maxSteps    = 500      // of a request
+	maxPatch    = 64 << 10  // bytes of a patch
+	maxMessage  = 8 << 10   // bytes of a message
+	maxName     = 256       // bytes of a name of an object, which has 253 at most
+	maxIdentity = 1024      // bytes of a user agent, as in audit events, of a user's name and of a group
+	maxGroups   = 100       // of a user
+	maxCalls    = 100       // of a step
+	maxWarnings = 10        // of a call
+	maxSteps    = 500       // of a request
+	maxDecision = 512 << 10 // bytes of a decision
 )
 
-// newStep is what is kept of a plugin's step, in the room of its request.
-func newStep(s *chain.PluginStep, in *room) step {
-	kept := step{plugin: s.Plugin, duration: s.Duration, phase: s.Phase, round: uint8(s.Round)}
-	if s.Err == nil && s.Changes == nil && len(s.Calls) == 0 {
-		return kept
-	}
-	kept.more = in.more()
-	kept.more.verdict, kept.more.changes = verdictOf(s.Err), s.Changes
+// newStep returns what is kept of a plugin's step.
+func newStep(s *chain.PluginStep) step {
+	kept := step{changes: s.Changes, Step: v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase],
+		Round: int32(s.Round), Verdict: verdictOf(s.Err), Duration: metav1.Duration{Duration: s.Duration}}}
 	if s.Err != nil {
-		kept.more.message = cut(s.Err.Error())
+		kept.Message = cut(s.Err.Error())
 	}
 	secret := secrets{s.Attributes.GetResource().GroupResource()}
-	kept.more.calls, kept.more.omitted = newCalls(s.Calls, secret, in)
+	kept.Calls, kept.OmittedCalls = newCalls(s.Calls, secret)
 	return kept
 }
 
-// newCalls are what is kept of a step's calls: those that changed, refused or failed before the
-// others, in their order, in the room.
-func newCalls(calls []chain.Call, secret secrets, in *room) (kept []v1alpha1.Call, omitted int32) {
+// newCalls returns what is kept of a step's calls: those that changed, refused or failed before the
+// others, in their order.
+func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted int32) {
 	if len(calls) == 0 {
 		return nil, 0
 	}
-	kept = in.someCalls(min(len(calls), maxCalls))
+	kept = make([]v1alpha1.Call, 0, min(len(calls), maxCalls))
 	left := maxCalls
 	telling := func(c *chain.Call) bool {
 		return c.Verdict == chain.Refused || c.Verdict == chain.Failed || c.Patch != nil
@@ -276,10 +191,37 @@ func limited(operations []v1alpha1.PatchOperation) ([]v1alpha1.PatchOperation, b
 	return operations, false
 }
 
-// cut is a message of bounded length.
-func cut(message string) string {
-	if len(message) <= maxMessage {
-		return message
+// cut returns a message of bounded length.
+func cut(message string) string { return cutAt(message, maxMessage) }
+
+// cutAt returns a text of at most so many bytes. One that was longer ends with a mark.
+func cutAt(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
 	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
+}
+
+// cutRequest bounds what a client chooses of a request.
+func cutRequest(r *v1alpha1.Request) {
+	r.UserAgent = cutAt(r.UserAgent, maxIdentity)
+	r.User.Username = cutAt(r.User.Username, maxIdentity)
+	for _, name := range []*string{&r.Subresource, &r.Group, &r.Version, &r.Resource, &r.Namespace, &r.Name,
+		&r.GenerateName} {
+		*name = cutAt(*name, maxName)
+	}
+	if r.Owner != nil {
+		r.Owner.Kind, r.Owner.Name = cutAt(r.Owner.Kind, maxName), cutAt(r.Owner.Name, maxName)
+	}
+	if len(r.User.Groups) > 0 {
+		groups := make([]string, 0, min(len(r.User.Groups), maxGroups+1)) // the user's own are shared
+		for i, group := range r.User.Groups {
+			if i == maxGroups {
+				groups = append(groups, "…")
+				break
+			}
+			groups = append(groups, cutAt(group, maxIdentity))
+		}
+		r.User.Groups = groups
+	}
 }

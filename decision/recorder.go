@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -149,28 +150,22 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	if over || !asked && code != 0 && code < http.StatusBadRequest {
 		return
 	}
-	room := newRecord(ctx, recording, attempt, code, status)
-	d := &room.record
-	decisionsTotal[d.verdict].Inc()
-	isRead := audited(ctx) || len(r.told) > 0
-	room.read = isRead
-	r.store.addSoon(room)
-	if !isRead {
+	record := newRecord(ctx, recording, attempt, code, status)
+	d := &record.decision
+	decisionsTotal[d.Verdict].Inc()
+	r.store.addSoon(record)
+	if !audited(ctx) && len(r.told) == 0 {
 		return
 	}
-	r.store.catchUp() // d is the store's until then, and whole from then on
-	if d.by != "" {
-		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.by)
+	r.store.catchUp() // d is the store's until then
+	if d.By != "" {
+		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.By)
 	}
-	if changedBy := d.changedBy(); len(changedBy) > 0 {
-		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(changedBy, ","))
+	if len(d.ChangedBy) > 0 {
+		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(d.ChangedBy, ","))
 	}
-	if len(r.told) == 0 {
-		return
-	}
-	served := d.decision(r.store.server)
 	for _, tell := range r.told {
-		tell(served)
+		tell(d)
 	}
 }
 
@@ -184,53 +179,53 @@ func audited(ctx context.Context) bool {
 	return level != "" && level != auditinternal.LevelNone
 }
 
-// newRecord puts together what is known of a request that is over, in its room.
-func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *room {
+// newRecord puts together what is known of a request that is over. a is nil if the chain wasn't
+// asked.
+func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *record {
 	info := recording.info
-	var in *room
+	r := &record{decision: v1alpha1.Decision{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Decision"},
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(recording.start)},
+		Time:       metav1.NewMicroTime(recording.start),
+		Duration:   metav1.Duration{Duration: time.Since(recording.start)},
+		Verdict:    verdictOfCode(code),
+		Code:       int32(code),
+	}}
+	d := &r.decision
 	if a != nil {
-		in = a.room
-	} else {
-		in = rooms.Get().(*room)
-	}
-	d := &in.record
-	d.start, d.duration = recording.start, time.Since(recording.start)
-	d.status, d.verdict = int32(code), verdictOfCode(code)
-	if a != nil {
-		d.request = v1alpha1.Request{Operation: string(a.operation), Group: a.group, Version: a.version,
-			Resource: a.resource, Subresource: a.subresource, Namespace: a.namespace, Name: a.name,
-			GenerateName: a.generateName, Owner: a.owner, DryRun: a.dryRun}
-		d.steps, d.omitted = a.steps, int32(a.dropped+recording.omitted)
-		if d.verdict != v1alpha1.Admitted {
-			d.by = a.by
+		d.Request = a.request
+		r.steps, d.OmittedSteps = a.steps, int32(a.dropped+recording.omitted)
+		if d.Verdict != v1alpha1.Admitted {
+			d.By = a.by
 		}
 	} else {
-		d.request = v1alpha1.Request{Operation: operationOf[info.Verb], Group: info.APIGroup, Version: info.APIVersion,
+		d.Request = v1alpha1.Request{Operation: operationOf[info.Verb], Group: info.APIGroup, Version: info.APIVersion,
 			Resource: info.Resource, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
 	}
-	if status == nil && a != nil && a.err != nil && d.verdict != v1alpha1.Admitted {
+	if status == nil && a != nil && a.err != nil && d.Verdict != v1alpha1.Admitted {
 		// It was too large to be kept until here.
 		status = &metav1.Status{Reason: apierrors.ReasonForError(a.err), Message: a.err.Error()}
 	}
 	if status != nil {
-		d.reason, d.message = status.Reason, cut(status.Message)
-		if d.request.Name == "" && status.Details != nil {
-			d.request.Name = status.Details.Name
+		d.Reason, d.Message = status.Reason, cut(status.Message)
+		if d.Request.Name == "" && status.Details != nil {
+			d.Request.Name = status.Details.Name
 		}
 	}
 	if user, ok := request.UserFrom(ctx); ok {
-		d.request.User = v1alpha1.User{Username: user.GetName(), Groups: user.GetGroups()}
+		d.Request.User = v1alpha1.User{Username: user.GetName(), Groups: user.GetGroups()}
 	}
-	d.request.UserAgent = recording.userAgent
-	if d.request.Group == "" && d.request.Resource == "namespaces" {
-		d.request.Namespace = "" // which the library has for the object's own name
+	d.Request.UserAgent = recording.userAgent
+	if d.Request.Group == "" && d.Request.Resource == "namespaces" {
+		d.Request.Namespace = "" // which the library has for the object's own name
 	}
-	d.namespace = d.request.Namespace
-	if d.namespace == "" {
-		d.namespace = metav1.NamespaceDefault
+	cutRequest(&d.Request)
+	d.Reason = metav1.StatusReason(cutAt(string(d.Reason), maxName))
+	if d.Namespace = d.Request.Namespace; d.Namespace == "" || strings.HasSuffix(d.Namespace, "…") {
+		d.Namespace = metav1.NamespaceDefault
 	}
-	d.setName(audit.GetAuditIDTruncated(ctx))
-	return in
+	r.setName(audit.GetAuditIDTruncated(ctx))
+	return r
 }
 
 // operationOf are the chain's names of verbs.
@@ -239,10 +234,20 @@ var operationOf = map[string]string{"create": "CREATE", "update": "UPDATE", "pat
 
 // setName takes the audit ID for a name. A client may have sent any it likes.
 func (r *record) setName(auditID string) {
-	r.name = auditID
+	r.decision.Name, r.decision.UID = auditID, types.UID(auditID)
 	if !isLabel(auditID) && len(validation.IsDNS1123Subdomain(auditID)) > 0 {
-		r.name, r.auditID = newName(), auditID
+		r.rename()
 	}
+}
+
+// rename gives the decision a name of our own. An annotation keeps the audit ID.
+func (r *record) rename() {
+	d := &r.decision
+	if d.Annotations == nil {
+		d.Annotations = map[string]string{v1alpha1.AuditIDAnnotation: d.Name}
+	}
+	d.Name = newName()
+	d.UID = types.UID(d.Name)
 }
 
 // isLabel tells whether a text is a label of a domain, which is a name. What a server makes is one,

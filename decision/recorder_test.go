@@ -235,7 +235,7 @@ func TestNoDecision(t *testing.T) {
 			r := newRig(t, store)
 			c.handler = func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }
 			r.serve(t.Context(), c)
-			if all, _ := store.List(Filter{}); len(all) != 0 {
+			if all := listed(t, store, Filter{}); len(all) != 0 {
 				t.Errorf("there is a decision: %s", encoded(all))
 			}
 		})
@@ -324,7 +324,7 @@ func TestConnect(t *testing.T) {
 	r := newRig(t, store, plugin{validate: idle}.named("A"))
 	r.serve(t.Context(), call{verb: "create", subresource: "exec", name: "web",
 		handler: func(ctx context.Context, w http.ResponseWriter) {
-			exec := about(admission.Connect, newPod("web"), nil, func(r *record) { r.request.Subresource = "exec" })
+			exec := about(admission.Connect, newPod("web"), nil, func(r *v1alpha1.Request) { r.Subresource = "exec" })
 			_, _ = r.admit(ctx, exec), r.validate(ctx, exec)
 			if got, want := summary(only(t, store)),
 				`Admitted 200 CONNECT pods/web/exec by "" changed by []: A/V/0`; got != want {
@@ -399,7 +399,7 @@ func TestJSON(t *testing.T) {
 			pod.GenerateName = "we"
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "rs",
 				Controller: &isController}}
-			r.both(ctx, w, about(admission.Create, pod, nil, func(r *record) { r.request.DryRun = true }))
+			r.both(ctx, w, about(admission.Create, pod, nil, func(r *v1alpha1.Request) { r.DryRun = true }))
 		}})
 		d := only(t, store)
 		const want = `{"kind":"Decision","apiVersion":"decisions.gatehouse.dev/v1alpha1","metadata":{"name":"7b3f",` +

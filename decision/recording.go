@@ -37,7 +37,7 @@ type recording struct {
 	last *attempt
 	// running is the plugin that is being called, since then. It isn't known of collections, of
 	// whose objects several are asked about at a time.
-	running step
+	running v1alpha1.Step
 	since   time.Time
 	// omitted is how many steps others had.
 	omitted int
@@ -47,20 +47,16 @@ type recording struct {
 
 // attempt is the way of one object through the chain.
 type attempt struct {
-	operation                admission.Operation
-	namespace, name          string
-	generateName             string
-	owner                    *v1alpha1.Owner
-	dryRun                   bool
-	group, version, resource string
-	subresource              string
-	room                     *room
-	steps                    []step // in the room, as far as it goes
-	dropped                  int
-	mutated, validated       bool
-	by                       string
-	err                      error
+	request            v1alpha1.Request
+	steps              []step
+	dropped            int // steps beyond maxSteps
+	mutated, validated bool
+	by                 string
+	err                error
 }
+
+// stepsOfARequest is how many steps a pod's creation has with the default plugins, roughly.
+const stepsOfARequest = 32
 
 type recordingKey struct{}
 
@@ -74,61 +70,6 @@ func recordingOf(ctx context.Context) *recording {
 	return r
 }
 
-// room is for what is known of a request, and is used again by another when its record has been
-// packed.
-type room struct {
-	record record
-	steps  [stepsOfARequest]step
-	told   [toldOfARequest]more
-	used   int // of told
-	calls  [callsOfARequest]v1alpha1.Call
-	// called are how many of the calls are used.
-	called int
-	// read says that who made the record reads it when it has been packed.
-	read bool
-}
-
-// This is how many steps a pod's creation has with the default plugins, roughly, of how many of
-// them there is something to tell, and how many calls there are in them.
-const (
-	stepsOfARequest = 32
-	toldOfARequest  = 8
-	callsOfARequest = 4
-)
-
-var rooms = sync.Pool{New: func() any { return &room{} }}
-
-// more is for what there is to tell of a step.
-func (r *room) more() *more {
-	if r.used == len(r.told) {
-		return &more{}
-	}
-	r.used++
-	return &r.told[r.used-1]
-}
-
-// someCalls is for up to n calls of a step.
-func (r *room) someCalls(n int) []v1alpha1.Call {
-	begin, end := r.called, r.called+n
-	if end > len(r.calls) {
-		return make([]v1alpha1.Call, 0, n)
-	}
-	r.called = end
-	return r.calls[begin:begin:end]
-}
-
-// release leaves the room to another request.
-func (r *room) release() {
-	if r.read {
-		return
-	}
-	clear(r.steps[:min(len(r.record.steps), len(r.steps))])
-	clear(r.told[:r.used])
-	clear(r.calls[:r.called])
-	r.record, r.used, r.called = record{}, 0, 0
-	rooms.Put(r)
-}
-
 // pluginBegins writes down which plugin is called.
 func (r *recording) pluginBegins(s *chain.PluginStep) {
 	r.mu.Lock()
@@ -137,26 +78,26 @@ func (r *recording) pluginBegins(s *chain.PluginStep) {
 		return
 	}
 	r.attemptOf(s) // while its object may be looked at
-	r.running, r.since = step{plugin: s.Plugin, phase: s.Phase, round: uint8(s.Round)}, s.Start
+	r.running, r.since = v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase], Round: int32(s.Round)}, s.Start
 }
 
 // interrupt makes a step of the plugin that is still being called: the request ends without it.
 func (r *recording) interrupt() {
 	a := r.kept()
-	if r.running.plugin == "" || a == nil || len(a.steps) == maxSteps {
+	if r.running.Plugin == "" || a == nil || len(a.steps) == maxSteps {
 		return
 	}
 	held := r.running
-	held.duration = time.Since(r.since)
-	held.more = &more{verdict: v1alpha1.Failed, message: "the request ended before the plugin did"}
-	a.steps, a.by = append(a.steps, held), held.plugin
+	held.Duration = metav1.Duration{Duration: time.Since(r.since)}
+	held.Verdict, held.Message = v1alpha1.Failed, "the request ended before the plugin did"
+	a.steps, a.by = append(a.steps, step{Step: held}), held.Plugin
 }
 
 // pluginDone writes down a plugin's step.
 func (r *recording) pluginDone(s *chain.PluginStep) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running.plugin = ""
+	r.running.Plugin = ""
 	if r.over {
 		return
 	}
@@ -168,7 +109,7 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 		a.dropped++
 		return
 	}
-	a.steps = append(a.steps, newStep(s, a.room))
+	a.steps = append(a.steps, newStep(s))
 }
 
 // pluginLate adds to a plugin's step what came to be known after it.
@@ -183,9 +124,9 @@ func (r *recording) pluginLate(s *chain.PluginStep) {
 		a.by, a.err = s.Plugin, s.Err
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
-		if kept := &a.steps[i]; kept.plugin == s.Plugin && kept.phase == s.Phase {
-			late := newStep(s, a.room)
-			late.duration = kept.duration
+		if kept := &a.steps[i]; kept.Plugin == s.Plugin && kept.Phase == phases[s.Phase] {
+			late := newStep(s)
+			late.Duration = kept.Duration
 			*kept = late
 			return
 		}
@@ -254,8 +195,7 @@ func (r *recording) again(a admission.Attributes) *attempt {
 		begins = &attempt{}
 	}
 	r.asked = true
-	begins.room = rooms.Get().(*room)
-	begins.steps = begins.room.steps[:0]
+	begins.steps = make([]step, 0, stepsOfARequest)
 	begins.learn(a)
 	if !r.isCollection() {
 		r.only = begins
@@ -272,14 +212,14 @@ func (r *recording) again(a admission.Attributes) *attempt {
 // taken.
 func (a *attempt) validateAgain() {
 	a.validated, a.by, a.err = false, "", nil
-	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.phase == chain.Validating })
+	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.Phase == phases[chain.Validating] })
 }
 
 // close keeps the attempt, or forgets it in favour of the one that is kept.
 func (r *recording) close(a *attempt) {
-	delete(r.open, a.name)
+	delete(r.open, a.request.Name)
 	switch kept := r.last; {
-	case kept == nil || kept.name == a.name:
+	case kept == nil || kept.request.Name == a.request.Name:
 		r.last = a
 	case kept.err != nil:
 		r.omitted += len(a.steps)
@@ -299,27 +239,27 @@ func (r *recording) kept() *attempt {
 
 // learn writes down what the request is about. A name that was generated is known late.
 func (a *attempt) learn(attributes admission.Attributes) {
-	resource := attributes.GetResource()
-	a.operation = attributes.GetOperation()
-	a.group, a.version, a.resource = resource.Group, resource.Version, resource.Resource
-	a.subresource, a.dryRun = attributes.GetSubresource(), attributes.IsDryRun()
-	a.namespace = attributes.GetNamespace()
+	resource, r := attributes.GetResource(), &a.request
+	r.Operation = string(attributes.GetOperation())
+	r.Group, r.Version, r.Resource = resource.Group, resource.Version, resource.Resource
+	r.Subresource, r.DryRun = attributes.GetSubresource(), attributes.IsDryRun()
+	r.Namespace = attributes.GetNamespace()
 	if name := attributes.GetName(); name != "" {
-		a.name = name
+		r.Name = name
 	}
 	object := attributes.GetObject()
 	if object == nil {
 		object = attributes.GetOldObject()
 	}
-	if object == nil || a.subresource != "" {
+	if object == nil || r.Subresource != "" {
 		return
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {
 		return
 	}
-	a.generateName = accessor.GetGenerateName()
-	if owner := metav1.GetControllerOf(accessor); owner != nil && a.owner == nil {
-		a.owner = &v1alpha1.Owner{Kind: owner.Kind, Name: owner.Name}
+	r.GenerateName = accessor.GetGenerateName()
+	if owner := metav1.GetControllerOf(accessor); owner != nil && r.Owner == nil {
+		r.Owner = &v1alpha1.Owner{Kind: owner.Kind, Name: owner.Name}
 	}
 }

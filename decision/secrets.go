@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain/jsondiff"
 )
 
 // secrets knows what of a resource's objects nobody may see who may see decisions: values of
@@ -36,35 +35,6 @@ const (
 // a name and is one.
 func hides[T ~string | ~[]byte](name, text T) bool {
 	return isCredential(name) || string(name) == lastApplied || string(name) == "name" && isCredential(text)
-}
-
-// ofChanges is a patch without the secrets in its values, up to the limit, and whether there was
-// more. Most have none, and are kept as they are.
-func (s secrets) ofChanges(patch jsondiff.Patch) (kept jsondiff.Patch, isCut bool) {
-	if len(patch) <= maxPatch && !s.hasAny(patch) {
-		return patch, false
-	}
-	operations, n := patch.Operations(), 0
-	for i := range operations {
-		o := &operations[i]
-		if o.Value != nil {
-			o.Value = s.hidden(o.Path, o.Value)
-		}
-		if n += len(o.Path) + len(o.Value); n > maxPatch {
-			return jsondiff.PatchOf(operations[:i]), true
-		}
-	}
-	return jsondiff.PatchOf(operations), false
-}
-
-// hasAny tells whether there is a secret in a patch.
-func (s secrets) hasAny(patch jsondiff.Patch) bool {
-	for o := range patch.All {
-		if o.Value != nil && !bytes.Equal(o.Value, s.hidden(o.Path, o.Value)) {
-			return true
-		}
-	}
-	return false
 }
 
 // ofPatch takes the secrets out of the values of a patch.

@@ -2,75 +2,104 @@ package decision
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 // A Store keeps the last decisions of a server, in memory, bounded in number and in bytes.
 //
-// What the Recorder knows of a request waits here for a moment before it becomes a decision: to
-// write down what was changed takes longer than all else that recording does, and less where
-// several are written one after the other, which by then have been answered. Whoever reads has it
-// done first.
+// The Recorder's records wait here for a moment before they become decisions: to write down what
+// was changed takes longer than the rest of the recording, and by then the request has been
+// answered. A reader has it done first.
 //
-// Each class of decisions has a share of the room, and may have more while others have less. What
-// goes first, where there is no room, is the oldest of the class that exceeds its share by most. So
-// a flood of plain decisions, or of refusals by a client that tries again and again, leaves the
-// others where they are.
+// A decision is kept as its JSON. Each class of decisions has a share of the room, and may have
+// more while others have less. If there is no room, the class that exceeds its share by most loses
+// a decision: the oldest of the user who has most in that class. So a flood of plain decisions, or
+// of refusals of one client that tries again and again, leaves the others where they are.
 type Store struct {
 	server   string
 	maxCount int
-	maxBytes int64
+	maxBytes int64 // of the kept decisions
 
-	// waiting are records that aren't settled yet, catching is for who settles them. The timer runs
-	// where there are any.
-	waitingMu    sync.Mutex
-	waiting      []*room
-	waitingBytes int
-	catching     sync.Mutex
-	timer        *time.Timer
+	// waiting are records that aren't decisions yet. Whoever makes decisions of them holds
+	// catching. The timer runs if there are any.
+	waitingMu       sync.Mutex
+	waiting         []*record
+	waitingBytes    int
+	maxWaitingBytes int
+	catching        sync.Mutex
+	timer           *time.Timer
 
 	mu       sync.Mutex
 	revision uint64
-	// oldest is the revision from which on changes are still known.
-	oldest uint64
-	queues [classes]queue
-	byName map[nameHash]place
-	coder  coder
-	// gone are the last deletions, in a ring: eldest is the next one to be forgotten.
-	gone     []deletion
-	eldest   int
+	byName   map[objectName]*entry
+	// order has all entries by revision, and some that had to go.
+	order   []*entry
+	classes [classes]holders
+	bytes   int64
+	history
 	watchers map[*watcher]struct{}
 }
 
-// deletion is that of a record that had to go, for watchers that come back.
-type deletion struct {
+// objectName is the namespace and the name of a decision.
+type objectName struct{ namespace, name string }
+
+// entry is a decision that is kept.
+type entry struct {
+	objectName
+	class    class
+	user     string
 	revision uint64
-	of       packed
+	text     []byte // the decision in JSON, without its revision; nil once it is forgotten
+	gone     bool
+}
+
+// entryOverhead is what an entry takes besides its text, in bytes, roughly.
+const entryOverhead = 400
+
+func (e *entry) size() int64 { return int64(len(e.text)) + entryOverhead }
+
+// holders are the users who have decisions of a class.
+type holders struct {
+	users map[string]*holder
+	count int
+	bytes int64
+}
+
+// holder is one user's decisions of a class, the oldest first.
+type holder struct {
+	entries []*entry
+	bytes   int64
 }
 
 // shares are the parts of the room that the classes have, in hundredths.
-var shares = [classes]int64{plain: 20, changed: 30, refused: 50}
+var shares = [classes]float64{plain: 0.2, changed: 0.3, refused: 0.5}
 
-// maxGone is how many deletions are kept.
-const maxGone = 1000
-
-// NewStore returns an empty store for decisions of the server of that name: at most so many, and
-// roughly so many bytes.
+// NewStore returns an empty store for decisions of the server of that name: at most maxCount, in at
+// most maxBytes of memory. These include the decisions that had to go but that watches may still
+// ask for, and the records that wait.
 func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	// Revisions go on from the time, so that those of an earlier process are known to be old.
 	now := uint64(time.Now().UnixMicro())
 	registerMetrics()
-	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes, revision: now, oldest: now,
-		byName: map[nameHash]place{}, coder: coder{writes: true}, watchers: map[*watcher]struct{}{}}
+	part := maxBytes / 8
+	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes - 2*part, revision: now,
+		maxWaitingBytes: int(min(part, 1<<20)), byName: map[objectName]*entry{},
+		history: history{oldest: now, maxBytes: part}, watchers: map[*watcher]struct{}{}}
 	for c := range classes {
-		s.queues[c] = queue{class: c, blockSize: blockSizeOf(maxBytes)}
+		s.classes[c].users = map[string]*holder{}
 	}
 	s.timer = time.AfterFunc(waitAtMost, s.catchUp)
 	s.timer.Stop() // until there is a record that waits
@@ -81,33 +110,31 @@ func revisionString(revision uint64) string { return strconv.FormatUint(revision
 
 func newName() string { return string(uuid.NewUUID()) }
 
-// Records wait for so long at most, and until there are so many, or so many bytes of them. While
-// there are twice as many, those who settle them don't keep up, and requests wait instead.
+// Records wait for so long at most, and until there are so many, or too many bytes of them. If
+// there are twice as many, requests wait until the store has caught up.
 const (
-	waitAtMost      = 100 * time.Millisecond
-	maxWaiting      = 32
-	maxWaitingBytes = 1 << 20
+	waitAtMost = 100 * time.Millisecond
+	maxWaiting = 32
 )
 
-// addSoon keeps a record that isn't settled. It is the store's until catchUp has been called, which
-// others do, too.
-func (s *Store) addSoon(r *room) {
-	size := r.record.size()
+// addSoon keeps a record. It belongs to the store until catchUp has been called.
+func (s *Store) addSoon(r *record) {
+	size := r.size()
 	s.waitingMu.Lock()
 	s.waiting, s.waitingBytes = append(s.waiting, r), s.waitingBytes+size
 	n, bytes := len(s.waiting), s.waitingBytes
 	s.waitingMu.Unlock()
 	switch {
-	case n >= 2*maxWaiting || bytes >= 2*maxWaitingBytes:
+	case n >= 2*maxWaiting || bytes >= 2*s.maxWaitingBytes:
 		s.catchUp()
-	case n == maxWaiting || bytes >= maxWaitingBytes && bytes-size < maxWaitingBytes:
-		go s.catchUp() // the last of them isn't to wait for all
+	case n == maxWaiting || bytes >= s.maxWaitingBytes && bytes-size < s.maxWaitingBytes:
+		go s.catchUp() // the last request isn't to wait for all
 	case n == 1:
 		s.timer.Reset(waitAtMost)
 	}
 }
 
-// catchUp keeps the records that have been waiting.
+// catchUp makes decisions of the records that have been waiting.
 func (s *Store) catchUp() {
 	s.catching.Lock()
 	defer s.catching.Unlock()
@@ -116,133 +143,204 @@ func (s *Store) catchUp() {
 	s.waiting, s.waitingBytes = nil, 0
 	s.waitingMu.Unlock()
 	for _, r := range waiting {
-		r.record.settle()
-		s.add(&r.record)
-		r.release()
+		r.settle()
+		s.add(r)
 	}
 }
 
-// add keeps a record, and lets go of others where there is no room.
+// add keeps a decision, and lets go of others if there is no room.
 func (s *Store) add(r *record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text := r.pack(&s.coder)
-	if sizeOf(text) > s.maxBytes || s.maxCount == 0 {
+	d := &r.decision
+	d.Labels = map[string]string{v1alpha1.ServerLabel: s.server}
+	if s.maxCount == 0 {
 		return
 	}
-	name, namespace := hashOf(r.namespace, r.name), hashOfNamespace(r.namespace)
-	for _, taken := s.byName[name]; taken; _, taken = s.byName[name] {
+	text := encode(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.byName[objectName{d.Namespace, d.Name}] != nil {
 		// A client may send the same audit ID as often as it likes.
-		if r.auditID == "" {
-			r.auditID = r.name
-		}
-		r.name = newName()
-		name, text = hashOf(r.namespace, r.name), r.pack(&s.coder)
+		r.rename()
+		text = encode(d)
 	}
-	size := sizeOf(text)
-	for len(s.byName)+1 > s.maxCount || s.bytes()+size > s.maxBytes {
-		s.evict(r.class, size)
+	e := &entry{objectName: objectName{d.Namespace, d.Name}, class: r.class, user: d.Request.User.Username, text: text}
+	if e.size() > s.maxBytes {
+		return
+	}
+	for len(s.byName)+1 > s.maxCount || s.bytes+e.size() > s.maxBytes {
+		s.evict(e)
 	}
 	s.revision++
-	r.revision = s.revision
-	at := place{class: r.class, number: s.queues[r.class].push(s.revision, name, namespace, text)}
-	s.byName[name] = at
+	e.revision = s.revision
+	d.ResourceVersion = revisionString(e.revision)
+	s.byName[e.objectName] = e
+	s.order = append(s.order, e)
+	s.bytes += e.size()
+	s.classes[e.class].push(e)
 	heldCount.Set(float64(len(s.byName)))
-	heldBytes.Set(float64(s.bytes()))
-	if len(s.watchers) > 0 { // it takes a copy
-		s.notify(added, s.at(at), s.revision)
-	}
+	heldBytes.Set(float64(s.held()))
+	s.notify()
 }
 
-// bytes is how much memory the records take, roughly.
-func (s *Store) bytes() (n int64) {
-	for c := range classes {
-		n += s.queues[c].bytes
+func (h *holders) push(e *entry) {
+	of := h.users[e.user]
+	if of == nil {
+		of = &holder{}
+		h.users[e.user] = of
 	}
-	return n
+	of.entries, of.bytes = append(of.entries, e), of.bytes+e.size()
+	h.count, h.bytes = h.count+1, h.bytes+e.size()
 }
 
-// at is the record in a place.
-func (s *Store) at(at place) packed { return s.queues[at.class].at(at.number) }
+// held returns how many bytes the decisions take, with those that had to go.
+func (s *Store) held() int64 { return s.bytes + s.history.bytes }
 
-// evict lets go of the oldest of the class that exceeds its share by most, once the newcomer is
-// there, of that class and size.
-func (s *Store) evict(newcomer class, size int64) {
+// used returns which part of the store so many entries and bytes take.
+func (s *Store) used(count int, bytes int64) float64 {
+	return max(float64(count)/float64(s.maxCount), float64(bytes)/float64(s.maxBytes))
+}
+
+// evict lets go of a decision for a newcomer.
+func (s *Store) evict(newcomer *entry) {
 	worst, excess := class(-1), 0.0
 	for c := range classes {
-		q := &s.queues[c]
-		if q.len() == 0 {
+		h := &s.classes[c]
+		if h.count == 0 {
 			continue
 		}
-		count, bytes := q.len(), q.bytes
-		if c == newcomer {
-			count, bytes = count+1, bytes+size
+		count, bytes := h.count, h.bytes
+		if c == newcomer.class {
+			count, bytes = count+1, bytes+newcomer.size()
 		}
-		used := max(float64(count)/float64(s.maxCount), float64(bytes)/float64(s.maxBytes))
-		if over := used * 100 / float64(shares[c]); worst < 0 || over > excess {
+		if over := s.used(count, bytes) / shares[c]; worst < 0 || over > excess {
 			worst, excess = c, over
 		}
 	}
-	evictedTotal.Inc()
-	p, name := s.queues[worst].pop()
-	delete(s.byName, name)
-	s.revision++
-	if d := (deletion{s.revision, p}); len(s.gone) < maxGone {
-		s.gone = append(s.gone, d)
-	} else {
-		s.oldest = s.gone[s.eldest].revision
-		s.gone[s.eldest] = d
-		s.eldest = (s.eldest + 1) % maxGone
+	h := &s.classes[worst]
+	var largest *holder
+	most := -1.0
+	for user, of := range h.users {
+		count, bytes := len(of.entries), of.bytes
+		if worst == newcomer.class && user == newcomer.user {
+			count, bytes = count+1, bytes+newcomer.size()
+		}
+		if used := s.used(count, bytes); used > most {
+			largest, most = of, used
+		}
 	}
-	s.notify(deleted, p, s.revision)
+	e := largest.entries[0]
+	largest.entries[0] = nil
+	largest.entries, largest.bytes = largest.entries[1:], largest.bytes-e.size()
+	if len(largest.entries) == 0 {
+		delete(h.users, e.user)
+	}
+	h.count, h.bytes = h.count-1, h.bytes-e.size()
+	s.bytes -= e.size()
+	delete(s.byName, e.objectName)
+	e.gone = true
+	if len(s.order) > 2*len(s.byName)+64 {
+		s.order = slices.DeleteFunc(s.order, func(e *entry) bool { return e.gone })
+	}
+	evictedTotal.Inc()
+	s.revision++
+	s.remember(deletion{s.revision, e})
 }
 
-// Get returns the decision of that name, nil where there is none.
+// Get returns the decision of that name, nil if there is none.
 func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
 	s.catchUp()
 	s.mu.Lock()
-	at, ok := s.byName[hashOf(namespace, name)]
-	var p packed
-	if ok {
-		p = s.at(at)
-	}
-	s.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	if d := new(unpacker).decision(p, s.server); d.Namespace == namespace && d.Name == name {
-		return d
+	defer s.mu.Unlock()
+	if e := s.byName[objectName{namespace, name}]; e != nil {
+		return decode(e.text, e.revision)
 	}
 	return nil
 }
 
-// List returns the decisions that the filter wants, the newest last, and the revision of the store.
-func (s *Store) List(want Filter) ([]v1alpha1.Decision, string) {
+// List returns decisions that the filter wants, the newest last. If limit is positive and there are
+// more than that, the list's Continue gives the rest when it is passed as token. All pages have the
+// revision of the first.
+func (s *Store) List(want Filter, limit int64, token string) (*v1alpha1.DecisionList, error) {
 	s.catchUp()
 	s.mu.Lock()
-	records, revision := s.records(&want), s.revision
-	s.mu.Unlock()
-	decisions := []v1alpha1.Decision{}
-	var u unpacker
-	for _, p := range records {
-		if d := u.decision(p, s.server); want.Matches(d) {
-			decisions = append(decisions, *d)
+	revision, after := s.revision, uint64(0)
+	if token != "" {
+		if n, err := fmt.Sscanf(token, "%d.%d", &revision, &after); n != 2 || err != nil {
+			s.mu.Unlock()
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("continue: invalid value %q", token))
 		}
 	}
-	return decisions, revisionString(revision)
+	texts := s.after(after, &want, len(s.order))
+	s.mu.Unlock()
+	list := &v1alpha1.DecisionList{ListMeta: metav1.ListMeta{ResourceVersion: revisionString(revision)},
+		Items: []v1alpha1.Decision{}}
+	for _, t := range texts {
+		d := decode(t.text, t.revision)
+		if !want.Matches(d) {
+			continue
+		}
+		if limit > 0 && int64(len(list.Items)) == limit {
+			list.Continue = fmt.Sprintf("%d.%s", revision, list.Items[limit-1].ResourceVersion)
+			break
+		}
+		list.Items = append(list.Items, *d)
+	}
+	return list, nil
 }
 
-// records are those that the filter may want, in order. Records don't change once they are kept.
-func (s *Store) records(want *Filter) []packed {
-	var all []packed
-	for c := range classes {
-		q := &s.queues[c]
-		for i := range q.entries[q.first:] {
-			if p := q.packed(&q.entries[q.first+i]); want.may(p) {
-				all = append(all, p)
-			}
+// revisionText is the text of a decision, which never changes, and its revision.
+type revisionText struct {
+	revision uint64
+	text     []byte
+}
+
+// after returns the first n decisions that are kept and newer than a revision, of the filter's
+// namespace.
+func (s *Store) after(revision uint64, want *Filter, n int) []revisionText {
+	from, _ := slices.BinarySearchFunc(s.order, revision+1, func(e *entry, revision uint64) int {
+		return cmp.Compare(e.revision, revision)
+	})
+	var texts []revisionText
+	for _, e := range s.order[from:] {
+		if len(texts) == n {
+			break
+		}
+		if !e.gone && want.may(e) {
+			texts = append(texts, revisionText{e.revision, e.text})
 		}
 	}
-	slices.SortFunc(all, func(a, b packed) int { return cmp.Compare(a.revision, b.revision) })
-	return all
+	return texts
+}
+
+// encode returns the JSON of a decision, which is cut if it is too large.
+func encode(d *v1alpha1.Decision) []byte {
+	text, err := json.Marshal(d)
+	if err == nil && len(text) > maxDecision {
+		shorten(d)
+		text, err = json.Marshal(d)
+	}
+	if err != nil { // of values that were JSON
+		klog.ErrorS(err, "Encoding a decision", "decision", klog.KObj(d))
+	}
+	return text
+}
+
+// shorten takes out of a decision what may be large.
+func shorten(d *v1alpha1.Decision) {
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		s.PatchCut = s.PatchCut || len(s.Patch) > 0
+		s.OmittedCalls += int32(len(s.Calls))
+		s.Patch, s.Calls, s.Message = nil, nil, cutAt(s.Message, maxName)
+	}
+}
+
+// decode returns the decision of a text that encode wrote.
+func decode(text []byte, revision uint64) *v1alpha1.Decision {
+	d := &v1alpha1.Decision{}
+	if err := json.Unmarshal(text, d); err != nil {
+		klog.ErrorS(err, "Decoding a decision", "text", strings.ToValidUTF8(string(text), "?"))
+	}
+	d.ResourceVersion = revisionString(revision)
+	return d
 }

@@ -2,62 +2,54 @@ package decision
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/randfill"
+	"k8s.io/component-base/metrics/testutil"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 )
 
-// newOne is a record of a class, with a message of so many bytes that aren't any less when they are
-// compressed.
+// newOne returns a record of a class, with a message of so many bytes.
 func newOne(name string, class class, size int) *record {
-	r := &record{namespace: "shop", name: name, class: class, verdict: v1alpha1.Admitted, status: 200,
-		message: messageOf(size)}
-	r.request.Namespace, r.request.Resource, r.request.Name = "shop", "pods", name
-	r.request.User.Username = "alice"
+	r := &record{class: class}
+	d := &r.decision
+	d.Namespace, d.Name, d.Verdict, d.Code = "shop", name, v1alpha1.Admitted, 200
+	d.Message = strings.Repeat("x", size)
+	d.Request.Namespace, d.Request.Resource, d.Request.Name = "shop", "pods", name
+	d.Request.User.Username = "alice"
 	if class == refused {
-		r.verdict, r.status, r.by = v1alpha1.Refused, 403, "ResourceQuota"
+		d.Verdict, d.Code, d.By = v1alpha1.Refused, 403, "ResourceQuota"
 	}
 	return r
 }
 
-func messageOf(size int) string {
-	letters := make([]byte, size)
-	random := rand.New(rand.NewPCG(1, uint64(size)))
-	for i := range letters {
-		letters[i] = 'a' + byte(random.IntN(26))
-	}
-	return string(letters)
+// byUser is newOne for a request of another user.
+func byUser(user, name string, class class, size int) *record {
+	r := newOne(name, class, size)
+	r.decision.Request.User.Username = user
+	return r
 }
 
+// count returns how many decisions of each class there are, and how many bytes all of them take.
 func (s *Store) count() (n [classes]int, bytes int64) {
-	for c := range classes {
-		n[c] = s.queues[c].len()
-		for i := range n[c] {
-			bytes += s.queues[c].size(&s.queues[c].entries[s.queues[c].first+i])
-		}
+	for _, e := range s.byName {
+		n[e.class]++
+		bytes += e.size()
 	}
 	return n, bytes
 }
 
 // A flood of one class takes what is free, and leaves the others their share.
 func TestBounds(t *testing.T) {
-	one := sizeOf(newOne("name", refused, 2000).pack(&coder{writes: true}))
+	one := (&entry{text: encode(&newOne("0000", refused, 2000).decision)}).size() + 50 // the server's label
 	for name, test := range map[string]struct {
 		maxCount int
 		maxBytes int64
@@ -65,28 +57,32 @@ func TestBounds(t *testing.T) {
 		want     [classes]int // when each class has flooded, in order
 	}{
 		"count":         {100, 1 << 30, 10, [classes]int{20, 30, 50}},
-		"bytes":         {1 << 20, 100 * one, 2000, [classes]int{20, 30, 50}},
+		"bytes":         {1 << 20, 100 * one * 8 / 6, 2000, [classes]int{20, 30, 50}},
 		"nothing":       {0, 1 << 30, 10, [classes]int{}},
 		"all too large": {100, 100, 2000, [classes]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStore("server", test.maxCount, test.maxBytes)
+			near := func(got, want int) bool { return got >= want-1 && got <= want+1 }
 			for c := range classes {
 				for i := range 1000 {
 					s.add(newOne(fmt.Sprintf("%d%03d", c, i), c, test.size))
-					if n,
-						bytes := s.count(); len(s.byName) > test.maxCount || s.bytes() > test.maxBytes ||
-						bytes != s.bytes() ||
-						n[0]+n[1]+n[2] != len(s.byName) {
-						t.Fatalf("%d of class %d: %v, %d bytes, counted %d", i, c, n, bytes, s.bytes())
+					if _, bytes := s.count(); len(s.byName) > test.maxCount ||
+						s.bytes+s.history.bytes > test.maxBytes || bytes != s.bytes ||
+						len(s.order) > 2*len(s.byName)+65 {
+						t.Fatalf("%d of class %d: %d bytes, counted %d, %d in order", i, c, bytes, s.bytes,
+							len(s.order))
 					}
 				}
-				if n, _ := s.count(); c == plain && n[plain] != 5*test.want[plain] {
+				if n, _ := s.count(); c == plain && !near(n[plain], 5*test.want[plain]) {
 					t.Errorf("alone there are %v", n)
 				}
 			}
-			if n, _ := s.count(); n != test.want {
-				t.Errorf("after floods of all there are %v, want %v", n, test.want)
+			n, _ := s.count()
+			for c := range classes {
+				if !near(n[c], test.want[c]) {
+					t.Errorf("after floods of all there are %v, want %v", n, test.want)
+				}
 			}
 			// Another flood of plain ones changes nothing for the others.
 			for i := range 1000 {
@@ -95,7 +91,7 @@ func TestBounds(t *testing.T) {
 			if n, _ := s.count(); n[changed] < test.want[changed]-1 || n[refused] < test.want[refused]-1 {
 				t.Errorf("after another flood there are %v", n)
 			}
-			all, _ := s.List(Filter{})
+			all := listed(t, s, Filter{})
 			if !slices.IsSortedFunc(all, func(a, b v1alpha1.Decision) int {
 				return strings.Compare(a.ResourceVersion, b.ResourceVersion)
 			}) {
@@ -105,13 +101,97 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A user who floods a class can't push out what others have in it.
+func TestSharesOfUsers(t *testing.T) {
+	s := NewStore("server", 100, 1<<30)
+	for i := range 20 {
+		s.add(byUser("bob", fmt.Sprintf("bob%d", i), refused, 10))
+	}
+	for i := range 1000 {
+		s.add(byUser("mallory", fmt.Sprintf("mallory%d", i), refused, 1000))
+	}
+	bobs := listed(t, s, Filter{Fields: fields.ParseSelectorOrDie("request.user.username=bob")})
+	if len(bobs) != 20 || len(s.byName) != 100 {
+		t.Errorf("of %d decisions bob has %d, want 20 of 100", len(s.byName), len(bobs))
+	}
+	// What bob does next is kept, too, until both have as much.
+	for i := range 100 {
+		s.add(byUser("bob", fmt.Sprintf("more%d", i), refused, 1000))
+	}
+	bobs = listed(t, s, Filter{Fields: fields.ParseSelectorOrDie("request.user.username=bob")})
+	if len(bobs) < 49 || len(bobs) > 51 {
+		t.Errorf("bob has %d of 100, want 50", len(bobs))
+	}
+}
+
+// Pages hold what a list without a limit holds, each in its turn.
+func TestPages(t *testing.T) {
+	s := NewStore("server", 10, 1<<20)
+	for i := range 10 {
+		r := newOne(fmt.Sprint(i), plain, 1)
+		if i%2 == 0 {
+			r.decision.Namespace = "other"
+		}
+		s.add(r)
+	}
+	var names []string
+	token, pages, revision := "", 0, ""
+	for {
+		list, err := s.List(Filter{Namespace: "shop"}, 2, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pages++; pages == 1 {
+			revision = list.ResourceVersion
+			s.add(newOne("late", plain, 1)) // which takes the place of 0
+		}
+		if len(list.Items) > 2 || list.ResourceVersion != revision {
+			t.Errorf("page %d has %d decisions of revision %s", pages, len(list.Items), list.ResourceVersion)
+		}
+		for _, d := range list.Items {
+			names = append(names, d.Name)
+		}
+		if token = list.Continue; token == "" {
+			break
+		}
+	}
+	if got := strings.Join(names, " "); got != "1 3 5 7 9 late" || pages != 3 {
+		t.Errorf("%d pages: %s", pages, got)
+	}
+	if _, err := s.List(Filter{}, 2, "x"); !apierrors.IsBadRequest(err) {
+		t.Errorf("of a wrong token: %v", err)
+	}
+}
+
+// What a client chooses is cut, so that no decision is large.
+func TestCutRequest(t *testing.T) {
+	long := strings.Repeat("é", 10_000)
+	r := v1alpha1.Request{Name: long, Namespace: long, GenerateName: long, Subresource: long, Resource: long,
+		UserAgent: long, Owner: &v1alpha1.Owner{Kind: long, Name: long},
+		User: v1alpha1.User{Username: long, Groups: slices.Repeat([]string{long}, 1000)}}
+	cutRequest(&r)
+	if text := encoded(r); len(text) > 120<<10 || !strings.HasSuffix(r.Name, "é…") ||
+		!strings.HasSuffix(r.UserAgent, "é…") ||
+		r.User.Groups[maxGroups] != "…" {
+		t.Errorf("it has %d bytes: %.1000s", len(text), text)
+	}
+	d := &v1alpha1.Decision{}
+	for range maxSteps {
+		d.Steps = append(d.Steps, v1alpha1.Step{Plugin: "A", Message: strings.Repeat("x", maxMessage),
+			Patch: []v1alpha1.PatchOperation{{Op: "add"}}, Calls: make([]v1alpha1.Call, 3)})
+	}
+	if text := encode(d); len(text) > maxDecision || !d.Steps[0].PatchCut || d.Steps[0].OmittedCalls != 3 {
+		t.Errorf("it has %d bytes: %.1000s", len(text), text)
+	}
+}
+
 // What can be selected, and how.
 func TestListAndGet(t *testing.T) {
 	s := newStore()
 	s.add(newOne("one", plain, 1))
 	s.add(newOne("two", refused, 1))
 	other := newOne("three", changed, 1)
-	other.namespace, other.request.User.Username = "other", "bob"
+	other.decision.Namespace, other.decision.Request.User.Username = "other", "bob"
 	s.add(other)
 	for name, test := range map[string]struct {
 		filter Filter
@@ -133,9 +213,13 @@ func TestListAndGet(t *testing.T) {
 		"another server":         {Filter{Labels: labels.SelectorFromSet(labels.Set{v1alpha1.ServerLabel: "x"})}, ""},
 		"an operation that none": {Filter{Fields: fields.ParseSelectorOrDie("request.operation=CONNECT")}, ""},
 	} {
-		all, revision := s.List(test.filter)
+		list, err := s.List(test.filter, 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		revision := list.ResourceVersion
 		var names []string
-		for _, d := range all {
+		for _, d := range list.Items {
 			names = append(names, d.Name)
 		}
 		if got := strings.Join(names, " "); got != test.want || revision != revisionString(s.revision) {
@@ -157,18 +241,18 @@ func TestAuditIDs(t *testing.T) {
 		r := newOne("", plain, 1)
 		r.setName(id)
 		s.add(r)
-		if errs := validation.IsDNS1123Subdomain(r.name); len(errs) > 0 {
-			t.Errorf("%q is called %q: %v", id, r.name, errs)
+		if errs := validation.IsDNS1123Subdomain(r.decision.Name); len(errs) > 0 {
+			t.Errorf("%q is called %q: %v", id, r.decision.Name, errs)
 		}
-		d := s.Get("shop", r.name)
+		d := s.Get("shop", r.decision.Name)
 		if d == nil {
-			t.Fatalf("%q isn't there", r.name)
+			t.Fatalf("%q isn't there", r.decision.Name)
 		}
-		if told := d.Annotations[v1alpha1.AuditIDAnnotation]; r.name != id && told != id {
+		if told := d.Annotations[v1alpha1.AuditIDAnnotation]; r.decision.Name != id && told != id {
 			t.Errorf("of %q it says %q", id, told)
 		}
 	}
-	if all, _ := s.List(Filter{}); len(all) != 8 {
+	if all := listed(t, s, Filter{}); len(all) != 8 {
 		t.Errorf("there are %d", len(all))
 	}
 }
@@ -217,7 +301,7 @@ func TestWatch(t *testing.T) {
 			for _, name := range []string{"a", "b", "c", "d"} {
 				r := newOne(name, plain, 1)
 				s.add(r)
-				revisions[name] = revisionString(r.revision)
+				revisions[name] = r.decision.ResourceVersion
 			}
 			w, err := s.Watch(test.filter, revisions[test.since], test.initial)
 			if err != nil {
@@ -225,7 +309,7 @@ func TestWatch(t *testing.T) {
 			}
 			e := newOne("e", plain, 1)
 			if test.filter.Namespace != "" {
-				e.namespace = test.filter.Namespace
+				e.decision.Namespace = test.filter.Namespace
 			}
 			s.add(e)
 			if got := told(t, w, len(strings.Fields(test.want))); got != test.want {
@@ -245,9 +329,9 @@ func TestWatch(t *testing.T) {
 
 // A revision that is too old, of another process, or none.
 func TestWatchFromNowhere(t *testing.T) {
-	s := NewStore("server", 1, 1<<20)
-	_, before := s.List(Filter{})
-	for i := range maxGone + 10 {
+	s := NewStore("server", 1, 64<<20)
+	before := revisionString(s.revision)
+	for i := range maxDeletions + 10 {
 		s.add(newOne(fmt.Sprint(i), plain, 1))
 	}
 	for revision, is := range map[string]func(error) bool{
@@ -260,15 +344,15 @@ func TestWatchFromNowhere(t *testing.T) {
 	}
 	for range 3 { // of the last deletions nothing is forgotten
 		s.add(newOne("before", plain, 1)) // the ring begins elsewhere each time
-		_, since := s.List(Filter{})
-		for i := range maxGone {
+		since := revisionString(s.revision)
+		for i := range maxDeletions {
 			s.add(newOne(fmt.Sprint(i), plain, 1))
 		}
 		w, err := s.Watch(Filter{}, since, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range maxGone {
+		for i := range maxDeletions {
 			gone, came := <-w.ResultChan(), <-w.ResultChan()
 			if name := came.Object.(*v1alpha1.Decision).Name; gone.Type != watch.Deleted || name != fmt.Sprint(i) {
 				t.Fatalf("%s, and %s came", gone.Type, name)
@@ -278,29 +362,35 @@ func TestWatchFromNowhere(t *testing.T) {
 	}
 }
 
-// The watch of a client that doesn't read ends, and keeps nobody waiting.
+// The watch of a client that doesn't read holds no memory, keeps nobody waiting, and ends once it
+// can't be told all that has changed.
 func TestSlowWatcher(t *testing.T) {
-	s := newStore()
+	s := NewStore("server", 10, 1<<20)
 	w, err := s.Watch(Filter{}, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reading, err := s.Watch(Filter{Namespace: "other"}, "", false)
+	before, err := testutil.GetCounterMetricValue(droppedWatchersTotal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range watchBuffer + 10 {
+	for i := range 2 * maxDeletions {
 		s.add(newOne(fmt.Sprint(i), plain, 1))
 	}
 	n := 0
 	for range w.ResultChan() {
 		n++
 	}
-	if n < watchBuffer || n > watchBuffer+1 {
-		t.Errorf("it was told of %d", n)
+	after, err := testutil.GetCounterMetricValue(droppedWatchersTotal)
+	if n > maxEvents+1 || err != nil || after != before+1 {
+		t.Errorf("it was told of %d, and %v watches were dropped, %v", n, after-before, err)
+	}
+	reading, err := s.Watch(Filter{Namespace: "other"}, "", false)
+	if err != nil {
+		t.Fatal(err)
 	}
 	last := newOne("last", plain, 1)
-	last.namespace = "other"
+	last.decision.Namespace = "other"
 	s.add(last)
 	if got := told(t, reading, 1); got != "+last" {
 		t.Errorf("the other was told %s", got)
@@ -310,54 +400,29 @@ func TestSlowWatcher(t *testing.T) {
 
 // Classes tell what is worth being kept from what is not.
 func TestClasses(t *testing.T) {
+	decided := func(verdict v1alpha1.Verdict, reason metav1.StatusReason, by string,
+		steps ...v1alpha1.Step) v1alpha1.Decision {
+		return v1alpha1.Decision{Verdict: verdict, Reason: reason, By: by, Steps: steps}
+	}
+	admitted := v1alpha1.Step{Plugin: "a", Verdict: v1alpha1.Admitted}
+	patched, called := admitted, admitted
+	patched.PatchCut, called.Calls = true, make([]v1alpha1.Call, 1)
 	for name, test := range map[string]struct {
-		record *record
-		want   class
+		decision v1alpha1.Decision
+		want     class
 	}{
-		"admitted": {&record{verdict: v1alpha1.Admitted, steps: []step{{plugin: "a", phase: chain.Mutating}}}, plain},
-		"changed":  {&record{verdict: v1alpha1.Admitted, steps: []step{{more: &more{}}}}, changed},
-		"refused":  {&record{verdict: v1alpha1.Refused, reason: metav1.StatusReasonForbidden, by: "x"}, refused},
-		"failed":   {&record{verdict: v1alpha1.Failed}, refused},
-		"invalid":  {&record{verdict: v1alpha1.Refused, reason: metav1.StatusReasonInvalid}, refused},
-		"conflict": {&record{verdict: v1alpha1.Refused, reason: metav1.StatusReasonConflict}, plain},
-		"gone":     {&record{verdict: v1alpha1.Refused, reason: metav1.StatusReasonNotFound}, plain},
-		"gone for a plugin": {&record{verdict: v1alpha1.Refused, reason: metav1.StatusReasonNotFound, by: "x"},
-			refused},
+		"admitted":          {decided(v1alpha1.Admitted, "", "", admitted), plain},
+		"changed":           {decided(v1alpha1.Admitted, "", "", admitted, patched), changed},
+		"called":            {decided(v1alpha1.Admitted, "", "", called), changed},
+		"refused":           {decided(v1alpha1.Refused, metav1.StatusReasonForbidden, "x"), refused},
+		"failed":            {decided(v1alpha1.Failed, "", ""), refused},
+		"invalid":           {decided(v1alpha1.Refused, metav1.StatusReasonInvalid, ""), refused},
+		"conflict":          {decided(v1alpha1.Refused, metav1.StatusReasonConflict, ""), plain},
+		"gone":              {decided(v1alpha1.Refused, metav1.StatusReasonNotFound, ""), plain},
+		"gone for a plugin": {decided(v1alpha1.Refused, metav1.StatusReasonNotFound, "x"), refused},
 	} {
-		if got := test.record.classify(); got != test.want {
+		if got := (&record{decision: test.decision}).classify(); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
-	}
-}
-
-// What is packed is what is unpacked, to the last field.
-func TestPacked(t *testing.T) {
-	random := randfill.NewWithSeed(1).NilChance(0.2).NumElements(1, 3).Funcs(
-		func(at *time.Time, c randfill.Continue) { *at = time.Unix(0, c.Int63()) },
-		func(v *v1alpha1.Value, c randfill.Continue) { v.Raw = []byte(c.String(10)) },
-	)
-	fill := func(object any) {
-		fields := reflect.ValueOf(object).Elem()
-		for i := range fields.NumField() {
-			f := fields.Field(i)
-			random.Fill(reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Interface())
-		}
-	}
-	for range 100 {
-		r := &record{}
-		fill(r)
-		for i := range r.steps {
-			fill(&r.steps[i])
-			if m := r.steps[i].more; m != nil {
-				fill(m)
-				m.changes = nil // of a record that is settled
-			}
-		}
-		text := r.pack(&coder{writes: true})
-		p := packed{revision: r.revision, class: r.class, block: block{text, uint32(len(text))}, end: uint32(len(text))}
-		if diff := cmp.Diff(r, new(unpacker).record(p), cmp.AllowUnexported(record{}, step{}, more{}),
-			cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package decision
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -13,9 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/metrics/testutil"
-
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/jsondiff"
 )
 
 // What was changed is written down behind the answer: in a moment, once there are so many or so
@@ -56,13 +52,13 @@ func TestWaiting(t *testing.T) {
 		}, maxWaiting},
 		"a large one": {func(t *testing.T, _ *Store, r *rig) {
 			pod := newPod("web")
-			pod.Annotations = map[string]string{"large": strings.Repeat("x", maxWaitingBytes)}
+			pod.Annotations = map[string]string{"large": strings.Repeat("x", 1<<20)}
 			create(t, r, pod)
 			synctest.Wait()
 		}, 1},
 		"a very large one": {func(t *testing.T, _ *Store, r *rig) {
 			pod := newPod("web")
-			pod.Annotations = map[string]string{"large": strings.Repeat("x", 2*maxWaitingBytes)}
+			pod.Annotations = map[string]string{"large": strings.Repeat("x", 2<<20)}
 			create(t, r, pod)
 		}, 1},
 		"that is read": {func(t *testing.T, s *Store, r *rig) {
@@ -90,7 +86,7 @@ func TestWaiting(t *testing.T) {
 				if got := kept(s); got != test.want {
 					t.Errorf("%d are kept, want %d", got, test.want)
 				}
-				all, _ := s.List(Filter{})
+				all := listed(t, s, Filter{})
 				for _, d := range all {
 					if len(d.Steps) == 0 || len(d.Steps[0].Patch) != 1 || d.ChangedBy[0] != "A" {
 						t.Errorf("got %s", encoded(d))
@@ -136,42 +132,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 	s.catching.Unlock()
 	<-done
-	if all, _ := s.List(Filter{}); len(all) != requests {
+	if all := listed(t, s, Filter{}); len(all) != requests {
 		t.Errorf("%d are kept, want %d", len(all), requests)
-	}
-}
-
-// What another observer keeps of a change stays what it is when its request has been written down,
-// and others have been after it.
-func TestAskedLater(t *testing.T) {
-	var kept []*jsondiff.Difference
-	other := chain.ObserverFuncs{Changes: true, Plugin: func(_ context.Context, step chain.PluginStep) {
-		kept = append(kept, step.Changes)
-	}}
-	naming := plugin{admit: func(ctx context.Context, a admission.Attributes) error {
-		return labelling("name", a.GetName())(ctx, a)
-	}}
-	store := newStore()
-	r := &rig{Recorder: NewRecorder(store)}
-	var err error
-	if r.chain, err = chain.New([]chain.Descriptor{naming.named("A")}, nil, nil, other, r.Recorder); err != nil {
-		t.Fatal(err)
-	}
-	names := []string{"first", "second", "third", "fourth"}
-	for _, name := range names {
-		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
-			r.both(ctx, w, about(admission.Create, newPod(name), nil))
-		}})
-		store.catchUp()
-	}
-	for i, name := range names {
-		patch, err := kept[i].Patch()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := string(encoded(patch.Operations()))
-		if want := fmt.Sprintf(`[{"op":"add","path":"/metadata/labels","value":{"name":%q}}]`, name); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
 	}
 }

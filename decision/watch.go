@@ -25,111 +25,137 @@ type Filter struct {
 	Fields fields.Selector
 }
 
-// may tells whether a record may be wanted, by what is quickly told.
-func (f *Filter) may(p packed) bool {
-	return f.Namespace == "" || hashOfNamespace(f.Namespace) == p.namespace
-}
+// may reports whether an entry may be wanted, by its namespace.
+func (f *Filter) may(e *entry) bool { return f.Namespace == "" || f.Namespace == e.namespace }
 
-// Matches tells whether a decision is wanted.
+// Matches reports whether a decision is wanted.
 func (f *Filter) Matches(d *v1alpha1.Decision) bool {
 	return (f.Namespace == "" || f.Namespace == d.Namespace) &&
 		(f.Labels == nil || f.Labels.Matches(labels.Set(d.Labels))) &&
 		(f.Fields == nil || f.Fields.Matches(v1alpha1.Fields(d)))
 }
 
-type change int
-
-const (
-	added change = iota
-	deleted
-)
-
-// event is what a watcher is told.
-type event struct {
-	change   change
-	record   packed
-	revision uint64
+// history is the last deletions, for watches to be told of.
+type history struct {
+	deletions []deletion
+	bytes     int64
+	maxBytes  int64
+	// oldest is the revision from which on all deletions are known.
+	oldest uint64
 }
 
-// watcher is one watch. Events wait in a buffer for who reads them; the watch of a client that
-// doesn't ends, and the client lists again.
+// deletion is that of a decision that had to go.
+type deletion struct {
+	revision uint64
+	of       *entry
+}
+
+// maxDeletions is how many deletions are kept.
+const maxDeletions = 1000
+
+// remember adds a deletion, and forgets old ones if there is no room.
+func (h *history) remember(d deletion) {
+	h.deletions, h.bytes = append(h.deletions, d), h.bytes+d.of.size()
+	for h.bytes > h.maxBytes || len(h.deletions) > maxDeletions {
+		first := h.deletions[0]
+		h.oldest, h.bytes = first.revision, h.bytes-first.of.size()
+		first.of.text = nil
+		h.deletions[0] = deletion{}
+		h.deletions = h.deletions[1:]
+	}
+}
+
+// watcher is one watch. It remembers the revision up to which its client knows everything, and asks
+// the store for what came after it. So the client of a watch that doesn't read costs no memory. Its
+// watch ends when the store no longer knows what came after; then the client lists again.
 type watcher struct {
 	store  *Store
 	want   Filter
-	events chan event
+	known  uint64
+	since  uint64 // deletions up to this revision aren't told
+	wake   chan struct{}
 	result chan watch.Event
 	stop   chan struct{}
 	once   sync.Once
-	read   unpacker
 }
 
-// watchBuffer is how many events may wait for a watcher that is busy.
-const watchBuffer = 1000
+// event is what a watcher tells its client.
+type event struct {
+	kind     watch.EventType
+	revision uint64
+	of       revisionText
+}
 
-// Watch tells of all changes after a revision as List gave it. Empty, "0" or with initial set, it
-// first tells of all that there is; with initial a bookmark says where that ends. A revision whose
-// changes are no longer known is the error Expired.
+// maxEvents is how many events a watcher takes from the store at a time. The decisions among them
+// may be the only ones that the store doesn't count.
+const maxEvents = 16
+
+// Watch tells of all changes after a revision as List gave it. If the revision is empty or "0", or
+// with initial set, it first tells of all decisions that there are; with initial a bookmark says
+// when that is done. A revision whose changes are no longer known is the error Expired.
 func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interface, error) {
 	s.catchUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := initial || revision == "" || revision == "0"
-	var since uint64
-	if !all {
-		var err error
-		if since, err = strconv.ParseUint(revision, 10, 64); err != nil {
+	w := &watcher{store: s, want: want, since: s.revision, wake: make(chan struct{}, 1), result: make(chan watch.Event),
+		stop: make(chan struct{})}
+	if !initial && revision != "" && revision != "0" {
+		since, err := strconv.ParseUint(revision, 10, 64)
+		if err != nil {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: invalid value %q", revision))
 		}
 		if since < s.oldest || since > s.revision {
 			return nil,
 				apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%d)", revision, s.oldest))
 		}
+		w.known, w.since = since, since
 	}
-	var events []event
-	for _, p := range s.records(&want) {
-		if all || p.revision > since {
-			events = append(events, event{added, p, p.revision})
-		}
-	}
-	if !all {
-		events = s.since(since, &want, events)
-	}
-	w := &watcher{store: s, want: want, events: make(chan event, watchBuffer), result: make(chan watch.Event),
-		stop: make(chan struct{})}
 	s.watchers[w] = struct{}{}
 	watching.Inc()
-	go w.run(events, initial, s.revision)
+	go w.run(initial)
 	return w, nil
 }
 
-// since adds the deletions after a revision to what was added after it, in order. What was added
-// and deleted since is told as both.
-func (s *Store) since(since uint64, want *Filter, events []event) []event {
-	for _, d := range s.gone {
-		if d.revision <= since || !want.may(d.of) {
+// next returns the next events for a watcher, which knows them from then on.
+func (s *Store) next(w *watcher) []event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var events []event
+	for _, t := range s.after(w.known, &w.want, maxEvents+1) {
+		events = append(events, event{watch.Added, t.revision, t})
+	}
+	for _, d := range s.deletions {
+		if d.revision <= max(w.known, w.since) || !w.want.may(d.of) {
 			continue
 		}
-		if d.of.revision > since {
-			events = append(events, event{added, d.of, d.of.revision})
+		of := revisionText{d.of.revision, d.of.text}
+		if of.revision > w.known {
+			events = append(events, event{watch.Added, of.revision, of})
 		}
-		events = append(events, event{deleted, d.of, d.revision})
+		events = append(events, event{watch.Deleted, d.revision, of})
 	}
 	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.revision, b.revision) })
+	if len(events) <= maxEvents {
+		w.known = s.revision
+		return events
+	}
+	events = slices.Clone(events[:maxEvents])
+	w.known = events[maxEvents-1].revision
 	return events
 }
 
-// notify tells the watchers. It never waits: one that has no room ends.
-func (s *Store) notify(c change, p packed, revision uint64) {
+// notify wakes the watchers. It ends those that can't be told all that has changed.
+func (s *Store) notify() {
 	for w := range s.watchers {
-		if !w.want.may(p) {
+		if max(w.known, w.since) < s.oldest {
+			droppedWatchersTotal.Inc()
+			delete(s.watchers, w)
+			w.Stop()
 			continue
 		}
 		select {
-		case w.events <- event{c, p, revision}:
+		case w.wake <- struct{}{}:
 		default:
-			droppedWatchersTotal.Inc()
-			delete(s.watchers, w)
-			close(w.events)
 		}
 	}
 }
@@ -140,7 +166,7 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop implements watch.Interface.
 func (w *watcher) Stop() { w.once.Do(func() { close(w.stop) }) }
 
-func (w *watcher) run(events []event, initial bool, revision uint64) {
+func (w *watcher) run(initial bool) {
 	defer close(w.result)
 	defer func() {
 		w.store.mu.Lock()
@@ -148,42 +174,47 @@ func (w *watcher) run(events []event, initial bool, revision uint64) {
 		delete(w.store.watchers, w)
 		watching.Dec()
 	}()
-	for _, e := range events {
-		if !w.send(e) {
-			return
-		}
-	}
-	if initial {
-		end := &v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{ResourceVersion: revisionString(revision),
-			Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
-		if !w.put(watch.Event{Type: watch.Bookmark, Object: end}) {
-			return
-		}
-	}
 	for {
-		select {
-		case e, ok := <-w.events:
-			if !ok || !w.send(e) {
+		events := w.store.next(w)
+		for _, e := range events {
+			if initial && e.revision > w.since {
+				initial = false
+				if !w.bookmark() {
+					return
+				}
+			}
+			if !w.send(e) {
 				return
 			}
+		}
+		if len(events) > 0 {
+			continue
+		}
+		if initial {
+			initial = false
+			if !w.bookmark() {
+				return
+			}
+		}
+		select {
+		case <-w.wake:
 		case <-w.stop:
 			return
 		}
 	}
 }
 
-// send tells of one event, where it is wanted. It is false where nobody listens any more.
+// bookmark tells that all initial decisions have been told.
+func (w *watcher) bookmark() bool {
+	end := &v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{ResourceVersion: revisionString(w.since),
+		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+	return w.put(watch.Event{Type: watch.Bookmark, Object: end})
+}
+
+// send tells of an event if it is wanted. It returns false if nobody listens any more.
 func (w *watcher) send(e event) bool {
-	d := w.read.decision(e.record, w.store.server)
-	if !w.want.Matches(d) {
-		return true
-	}
-	d.ResourceVersion = revisionString(e.revision)
-	kind := watch.Added
-	if e.change == deleted {
-		kind = watch.Deleted
-	}
-	return w.put(watch.Event{Type: kind, Object: d})
+	d := decode(e.of.text, e.revision)
+	return !w.want.Matches(d) || w.put(watch.Event{Type: e.kind, Object: d})
 }
 
 func (w *watcher) put(e watch.Event) bool {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/jsondiff"
 	"gatehouse.dev/expression"
+	"gatehouse.dev/internal/jsondiff"
 	"gatehouse.dev/matching"
 )
 

@@ -84,10 +84,12 @@ func (s *storage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (r
 	return nil, apierrors.NewNotFound(v1alpha1.Decisions.GroupResource(), name)
 }
 
-// List implements rest.Lister. All that there is comes at once: it is bounded.
+// List implements rest.Lister.
 func (s *storage) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
-	items, revision := s.store.List(filter(ctx, options))
-	return &v1alpha1.DecisionList{ListMeta: metav1.ListMeta{ResourceVersion: revision}, Items: items}, nil
+	if options == nil {
+		options = &internalversion.ListOptions{}
+	}
+	return s.store.List(filter(ctx, options), options.Limit, options.Continue)
 }
 
 // Watch implements rest.Watcher.

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kjson "sigs.k8s.io/json"
 
-	"gatehouse.dev/chain/jsondiff"
+	"gatehouse.dev/internal/jsondiff"
 )
 
 // Object decodes the object that a request would store, or the options of a CONNECT. T is a type

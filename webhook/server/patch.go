@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gatehouse.dev/chain/jsondiff"
+	"gatehouse.dev/internal/jsondiff"
 )
 
 // unmarshal reads a document with its numbers as they are written.

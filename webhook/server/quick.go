@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain/jsondiff"
+	"gatehouse.dev/internal/jsondiff"
 )
 
 // quick are the operations of a patch that come of comparing objects in their Go type alone, which

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain/jsondiff"
+	"gatehouse.dev/internal/jsondiff"
 )
 
 func pod() *corev1.Pod {
@@ -142,11 +142,6 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
-// operationsOf are those of a patch, or why there is none.
-func operationsOf(patch jsondiff.Patch, err error) ([]jsondiff.Operation, error) {
-	return patch.Operations(), err
-}
-
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -175,10 +170,6 @@ func applies(t *testing.T, before, after any, operations []jsondiff.Operation) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s makes of %s:\n%s", encode(t, operations), encode(t, before), diff)
-	}
-	// So it is for who only remembers the first.
-	if got := told(t, jsondiff.Remember(before), after); got != encode(t, operations) {
-		t.Errorf("a memory says %s", got)
 	}
 }
 

@@ -1,0 +1,239 @@
+// Package jsondiff compares two states of an object, and returns the JSON patch (RFC 6902) that
+// makes the second of the first.
+//
+// It walks over the Go values, typed or not, and encodes only what differs. Its result is that of
+// comparing their JSON: a field has the name of its tag, a field that is empty and omitted isn't
+// there, and a type that encodes itself, as a quantity, is compared by its JSON.
+//
+// Elements of lists are told apart by the list's merge key if the API gives it one (patchMergeKey),
+// by their field "name" if they have no type, and else by their values. So a container that was put
+// in front of others is one addition.
+package jsondiff
+
+import (
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Operation is one operation of a JSON patch.
+type Operation struct {
+	// Op is add, remove or replace.
+	Op string `json:"op"`
+	// Path is a JSON pointer (RFC 6901).
+	Path string `json:"path"`
+	// Value is what is added, or what replaces what was there; nil for a removal.
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+const (
+	add     = "add"
+	remove  = "remove"
+	replace = "replace"
+)
+
+// Of returns the operations that make after of before, none if the two are alike. Both must be
+// pointers to the same type, or the same kind of map. The error is that of encoding a value.
+func Of(before, after any) ([]Operation, error) {
+	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
+	if !was.IsValid() || !now.IsValid() {
+		return nil, nil
+	}
+	w := walk{}
+	w.values(was, now, "")
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.operations, nil
+}
+
+// walk is one comparison.
+type walk struct {
+	path       []byte // the pointer to what is being compared
+	operations []Operation
+	err        error
+	// only says that the caller asks whether there is a difference, and differs that there is one.
+	only, differs bool
+}
+
+// equal reports whether two values are alike.
+func (w *walk) equal(before, after reflect.Value) bool {
+	inner := walk{only: true}
+	inner.values(before, after, "")
+	if inner.err != nil && w.err == nil {
+		w.err = inner.err
+	}
+	return !inner.differs
+}
+
+// done reports whether there is nothing more to find out.
+func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
+
+// emit adds an operation at the path. A removal has no value.
+func (w *walk) emit(op string, value reflect.Value) {
+	w.differs = true
+	if w.only || w.err != nil {
+		return
+	}
+	o := Operation{Op: op, Path: string(w.path)}
+	if op != remove {
+		if o.Value, w.err = encode(value); w.err != nil {
+			return
+		}
+	}
+	w.operations = append(w.operations, o)
+}
+
+// encode returns the JSON that encoding/json writes of the value where it is.
+func encode(value reflect.Value) ([]byte, error) {
+	if value.CanAddr() {
+		return json.Marshal(value.Addr().Interface())
+	}
+	return json.Marshal(value.Interface())
+}
+
+// values compares two values that are there. key is the merge key of the list that they may be.
+func (w *walk) values(before, after reflect.Value, key string) {
+	if w.done() {
+		return
+	}
+	if before.Type() != after.Type() {
+		w.emit(replace, after)
+		return
+	}
+	if encodesItself(before.Type()) {
+		w.encoded(before, after)
+		return
+	}
+	switch before.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		switch {
+		case before.IsNil() && after.IsNil():
+		case before.IsNil() || after.IsNil():
+			w.emit(replace, after)
+		case before.Kind() == reflect.Pointer && before.Pointer() == after.Pointer():
+		default:
+			w.values(before.Elem(), after.Elem(), key)
+		}
+	case reflect.Struct:
+		for _, f := range fieldsOf(before.Type()) {
+			w.field(f, before.Field(f.index), after.Field(f.index))
+		}
+	case reflect.Map:
+		w.maps(before, after)
+	case reflect.Slice:
+		switch {
+		case before.IsNil() != after.IsNil():
+			w.emit(replace, after)
+		case before.Type().Elem().Kind() == reflect.Uint8:
+			if string(before.Bytes()) != string(after.Bytes()) {
+				w.emit(replace, after)
+			}
+		default:
+			w.lists(before, after, key)
+		}
+	case reflect.Array, reflect.Func:
+		w.encoded(before, after)
+	default:
+		if !before.Equal(after) {
+			w.emit(replace, after)
+		}
+	}
+}
+
+// encoded compares values by their JSON.
+func (w *walk) encoded(before, after reflect.Value) {
+	if reflect.DeepEqual(before.Interface(), after.Interface()) {
+		return
+	}
+	was, err := encode(before)
+	if err != nil {
+		w.err = err
+		return
+	}
+	now, err := encode(after)
+	if err != nil {
+		w.err = err
+		return
+	}
+	if string(was) != string(now) {
+		w.emit(replace, after)
+	}
+}
+
+func (w *walk) field(f field, was, now reflect.Value) {
+	if w.done() {
+		return
+	}
+	if f.inline {
+		w.values(was, now, "")
+		return
+	}
+	had, has := f.in(was), f.in(now)
+	if !had && !has {
+		return
+	}
+	outside := w.enter(f.name)
+	switch {
+	case !had:
+		w.emit(add, now)
+	case !has:
+		w.emit(remove, reflect.Value{})
+	default:
+		w.values(was, now, f.mergeKey)
+	}
+	w.path = w.path[:outside]
+}
+
+func (w *walk) maps(before, after reflect.Value) {
+	if before.IsNil() != after.IsNil() {
+		w.emit(replace, after)
+		return
+	}
+	if before.Type().Key().Kind() != reflect.String {
+		w.encoded(before, after)
+		return
+	}
+	keys := before.MapKeys()
+	for _, key := range after.MapKeys() {
+		if !before.MapIndex(key).IsValid() {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		was, now := before.MapIndex(key), after.MapIndex(key)
+		outside := w.enter(key.String())
+		switch {
+		case !was.IsValid():
+			w.emit(add, now)
+		case !now.IsValid():
+			w.emit(remove, reflect.Value{})
+		default:
+			w.values(was, now, "")
+		}
+		w.path = w.path[:outside]
+		if w.done() {
+			return
+		}
+	}
+}
+
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+// enter appends a field's name to the path, and returns the length to leave it with.
+func (w *walk) enter(name string) (outside int) {
+	outside = len(w.path)
+	w.path = append(append(w.path, '/'), escaper.Replace(name)...)
+	return outside
+}
+
+// enterElement is enter for the element of a list.
+func (w *walk) enterElement(index int) (outside int) {
+	outside = len(w.path)
+	w.path = strconv.AppendInt(append(w.path, '/'), int64(index), 10)
+	return outside
+}
