@@ -64,9 +64,6 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 			}
 			wanted += min(n, there)
 		}
-	} else if len(fitting) == 0 {
-		return &Pods{Why: fmt.Sprintf("its nodeName, nodeSelector, affinity and tolerations fit none of the nodes (%d)",
-			len(nodes))}, nil
 	}
 	hash := upstream.ComputeHash(&set.Spec.Template, set.Status.CollisionCount)
 	as := controller("daemon-set-controller")
@@ -75,9 +72,16 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 		if err != nil {
 			return nil, err
 		}
+		if there > 0 {
+			revision.Revision = 2 // at least
+		}
 		if _, refused, err := r.need(ctx, as, revision, revisionKind, int32(wanted)); refused != nil || err != nil {
 			return refused, err
 		}
+	}
+	if len(fitting) == 0 {
+		return &Pods{Why: fmt.Sprintf("its nodeName, nodeSelector, affinity and tolerations fit none of the nodes (%d)",
+			len(nodes))}, nil
 	}
 	generation, err := daemonutil.GetTemplateGeneration(set)
 	if err != nil {

@@ -50,18 +50,30 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 		set.UID = d.UID // it is there, with whatever UID
 		return r.makeOfSet(ctx, set, *d.Spec.Replicas-there)
 	}
+	scaled := &Pods{}
+	freed := int32(0)
+	if there > 0 {
+		// The old ReplicaSet is scaled before the template is looked at.
+		old := replicaSetOf(was)
+		old.UID = d.UID
+		if scaled, err = r.makeOfSet(ctx, old, *d.Spec.Replicas-there); err != nil || scaled.Refused != nil {
+			return scaled, err
+		}
+		freed = max(0, there-*d.Spec.Replicas)
+		there = *d.Spec.Replicas
+	}
 	old := &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: &there}}
 	wanted, err := deploymentutil.NewRSNewReplicas(d, []*appsv1.ReplicaSet{old, set}, set)
 	if err != nil {
 		return nil, err
 	}
-	freed := int32(0)
 	switch {
 	case !deploymentutil.IsRollingUpdate(d):
-		freed = there
+		freed += there
 	case wanted == 0 && *d.Spec.Replicas > 0:
-		freed = max(0, there-deploymentutil.MinAvailable(d))
-		wanted = min(*d.Spec.Replicas, freed)
+		unavailable := max(0, there-deploymentutil.MinAvailable(d))
+		freed += unavailable
+		wanted = unavailable
 	}
 	if err := r.freeAlike(ctx, &was.Spec.Template, was, deploymentKind, freed); err != nil {
 		return nil, err
@@ -71,13 +83,22 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 	deploymentutil.SetNewReplicaSetAnnotations(ctx, d, set, strconv.FormatInt(revision+1, 10), false, revisionHistory)
 	stored, refused, err := r.need(ctx, controller("deployment-controller"), set,
 		replicaSetKind, wanted)
+	if refused != nil {
+		refused.Wanted += scaled.Wanted
+		refused.Admitted += scaled.Admitted
+	}
 	if refused != nil || err != nil {
 		return refused, err
 	}
 	if set, err = as[appsv1.ReplicaSet](stored); err != nil {
 		return nil, err
 	}
-	return r.makeOfSet(ctx, set, wanted)
+	pods, err := r.makeOfSet(ctx, set, wanted)
+	if err == nil {
+		pods.Wanted += scaled.Wanted
+		pods.Admitted += scaled.Admitted
+	}
+	return pods, err
 }
 
 // replicaSetOf is the ReplicaSet of a Deployment's template, without pods.

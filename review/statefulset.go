@@ -72,6 +72,9 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 			return nil, err
 		}
 	}
+	if there > 0 {
+		revision.Revision = 2 // at least
+	}
 	as := controller("statefulset-controller")
 	if !same || there == 0 {
 		if _, refused, err := r.need(ctx, as, revision, revisionKind, max(wanted, 0)); refused != nil || err != nil {
