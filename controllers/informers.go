@@ -86,8 +86,8 @@ func (o *ownInformers) InformerFor(object runtime.Object,
 // InformerName implements internalinterfaces.SharedInformerFactory.
 func (o *ownInformers) InformerName() *cache.InformerName { return o.factory.InformerName() }
 
-// The groups of which controllers have informers. There is no other way to one.
-
+// Admissionregistration and the methods below return the informers of an API group. Controllers can
+// have no others.
 func (o *ownInformers) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(o, metav1.NamespaceAll, nil)
 }
