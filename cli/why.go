@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/term"
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision/why"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/terminal"
 )
 
 // whyCommand is what `gatehouse why` was asked.
@@ -268,9 +267,8 @@ func (w *whyCommand) print(object any) error {
 // printer fits the terminal that there is.
 func (w *whyCommand) printer() *why.Printer {
 	p := &why.Printer{Width: 100, Now: time.Now(), Remedies: w.remedies}
-	if columns, _, err := term.TerminalSize(w.command.OutOrStdout()); err == nil {
-		p.Width = min(max(columns, 40), 140)
-		p.Color = os.Getenv("NO_COLOR") == ""
+	if style := terminal.StyleOf(w.command.OutOrStdout()); style.Width > 0 {
+		p.Width, p.Color = style.Width, style.Color
 	}
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision/why"
+	"gatehouse.dev/internal/terminal"
 )
 
 // Print says how a review is printed.
@@ -33,6 +34,9 @@ var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
 // Words say what became of an object and its pods.
 var Words = []string{strings.ToLower(string(v1alpha1.Admitted)), strings.ToLower(string(v1alpha1.Refused)),
 	strings.ToLower(string(v1alpha1.Failed))}
+
+// wordColors are those of Words on a terminal.
+var wordColors = map[string]terminal.Color{Words[0]: terminal.Green, Words[1]: terminal.Red, Words[2]: terminal.Red}
 
 // Write prints a review in a format, one of Formats or empty for text.
 func (p Print) Write(w io.Writer, review *Review, format string) error {
@@ -97,8 +101,7 @@ func (p Print) text(out io.Writer, review *Review) error {
 	}
 	s := review.Summary
 	fmt.Fprintf(&b, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)
-	_, err := io.WriteString(out, b.String())
-	return err
+	return terminal.Write(out, b.String(), wordColors)
 }
 
 // word is what became of the object and its pods.

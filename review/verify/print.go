@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review/junit"
 	"gatehouse.dev/review/suite"
 )
@@ -20,8 +21,8 @@ var Formats = []string{"json", "yaml"}
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "":
-		_, err := io.WriteString(w, r.text())
-		return err
+		return terminal.Write(w, r.text(), map[string]terminal.Color{"ok": terminal.Green, "FAIL": terminal.Red,
+			"---": terminal.Red})
 	case "json":
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
