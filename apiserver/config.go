@@ -148,7 +148,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
 		handler = server.DefaultBuildHandlerChain(c.writes(handler), generic)
-		return o.SecureServing.Listener.(*listener).counted(withStack(handler))
+		return o.SecureServing.Listener.(*listener).counted(o.outerFilters(withStack(handler)))
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
@@ -341,6 +341,9 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 	}
 	if g.Authentication.Authenticator != nil {
 		g.Authentication.Authenticator = withStackBelow{g.Authentication.Authenticator}
+		for _, e := range o.Extensions {
+			g.Authentication.Authenticator = e.Authenticator(g.Authentication.Authenticator)
+		}
 	}
 	if keys := o.Authentication.ServiceAccounts.ExternalPublicKeysGetter; keys != nil {
 		c.publicKeys = keys

@@ -5,17 +5,25 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server"
 )
 
 // An Extension is what is served besides Kubernetes' API and the kinds that Kubernetes has dropped.
 type Extension struct {
-	// Group is an API group, with a scheme of its own. Its models are in package apis/openapi.
-	Group *server.APIGroupInfo
+	// Group returns an API group, whose kinds are in Scheme. Its models are in package
+	// apis/openapi. The authorizer is the server's.
+	Group  func(authorizer.Authorizer) *server.APIGroupInfo
+	Scheme *runtime.Scheme
 	// Roles are for administrators to bind. They are made, and kept, as Kubernetes' default roles.
 	Roles []rbacv1.ClusterRole
 	// Filter is put around the handlers of all APIs, behind authorization.
 	Filter func(http.Handler) http.Handler
+	// OuterFilter is put around everything, before authentication.
+	OuterFilter func(http.Handler) http.Handler
+	// Authenticator is put around the authenticator of requests.
+	Authenticator func(authenticator.Request) authenticator.Request
 }
 
 // extended is the handler with all filters of extensions around it.
@@ -26,11 +34,19 @@ func (o *Options) extended(handler http.Handler) http.Handler {
 	return handler
 }
 
+// outerFilters returns the handler with all outer filters of extensions around it.
+func (o *Options) outerFilters(handler http.Handler) http.Handler {
+	for _, e := range o.Extensions {
+		handler = e.OuterFilter(handler)
+	}
+	return handler
+}
+
 // extensionSchemes are those of the extensions' groups.
 func (o *Options) extensionSchemes() []*runtime.Scheme {
 	var schemes []*runtime.Scheme
 	for _, e := range o.Extensions {
-		schemes = append(schemes, e.Group.Scheme)
+		schemes = append(schemes, e.Scheme)
 	}
 	return schemes
 }

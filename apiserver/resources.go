@@ -166,7 +166,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		}
 	}
 	for _, e := range c.options.Extensions {
-		named = append(named, e.Group)
+		named = append(named, e.Group(c.generic.Authorization.Authorizer))
 	}
 	if err := s.InstallAPIGroups(named...); err != nil {
 		return err

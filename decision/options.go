@@ -22,9 +22,10 @@ type Options struct {
 	LogCompress                         bool
 }
 
-// NewOptions are the defaults: ten thousand decisions, in 64 MiB, and no log.
+// NewOptions returns the defaults: ten thousand decisions, in 64 MiB, and no log. A log that is set
+// takes 1.1 GB at most.
 func NewOptions() Options {
-	return Options{Enabled: true, MaxCount: 10_000, MaxBytes: 64 << 20}
+	return Options{Enabled: true, MaxCount: 10_000, MaxBytes: 64 << 20, LogMaxSize: 100, LogMaxBackup: 10}
 }
 
 // AddFlags adds the flags.

@@ -205,7 +205,10 @@ func cutAt(text string, bytes int) string {
 // cutRequest bounds what a client chooses of a request.
 func cutRequest(r *v1alpha1.Request) {
 	r.UserAgent = cutAt(r.UserAgent, maxIdentity)
-	r.User.Username = cutAt(r.User.Username, maxIdentity)
+	cutUser(&r.User)
+	if r.ImpersonatedBy != nil {
+		cutUser(r.ImpersonatedBy)
+	}
 	for _, name := range []*string{&r.Subresource, &r.Group, &r.Version, &r.Resource, &r.Namespace, &r.Name,
 		&r.GenerateName} {
 		*name = cutAt(*name, maxName)
@@ -213,15 +216,17 @@ func cutRequest(r *v1alpha1.Request) {
 	if r.Owner != nil {
 		r.Owner.Kind, r.Owner.Name = cutAt(r.Owner.Kind, maxName), cutAt(r.Owner.Name, maxName)
 	}
-	if len(r.User.Groups) > 0 {
-		groups := make([]string, 0, min(len(r.User.Groups), maxGroups+1)) // the user's own are shared
-		for i, group := range r.User.Groups {
-			if i == maxGroups {
-				groups = append(groups, "…")
-				break
-			}
-			groups = append(groups, cutAt(group, maxIdentity))
+}
+
+func cutUser(u *v1alpha1.User) {
+	u.Username = cutAt(u.Username, maxIdentity)
+	groups := make([]string, 0, min(len(u.Groups), maxGroups+1)) // the user's own are shared
+	for i, group := range u.Groups {
+		if i == maxGroups {
+			groups = append(groups, "…")
+			break
 		}
-		r.User.Groups = groups
+		groups = append(groups, cutAt(group, maxIdentity))
 	}
+	u.Groups = groups
 }

@@ -215,6 +215,9 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	if user, ok := request.UserFrom(ctx); ok {
 		d.Request.User = v1alpha1.User{Username: user.GetName(), Groups: user.GetGroups()}
 	}
+	if real := requesterOf(ctx); real != nil {
+		d.Request.ImpersonatedBy = &v1alpha1.User{Username: real.GetName(), Groups: real.GetGroups()}
+	}
 	d.Request.UserAgent = recording.userAgent
 	if d.Request.Group == "" && d.Request.Resource == "namespaces" {
 		d.Request.Namespace = "" // which the library has for the object's own name

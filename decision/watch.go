@@ -20,6 +20,8 @@ import (
 type Filter struct {
 	// Namespace is that of the decisions, empty for all.
 	Namespace string
+	// Namespaced leaves out decisions about objects without a namespace.
+	Namespaced bool
 	// Labels and Fields select them; nil for all. Fields are those of v1alpha1.Fields.
 	Labels labels.Selector
 	Fields fields.Selector
@@ -30,7 +32,7 @@ func (f *Filter) may(e *entry) bool { return f.Namespace == "" || f.Namespace ==
 
 // Matches reports whether a decision is wanted.
 func (f *Filter) Matches(d *v1alpha1.Decision) bool {
-	return (f.Namespace == "" || f.Namespace == d.Namespace) &&
+	return (f.Namespace == "" || f.Namespace == d.Namespace) && (!f.Namespaced || d.Request.Namespace != "") &&
 		(f.Labels == nil || f.Labels.Matches(labels.Set(d.Labels))) &&
 		(f.Fields == nil || f.Fields.Matches(v1alpha1.Fields(d)))
 }

@@ -10,6 +10,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -32,7 +34,10 @@ func (s *Server) record() (*decision.Recorder, error) {
 	}
 	recorder := decision.NewRecorder(s.decisions, told...)
 	c.API.Extensions = []apiserver.Extension{{
-		Group: api.Group(s.decisions),
+		Group: func(authorizer authorizer.Authorizer) *server.APIGroupInfo {
+			return api.Group(s.decisions, authorizer)
+		},
+		Scheme: api.Scheme,
 		Roles: []rbacv1.ClusterRole{{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ViewerRole},
 			Rules: []rbacv1.PolicyRule{{
@@ -41,7 +46,9 @@ func (s *Server) record() (*decision.Recorder, error) {
 				Verbs:     []string{"get", "list", "watch"},
 			}},
 		}},
-		Filter: recorder.Filter,
+		Filter:        recorder.Filter,
+		OuterFilter:   decision.WithRequester,
+		Authenticator: decision.Authenticator,
 	}}
 	return recorder, nil
 }

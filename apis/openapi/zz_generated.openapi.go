@@ -771,8 +771,14 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 					},
 					"user": {
 						SchemaProps: spec.SchemaProps{
-							Description: "user is who asked.",
+							Description: "user is who asked: for an impersonated request, the impersonated user.",
 							Default:     map[string]interface{}{},
+							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
+						},
+					},
+					"impersonatedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "impersonatedBy is the user who made the request as another one.",
 							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
 						},
 					},

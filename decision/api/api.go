@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/server"
@@ -29,29 +30,37 @@ import (
 )
 
 var (
-	scheme = runtime.NewScheme()
+	// Scheme has the kinds of the group.
+	Scheme = runtime.NewScheme()
 	// A list is sent while it is encoded, as Kubernetes' own are.
-	codecs         = serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())
-	parameterCodec = runtime.NewParameterCodec(scheme)
+	codecs         = serializer.NewCodecFactory(Scheme, serializer.WithStreamingCollectionEncodingToJSON())
+	parameterCodec = runtime.NewParameterCodec(Scheme)
 )
 
 func init() {
-	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	utilruntime.Must(scheme.SetVersionPriority(v1alpha1.SchemeGroupVersion))
+	utilruntime.Must(v1alpha1.AddToScheme(Scheme))
+	metav1.AddToGroupVersion(Scheme, schema.GroupVersion{Version: "v1"})
+	utilruntime.Must(Scheme.SetVersionPriority(v1alpha1.SchemeGroupVersion))
 }
 
-// Group is the API group over a store.
-func Group(store *decision.Store) *server.APIGroupInfo {
-	info := server.NewDefaultAPIGroupInfo(v1alpha1.SchemeGroupVersion.Group, scheme, parameterCodec, codecs)
+// Group returns the API group over a store.
+//
+// Decisions about objects without a namespace are in the namespace default. A right in that
+// namespace alone doesn't show them: the authorizer is asked whether the user has the right in all
+// namespaces.
+func Group(store *decision.Store, authorizer authorizer.Authorizer) *server.APIGroupInfo {
+	info := server.NewDefaultAPIGroupInfo(v1alpha1.SchemeGroupVersion.Group, Scheme, parameterCodec, codecs)
 	info.NegotiatedSerializer = negotiation.WithoutProtobuf(codecs)
 	info.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		v1alpha1.Decisions.Resource: &storage{store},
+		v1alpha1.Decisions.Resource: &storage{store, authorizer},
 	}
 	return &info
 }
 
-type storage struct{ store *decision.Store }
+type storage struct {
+	store      *decision.Store
+	authorizer authorizer.Authorizer
+}
 
 var (
 	_ rest.Getter               = &storage{}
@@ -78,7 +87,8 @@ func (*storage) GetSingularName() string { return "decision" }
 
 // Get implements rest.Getter.
 func (s *storage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	if d := s.store.Get(request.NamespaceValue(ctx), name); d != nil {
+	want := s.filter(ctx, nil)
+	if d := s.store.Get(want.Namespace, name); d != nil && want.Matches(d) {
 		return d, nil
 	}
 	return nil, apierrors.NewNotFound(v1alpha1.Decisions.GroupResource(), name)
@@ -89,7 +99,7 @@ func (s *storage) List(ctx context.Context, options *internalversion.ListOptions
 	if options == nil {
 		options = &internalversion.ListOptions{}
 	}
-	return s.store.List(filter(ctx, options), options.Limit, options.Continue)
+	return s.store.List(s.filter(ctx, options), options.Limit, options.Continue)
 }
 
 // Watch implements rest.Watcher.
@@ -104,15 +114,30 @@ func (s *storage) Watch(ctx context.Context, options *internalversion.ListOption
 			revision, initial = "", options.AllowWatchBookmarks
 		}
 	}
-	return s.store.Watch(filter(ctx, options), revision, initial)
+	return s.store.Watch(s.filter(ctx, options), revision, initial)
 }
 
-func filter(ctx context.Context, options *internalversion.ListOptions) decision.Filter {
+// filter returns what the request may see, and asks for.
+func (s *storage) filter(ctx context.Context, options *internalversion.ListOptions) decision.Filter {
 	f := decision.Filter{Namespace: request.NamespaceValue(ctx)}
+	f.Namespaced = f.Namespace == metav1.NamespaceDefault && !s.allowedInAll(ctx)
 	if options != nil {
 		f.Labels, f.Fields = options.LabelSelector, options.FieldSelector
 	}
 	return f
+}
+
+// allowedInAll reports whether the user may do in all namespaces what the request does in one.
+func (s *storage) allowedInAll(ctx context.Context) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	user, known := request.UserFrom(ctx)
+	if !ok || !known {
+		return false
+	}
+	decided, _, _ := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{User: user, Verb: info.Verb,
+		APIGroup: info.APIGroup, APIVersion: info.APIVersion, Resource: info.Resource, Name: info.Name,
+		ResourceRequest: true, Path: info.Path})
+	return decided == authorizer.DecisionAllow
 }
 
 // columns are those of kubectl get.

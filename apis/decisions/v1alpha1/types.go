@@ -81,8 +81,11 @@ type Request struct {
 	// dryRun says that nothing was to be stored.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
-	// user is who asked.
+	// user is who asked: for an impersonated request, the impersonated user.
 	User User `json:"user"`
+	// impersonatedBy is the user who made the request as another one.
+	// +optional
+	ImpersonatedBy *User `json:"impersonatedBy,omitempty"`
 	// userAgent is the program that asked, in its own words.
 	// +optional
 	UserAgent string `json:"userAgent,omitempty"`

@@ -158,6 +158,11 @@ func (in *Request) DeepCopyInto(out *Request) {
 		**out = **in
 	}
 	in.User.DeepCopyInto(&out.User)
+	if in.ImpersonatedBy != nil {
+		in, out := &in.ImpersonatedBy, &out.ImpersonatedBy
+		*out = new(User)
+		(*in).DeepCopyInto(*out)
+	}
 	return
 }
 
