@@ -1,8 +1,8 @@
 // Package kubeversion tells Kubernetes' packages which version they are of. Kubernetes' own build
 // writes that into k8s.io/component-base and k8s.io/client-go when it links a program. A program
-// that has Kubernetes as a module finds it among its modules. Packages that don't know count as
-// those of version 0.0: metrics are hidden by another version than the program's, and
-// kubernetes_build_info and the user agents in audit logs are wrong.
+// that has Kubernetes as a module finds it among its modules. Packages that don't know take it for
+// version 0.0: no metric is hidden, requests are warned of APIs that a later version deprecates,
+// and kubernetes_build_info and the user agents in audit logs are wrong.
 //
 // Some packages read the version when they are initialized. This one is initialized before them:
 // all that it imports is so anyway, and of packages that are ready Go initializes that first whose

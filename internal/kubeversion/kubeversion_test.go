@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
@@ -48,6 +49,9 @@ func TestVersion(t *testing.T) {
 		info.Major+"."+info.Minor != version.DefaultKubeBinaryVersion ||
 		strings.Contains(info.GitCommit+info.GitTreeState, "$") {
 		t.Errorf("it is %+v, want %s…", info, want)
+	}
+	if major, minor, err := deprecation.MajorMinor(info); err != nil || major != 1 || minor == 0 {
+		t.Errorf("warnings of deprecated APIs are those of version %d.%d, %v", major, minor, err)
 	}
 	effective := compatibility.DefaultBuildEffectiveVersion()
 	if got := effective.BinaryVersion().String(); !strings.HasPrefix("v"+got, want) {
