@@ -20,6 +20,7 @@ import (
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/internal/wholefile"
 )
 
 // A directory that has an etcd and keys, and none of an API server's else.
@@ -179,6 +180,16 @@ func TestRestoreRefuses(t *testing.T) {
 	must(t, Restore(bytes.NewReader(whole), filepath.Join(dir, "empty"), quiet))
 	if info, err := os.Stat(filepath.Join(dir, "empty")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the restored directory has mode %v (%v)", info.Mode(), err)
+	}
+}
+
+// What can't be written is said of the directory, and not of a temporary one.
+func TestRestoreErrors(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	temp := dir + "-temp-123"
+	err := wholefile.Rename(restore(bytes.NewReader(forged(t, nil)), dir, temp, quiet), temp, dir)
+	if err == nil || strings.Contains(err.Error(), temp) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v", err)
 	}
 }
 

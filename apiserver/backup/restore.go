@@ -12,6 +12,7 @@ import (
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/internal/wholefile"
 )
 
 const (
@@ -40,9 +41,14 @@ func Restore(in io.Reader, dir string, progress Progress) error {
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-restored-")
 	if err != nil {
-		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
+		return fmt.Errorf("data directory %s can't be made: %w", dir, wholefile.Rename(err, "", dir))
 	}
 	defer os.RemoveAll(temp)
+	return wholefile.Rename(restore(in, dir, temp, progress), temp, dir)
+}
+
+// restore makes the directory in temp, and gives it its name.
+func restore(in io.Reader, dir, temp string, progress Progress) error {
 	snapshot, made, err := unpack(in, temp, progress)
 	if err != nil {
 		return fmt.Errorf("the backup can't be restored: %w", err)

@@ -2,7 +2,9 @@ package wholefile_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -53,4 +55,67 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("two")
+}
+
+// Create leaves alone what is there, also if it has come while the file was being written.
+func TestCreate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	text := func(text string) func(io.Writer) error {
+		return func(out io.Writer) error {
+			_, err := io.WriteString(out, text)
+			return err
+		}
+	}
+	if err := wholefile.Create(name, func(out io.Writer) error {
+		if err := wholefile.Write(name, text("another's")); err != nil {
+			t.Error(err)
+		}
+		return text("ours")(out)
+	}); !errors.Is(err, fs.ErrExist) || err.Error() != "create "+name+": file exists" {
+		t.Errorf("a file that has come meanwhile: %v", err)
+	}
+	if err := wholefile.Create(name, func(io.Writer) error { panic("it is written") }); !errors.Is(err, fs.ErrExist) ||
+		err.Error() != "create "+name+": file already exists" {
+		t.Errorf("a file that is there: %v", err)
+	}
+	if got, err := os.ReadFile(name); string(got) != "another's" || err != nil {
+		t.Errorf("the file has %q (%v)", got, err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := wholefile.Create(name, text("ours")); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(name)); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v (%v)", entries, err)
+	}
+}
+
+// An error speaks of the file that was to be written, and not of the temporary one.
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	nothing := func(io.Writer) error { return nil }
+	closed := func(out io.Writer) error {
+		err := out.(io.Closer).Close()
+		if err == nil {
+			_, err = out.Write([]byte("text"))
+		}
+		return fmt.Errorf("saving: %w", err)
+	}
+	for _, test := range []struct {
+		name  string
+		write func(io.Writer) error
+		want  string
+	}{
+		{filepath.Join(dir, "none", "file"), nothing, "create " + dir + "/none/file: no such file or directory"},
+		{dir, nothing, "create " + dir + ": is no regular file"},
+		{os.DevNull, nothing, "create " + os.DevNull + ": is no regular file"},
+		{file, closed, "saving: write " + file + ": file already closed\nclose " + file + ": file already closed"},
+	} {
+		if err := wholefile.Write(test.name, test.write); err == nil || err.Error() != test.want {
+			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
+		}
+	}
 }
