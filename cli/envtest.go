@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/wholefile"
 )
 
 func newEnvtest() *cobra.Command {
@@ -100,20 +101,32 @@ func linkAssets(dir, program string) error {
 func link(program, name string) error {
 	if there, err := os.Readlink(name); err == nil && there == program {
 		return nil
+	} else if is, program := stat(name), stat(program); err != nil && is != nil && !os.SameFile(is, program) {
+		return fmt.Errorf("%s is a file, and no link that gatehouse envtest has made: remove it, or name another "+
+			"folder", name)
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(name), ".new-")
 	if err != nil {
-		return err
+		return wholefile.Rename(err, "", name)
 	}
 	defer os.RemoveAll(temp)
 	made := filepath.Join(temp, filepath.Base(name))
 	// Windows lets few users make symbolic links.
 	if symbolic := os.Symlink(program, made); symbolic != nil {
 		if err := os.Link(program, made); err != nil {
-			return errors.Join(symbolic, err)
+			return wholefile.Rename(errors.Join(symbolic, err), made, name)
 		}
 	}
-	return os.Rename(made, name)
+	return wholefile.Rename(os.Rename(made, name), made, name)
+}
+
+// stat is nil if there is nothing.
+func stat(name string) os.FileInfo {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil
+	}
+	return info
 }
 
 // executable is the name of a program's file.

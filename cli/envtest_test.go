@@ -65,6 +65,23 @@ func TestEnvtest(t *testing.T) {
 	}
 }
 
+// Programs that somebody has put into the folder are left alone.
+func TestEnvtestLeavesFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, executable("etcd"))
+	if err := os.WriteFile(file, []byte("another"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := runCommand(t, "envtest", dir)
+	want := file + " is a file, and no link that gatehouse envtest has made: remove it, or name another folder\n"
+	if !strings.HasSuffix(stderr, want) || code == 0 {
+		t.Errorf("got %q, exit code %d, want %q", stderr, code, want)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "another" {
+		t.Errorf("the file is now %q (%v)", got, err)
+	}
+}
+
 // TestEtcdForTest: only an etcd that is alone and doesn't care for its data elects itself sooner.
 func TestEtcdForTest(t *testing.T) {
 	envtests := []string{"etcd", "--data-dir=d", "--listen-client-urls=http://127.0.0.1:1", "--unsafe-no-fsync=true"}
