@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -19,13 +20,14 @@ import (
 const standard = "-"
 
 func newBackup() *cobra.Command {
-	dir := apiserver.DefaultDataDir
+	dir, force := apiserver.DefaultDataDir, false
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Save what a server keeps to one file",
 		Long: `Save what a server keeps in its data directory to one file: everything in its own etcd, and the
 keys by which clients know it. The server may run, and goes on. The file is there whole or not at
-all, and for its owner only: it has all secrets of the cluster.`,
+all, and for its owner only: it has all secrets of the cluster. A file that is there already is
+replaced only with --force.`,
 		Example: `  # Of the server in ./gatehouse-data, running or not
   gatehouse backup monday.backup
 
@@ -39,7 +41,16 @@ all, and for its owner only: it has all secrets of the cluster.`,
 				return backup.Save(c.Context(), dir, out, shown.bytes("saving"))
 			}
 			if args[0] != standard {
-				return done(c, wholefile.Write(args[0], save))
+				write := wholefile.Create
+				if force {
+					write = wholefile.Write
+				}
+				err := done(c, write(args[0], save))
+				if errors.Is(err, fs.ErrExist) {
+					return commandline.Usage(fmt.Errorf("%s is there already: name another file, or replace it with "+
+						"--force", args[0]))
+				}
+				return err
 			}
 			if file, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 				return commandline.Usage(errors.New("a backup is nothing for a terminal: name a file, or redirect"))
@@ -48,6 +59,7 @@ all, and for its owner only: it has all secrets of the cluster.`,
 		},
 	}
 	addDataDir(c, &dir, "The directory of the server that is saved.")
+	c.Flags().BoolVar(&force, "force", false, "Replace a file that is there already.")
 	return c
 }
 

@@ -43,4 +43,21 @@ func TestBackupUsage(t *testing.T) {
 		!strings.HasPrefix(stderr, "gatehouse: the backup can't be restored: it is no backup") {
 		t.Errorf("a text: %q, exit code %d", stderr, code)
 	}
+	// A file is replaced only if that is asked for, and if there is something to save.
+	for _, test := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"backup", "text"}, "text is there already: name another file, or replace it with --force", ExitUsage},
+		{[]string{"backup", "text", "--force"}, "data directory gatehouse-data" + noEtcd, 1},
+	} {
+		_, stderr, code := runCommand(t, test.args...)
+		if stderr != "gatehouse: "+test.want+"\n" || code != test.code {
+			t.Errorf("%q: got %q, exit code %d, want %q, %d", test.args, stderr, code, test.want, test.code)
+		}
+	}
+	if got, err := os.ReadFile("text"); err != nil || len(got) != 4000 {
+		t.Errorf("the file has %d bytes now (%v)", len(got), err)
+	}
 }
