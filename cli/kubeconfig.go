@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 
@@ -68,6 +69,12 @@ What else is in there stays. A context of that name is replaced only if it was o
 				return err
 			}
 			into := access.GetDefaultFilename()
+			for _, into := range access.GetLoadingPrecedence() {
+				if isServers(into, file) {
+					return commandline.Usage(fmt.Errorf("kubeconfig %s is a server's own, which each start writes "+
+						"anew: unset KUBECONFIG to merge into ~/.kube/config, or name a file with --kubeconfig", into))
+				}
+			}
 			if err := mergeInto(access, named, name); err != nil {
 				return fmt.Errorf("kubeconfig %s: %w", into, err)
 			}
@@ -80,6 +87,20 @@ What else is in there stays. A context of that name is replaced only if it was o
 	c.Flags().BoolVar(&merge, "merge", false, "Merge it into your own kubeconfig, rather than print it.")
 	c.Flags().StringVar(&access.LoadingRules.ExplicitPath, "kubeconfig", "", "The kubeconfig file to merge it into.")
 	return c
+}
+
+// isServers reports whether a kubeconfig is own, which is one that a server has written, or is in
+// the data directory of another server.
+func isServers(file, own string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return false // it isn't there
+	}
+	if ownReal, err := filepath.EvalSymlinks(own); err == nil && ownReal == real {
+		return true
+	}
+	_, err = os.Stat(filepath.Join(filepath.Dir(real), datadir.PKI))
+	return err == nil && filepath.Base(real) == datadir.AdminKubeconfig
 }
 
 // renamed is the current context of a kubeconfig, with all that belongs to it, by a name.

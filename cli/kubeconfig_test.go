@@ -139,3 +139,32 @@ func TestKubeconfigPrint(t *testing.T) {
 		t.Errorf("%s%s, exit code %d, %v", stdout, stderr, code, err)
 	}
 }
+
+// A server's own kubeconfig, which serve says to export, is not the user's.
+func TestKubeconfigMergeIntoServers(t *testing.T) {
+	dir := t.TempDir()
+	one := writeTo(t, fmt.Sprintf(kubeconfig, 1), dir, "one", "admin.kubeconfig")
+	two := writeTo(t, fmt.Sprintf(kubeconfig, 2), dir, "two", "admin.kubeconfig")
+	writeTo(t, "", dir, "two", "pki", "ca.crt")
+	mine := writeTo(t, others, dir, "mine")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(one, link); err != nil {
+		t.Fatal(err)
+	}
+	for env, named := range map[string]string{one: one, two: two, link: link, mine + ":" + one: one} {
+		t.Setenv("KUBECONFIG", env)
+		stdout, stderr, code := runCommand(t, "kubeconfig", "--merge", "--data-dir="+filepath.Join(dir, "one"))
+		want := "gatehouse: kubeconfig " + named + " is a server's own, which each start writes anew: unset " +
+			"KUBECONFIG to merge into ~/.kube/config, or name a file with --kubeconfig\n"
+		if stdout != "" || stderr != want || code != ExitUsage {
+			t.Errorf("%s: got %q, %q, exit code %d, want %q", env, stdout, stderr, code, want)
+		}
+	}
+	if got, err := os.ReadFile(one); err != nil || string(got) != fmt.Sprintf(kubeconfig, 1) {
+		t.Errorf("the server's own is now %s (%v)", got, err)
+	}
+	if stdout, stderr, code := runCommand(t, "kubeconfig", "--merge", "--data-dir="+filepath.Join(dir, "one"),
+		"--kubeconfig="+mine); code != 0 {
+		t.Errorf("into a file that is named: %s%s, exit code %d", stdout, stderr, code)
+	}
+}
