@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/term"
 
@@ -84,12 +85,51 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	if code := ExitCode(0); errors.As(err, &code) {
 		return int(code)
 	}
-	// one line, of several errors, too
-	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), strings.ReplaceAll(err.Error(), "\n", "; "))
+	for _, one := range each(err) {
+		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), strings.ReplaceAll(one, "\n", "\n  "))
+	}
 	if IsUsage(err) {
 		return ExitUsage
 	}
 	return 1
+}
+
+// each returns the texts of the errors that err joins, each with what the others that wrap it say
+// before it.
+func each(err error) []string {
+	var joined []error
+	switch e := err.(type) {
+	case utilerrors.Aggregate:
+		joined = e.Errors()
+	case interface{ Unwrap() []error }:
+		if joined = e.Unwrap(); errors.Join(joined...).Error() != err.Error() {
+			joined = nil
+		}
+	case interface{ Unwrap() error }:
+		inner := e.Unwrap()
+		if inner == nil {
+			break
+		}
+		if before, ends := strings.CutSuffix(err.Error(), inner.Error()); ends {
+			texts := each(inner)
+			for i := range texts {
+				texts[i] = before + texts[i]
+			}
+			return texts
+		}
+	}
+	if len(joined) == 0 {
+		return []string{err.Error()}
+	}
+	var texts []string
+	for _, one := range joined {
+		for _, text := range each(one) {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
 }
 
 // Help shows a command's help, for commands that have nothing to do but their parts.
