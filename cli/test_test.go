@@ -289,7 +289,7 @@ FAIL  e  e.yaml    1 case   0.00s
 --- ERROR: a/pod/typo  a.yaml:10
     object: Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.nodName"
 FAIL  a  a.yaml    2 cases  0.00s
-1 passed, 0 failed, 1 errors
+1 passed, 0 failed, 1 error
 `},
 		"no suites": {files: map[string]string{}, code: 2,
 			errors: "gatehouse: .: no suites in it: no document is of kind AdmissionTest\n"},
@@ -351,7 +351,11 @@ func wantJUnit(t *testing.T, printed string) {
 	if lines := strings.Split(strings.TrimSpace(printed), "\n"); printed != "" {
 		counts = strings.Fields(lines[len(lines)-1])
 	}
-	got := strings.Fields(fmt.Sprintf("%d passed, %d failed, %d errors", passed, failed, errored))
+	word := "errors"
+	if errored == 1 {
+		word = "error"
+	}
+	got := strings.Fields(fmt.Sprintf("%d passed, %d failed, %d %s", passed, failed, errored, word))
 	if !cmp.Equal(got, counts) {
 		t.Errorf("the JUnit report has %v, want %v", got, counts)
 	}

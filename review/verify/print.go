@@ -67,7 +67,8 @@ func (r *Report) text() string {
 	if r.Coverage != nil {
 		r.coverage(&b)
 	}
-	fmt.Fprintf(&b, "%d passed, %d failed, %d errors", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors)
+	fmt.Fprintf(&b, "%d passed, %d failed, %d %s", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors,
+		strings.TrimSpace(plural(r.Summary.Errors, "error")))
 	if r.Summary.Updated > 0 {
 		fmt.Fprintf(&b, ", %d updated", r.Summary.Updated)
 	}
