@@ -195,7 +195,7 @@ func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 		r.notes = append(r.notes, uncounted(object, object)...)
 	}
 	r.notes = append(r.notes, r.otherVersion(state.Version)...)
-	return r.store(ctx, state.Documents(), func(d input.Document, err error) error {
+	return r.store(ctx, state.Documents(), r.putOfCluster, func(d input.Document, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -49,7 +49,9 @@ type cluster struct {
 	refused map[schema.GroupKind]input.Source
 	// aggregation is that of ClusterRoles as they are; nil where it is still to be made.
 	aggregation *aggregation
-	stop        func() error
+	// keys are those under which the store has the objects of a resource, as far as they are known.
+	keys map[schema.GroupResource]string
+	stop func() error
 }
 
 // startCluster starts the server of a configuration in a directory of its own, which goes with it.
@@ -79,7 +81,8 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	c := &cluster{server: s, store: s.Etcd().Client().KV, judged: s.Handler(false), authorized: s.Handler(true),
-		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}, refused: map[schema.GroupKind]input.Source{}}
+		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}, refused: map[schema.GroupKind]input.Source{},
+		keys: map[schema.GroupResource]string{}}
 	c.stop = func() error {
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))

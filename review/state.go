@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -40,9 +44,12 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 	}
 	var errs []error
 	for _, d := range others {
-		r.manifests[r.keyOf(d.Object)] = d.Object
+		// What a server has written isn't what somebody has applied.
+		if d.Object.GetUID() == "" && d.Object.GetResourceVersion() == "" {
+			r.manifests[r.keyOf(d.Object)] = d.Object
+		}
 	}
-	err := r.store(ctx, others, func(d input.Document, err error) error {
+	err := r.store(ctx, others, r.put, func(d input.Document, err error) error {
 		errs = append(errs, &input.Error{Source: d.Source, Object: d.Object,
 			Err: fmt.Errorf("%s: %w", input.Named(d.Object), err)})
 		return nil
@@ -50,15 +57,19 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// store stores documents without admission, those first that others need. Where one can't be
-// stored, failed says what then.
-func (r *Reviewer) store(ctx context.Context, documents []input.Document,
+// A putter stores an object without admission, and returns it as it is stored; nil if it is left
+// out. It may return an object with an error, if only a part of it could be stored.
+type putter func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)
+
+// store stores documents without admission, those first that others need. failed says what becomes
+// of the error of one that can't be stored.
+func (r *Reviewer) store(ctx context.Context, documents []input.Document, put putter,
 	failed func(input.Document, error) error) error {
 	documents, _ = input.Ordered(documents, r.scopedNamespace)
 	slices.SortStableFunc(documents, func(a, b input.Document) int { return turn(a) - turn(b) })
 	var all []*unstructured.Unstructured
 	for _, d := range documents {
-		stored, err := r.put(ctx, d.Object.DeepCopy())
+		stored, err := put(ctx, d.Object.DeepCopy())
 		if err != nil {
 			if err := failed(d, err); err != nil {
 				return err
@@ -80,10 +91,12 @@ func (r *Reviewer) store(ctx context.Context, documents []input.Document,
 // turn is when an object of the state is stored.
 func turn(d input.Document) int {
 	switch kind := d.Object.GroupVersionKind().GroupKind(); {
-	case kind == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+	case kind == definitionKind, kind == serviceRange:
 		return 0
 	case kind.Group == "admissionregistration.k8s.io":
 		return 2 // when the params are there that policies look for
+	case kind == ipAddress:
+		return 2 // the services have made theirs
 	case kind == quotaKind:
 		// Quotas have their usage with all objects there, read or not; what is stored after them
 		// would be charged.
@@ -104,84 +117,121 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 	return r.aggregateRoles(ctx)
 }
 
-// put stores an object without admission, and its status as it is, and returns it as it is stored;
-// nil where its kind is unknown, and that is to be ignored.
+// put is the putter of objects of files, whose fields the server must know.
 func (r *Reviewer) put(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	mapping, err := r.cluster.find(object)
-	var unknown unknownKindError
-	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	c := call{verb: http.MethodPost, resource: *mapping, body: object, as: admin, state: true}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		c.namespace = r.namespaceOf(object)
-	}
-	status, hasStatus := object.Object["status"]
-	deleted := object.GetDeletionTimestamp() != nil
-	object.SetDeletionTimestamp(nil)
-	object.SetResourceVersion("")
-	object.SetManagedFields(nil)
-	a, err := r.cluster.do(ctx, c)
+	stored, _, err := r.putValidated(ctx, object, metav1.FieldValidationStrict)
+	return stored, err
+}
+
+// putOfCluster is the putter of objects that a cluster has. Fields that the server doesn't know are
+// an error, unless they are in a status, which the kinds' newer versions add to all the time.
+func (r *Reviewer) putOfCluster(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
+	stored, warnings, err := r.putValidated(ctx, object, metav1.FieldValidationWarn)
 	if err != nil {
-		return nil, err
-	}
-	if a.code == http.StatusConflict { // every server has it
-		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
-		if err != nil {
-			return nil, err
-		}
-		if stored == nil {
-			return nil, errors.New(a.message())
-		}
-		if live.Same(stored, object) {
-			return stored, r.complete(ctx, stored)
-		}
-		object.SetResourceVersion(stored.GetResourceVersion())
-		object.SetUID(stored.GetUID())
-		c.verb, c.name = http.MethodPut, object.GetName()
-		if a, err = r.cluster.do(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	if !a.ok() {
-		return nil, errors.New(a.message())
-	}
-	stored := a.object
-	if hasStatus {
-		if stored, err = r.loadStatus(ctx, mapping, c.namespace, stored, status); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.complete(ctx, stored); err != nil || !deleted {
 		return stored, err
 	}
-	// Its finalizers keep it, as they do where it came from.
-	c.verb, c.name, c.body = http.MethodDelete, object.GetName(), nil
-	if a, err = r.cluster.do(ctx, c); err == nil && !a.ok() {
-		err = errors.New(a.message())
+	var unknown []string
+	for _, warning := range warnings {
+		for _, match := range unknownField.FindAllStringSubmatch(warning, -1) {
+			if !strings.HasPrefix(match[1], "status.") {
+				unknown = append(unknown, strconv.Quote(match[1]))
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		err = fmt.Errorf("fields that this version of Kubernetes doesn't have: %s", strings.Join(unknown, ", "))
 	}
 	return stored, err
 }
 
-// loadStatus gives a stored object its status, and returns it as it is then. Kinds that have none
-// apart from the object have it already.
+// putValidated stores an object without admission, and its status as it is, and returns it as it is
+// stored; nil if its kind is unknown, and that is to be ignored, or if every server makes its own.
+// validation is what is done about unknown fields; the warnings may be about them.
+func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstructured, validation string) (
+	_ *unstructured.Unstructured, warnings []string, _ error) {
+	object, err := r.converted(object)
+	var unknown unknownKindError
+	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
+		r.notes = append(r.notes, fmt.Sprintf("%s: left out of the state: %s", unknown.kind.Kind, unknown.short()))
+		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, err
+	}
+	mapping, err := r.cluster.find(object)
+	if err != nil || live.IsServersOwn(object) {
+		return nil, nil, err
+	}
+	if object.GroupVersionKind().GroupKind() == definitionKind && object.GetDeletionTimestamp() != nil {
+		return nil, nil, errors.New("it is being deleted, and the server would complete that: leave it out, as what " +
+			"is of its kind")
+	}
+	c := call{verb: http.MethodPost, resource: *mapping, as: admin, state: true,
+		query: url.Values{"fieldValidation": {validation}}}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		c.namespace = r.namespaceOf(object)
+	}
+	object.SetResourceVersion("")
+	object.SetManagedFields(nil)
+	c.body = creatable(object)
+	a, err := r.create(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.code == http.StatusConflict { // every server has it
+		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
+		if err != nil {
+			return nil, nil, err
+		}
+		if stored == nil {
+			return nil, nil, errors.New(a.message())
+		}
+		if live.Same(stored, object) {
+			return stored, nil, r.complete(ctx, stored)
+		}
+		c.verb, c.name, c.body = http.MethodPut, object.GetName(), object.DeepCopy()
+		c.body.SetDeletionTimestamp(nil)
+		c.body.SetResourceVersion(stored.GetResourceVersion())
+		c.body.SetUID(stored.GetUID())
+		if a, err = r.cluster.do(ctx, c); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !a.ok() {
+		return nil, nil, errors.New(withMeant(object.GroupVersionKind(), a.message()))
+	}
+	stored, err := r.restate(ctx, mapping, c.namespace, a.object, object)
+	if err != nil {
+		return nil, nil, err
+	}
+	if status, ok := object.Object["status"]; ok && object.GroupVersionKind().GroupKind() == quotaKind {
+		if stored, err = r.loadStatus(ctx, mapping, c.namespace, stored, status); err != nil {
+			return nil, nil, err
+		}
+	}
+	return stored, a.warnings, r.complete(ctx, stored)
+}
+
+// loadStatus gives a stored object its status through the API, and returns it as it is then. Kinds
+// that have none apart from the object have it already.
 func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, namespace string,
 	stored *unstructured.Unstructured, status any) (*unstructured.Unstructured, error) {
-	version := stored.GetResourceVersion()
 	stored.Object["status"] = status
-	// The server may have written the status that it would have, as that of a quota.
-	stored.SetResourceVersion("")
 	a, err := r.cluster.do(ctx, call{verb: http.MethodPut, resource: *mapping, namespace: namespace,
 		name: stored.GetName(), subresource: "status", body: stored, as: admin, state: true})
+	if err == nil && a.code == http.StatusConflict {
+		// The server has written the status that it would have, as that of a quota.
+		var now *unstructured.Unstructured
+		if now, err = r.stored(ctx, mapping, namespace, stored.GetName()); err == nil && now != nil {
+			return r.loadStatus(ctx, mapping, namespace, now, status)
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case a.ok():
 		return a.object, nil
 	case a.code == http.StatusNotFound, a.code == http.StatusMethodNotAllowed:
-		stored.SetResourceVersion(version)
 		return stored, nil
 	}
 	return nil, fmt.Errorf("status: %s", a.message())
@@ -216,8 +266,10 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 		if err := r.addDefaultAccount(ctx, object.GetName()); err != nil {
 			return err
 		}
-	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+	case definitionKind:
 		return r.awaitResource(ctx, object)
+	case serviceRange:
+		return r.openRange(ctx, object)
 	case clusterRole:
 		r.cluster.roleWritten(object)
 	}

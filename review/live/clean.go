@@ -23,6 +23,7 @@ var statuses = map[schema.GroupKind][]string{
 	{Kind: "PersistentVolumeClaim"}: {"phase", "capacity", "accessModes"},
 	{Kind: "PersistentVolume"}:      {"phase"},
 	{Kind: "Node"}:                  {"capacity", "allocatable", "declaredFeatures"},
+	serviceRanges.GroupKind():       {"conditions"}, // of one that isn't ready services get no IPs
 }
 
 // clean leaves out what only says when and how an object was written; unless it is to be whole,
@@ -120,4 +121,16 @@ func Same(a, b *unstructured.Unstructured) bool {
 	clean(a, false)
 	clean(b, false)
 	return equality.Semantic.DeepEqual(a.Object, b.Object)
+}
+
+// IsServersOwn reports whether an object is one that each server makes for itself, and can't have
+// as another server made it: the Service of the API server, and what is computed.
+func IsServersOwn(object *unstructured.Unstructured) bool {
+	switch object.GroupVersionKind().GroupKind() {
+	case services:
+		return object.GetNamespace() == metav1.NamespaceDefault && object.GetName() == "kubernetes"
+	case schema.GroupKind{Kind: "ComponentStatus"}:
+		return true
+	}
+	return false
 }

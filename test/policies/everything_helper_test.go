@@ -1,16 +1,10 @@
 package policies_test
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/webhooktest"
@@ -111,9 +104,7 @@ func newEverything(t *testing.T, c *servertest.Cluster, version string, more ...
 		messageExpression: 'SEEN'}]}}`,
 		`{apiVersion: admissionregistration.k8s.io/VERSION, kind: ValidatingAdmissionPolicyBinding, metadata:
 		{name: NAME}, spec: {policyName: NAME, validationActions: [Warn]}}`}, more...)
-	text, err := os.ReadFile("testdata/everything.yaml")
-	must(t, err)
-	must(t, yaml.UnmarshalStrict([]byte(secrets(t).Replace(string(text))), &e.objects))
+	e.objects = servertest.Everything(t)
 	e.define(t)
 	return e
 }
@@ -131,23 +122,6 @@ func httpClient(t *testing.T, config *rest.Config) *http.Client {
 	must(t, err)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client
-}
-
-// secrets are what only a key can make.
-func secrets(t *testing.T) *strings.Replacer {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
-	key, err := x509.MarshalPKIXPublicKey(public)
-	must(t, err)
-	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, private)
-	must(t, err)
-	encode := base64.StdEncoding.EncodeToString
-	return strings.NewReplacer(
-		"${certificate}", strings.ReplaceAll(string(webhooktest.NewAuthority(t).PEM()), "\n", `\n`),
-		"${request}", encode(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})),
-		"${publicKey}", encode(key),
-		"${proof}", encode(ed25519.Sign(private, []byte("pod-uid"))))
 }
 
 // define serves custom resources: in two versions with all subresources, and of the cluster.

@@ -44,7 +44,7 @@ func (e *everything) object(gvr schema.GroupVersionResource) *unstructured.Unstr
 	if strings.Contains(gvr.Resource, "/") {
 		return e.object(parent(gvr))
 	}
-	e.t.Fatalf("testdata/everything.yaml has nothing to send to %v", gvr)
+	e.t.Fatalf("everything.yaml of servertest has nothing to send to %v", gvr)
 	return nil
 }
 

@@ -1,0 +1,281 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/apiserver"
+)
+
+var (
+	jobKind        = schema.GroupKind{Group: "batch", Kind: "Job"}
+	podKind        = schema.GroupKind{Kind: "Pod"}
+	definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	certificate    = schema.GroupKind{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}
+)
+
+// identity are the fields of metadata that a server gives an object which is created.
+var identity = []string{"uid", "creationTimestamp", "generation", "deletionTimestamp",
+	"deletionGracePeriodSeconds"}
+
+// created are the fields outside of metadata and status that a server gives an object which is
+// created, whatever the client has sent, or refuses then.
+var created = map[schema.GroupKind][][]string{
+	jobKind: {{"spec", "selector"}, {"spec", "template", "metadata", "labels"}},
+	podKind: {{"spec", "ephemeralContainers"}},
+	certificate: {{"spec", "username"}, {"spec", "uid"}, {"spec", "groups"},
+		{"spec", "extra"}},
+	service.GroupKind(): {{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "ipFamilies"},
+		{"spec", "ipFamilyPolicy"}},
+}
+
+// creatable returns an object of the state as it can be created: without what a server refuses in a
+// new object, although every server has objects with it.
+func creatable(object *unstructured.Unstructured) *unstructured.Unstructured {
+	object = object.DeepCopy()
+	switch object.GroupVersionKind().GroupKind() {
+	case podKind: // they are added to a pod that runs
+		unstructured.RemoveNestedField(object.Object, "spec", "ephemeralContainers")
+	case jobKind: // the selector is made of the UID
+		if manual, _, _ := unstructured.NestedBool(object.Object, "spec", "manualSelector"); !manual {
+			unstructured.RemoveNestedField(object.Object, "spec", "selector")
+			for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
+				unstructured.RemoveNestedField(object.Object, "spec", "template", "metadata", "labels", label)
+			}
+		}
+	}
+	for _, field := range identity {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	return object
+}
+
+// asStated returns a stored object with all that a document of the state says of it and that no
+// client can write: who it is, since when, whether it is being deleted, and its status.
+func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstructured {
+	now, kind := stored.DeepCopy(), document.GroupVersionKind().GroupKind()
+	take := func(path ...string) {
+		if value, ok, _ := unstructured.NestedFieldCopy(document.Object, path...); ok && value != nil {
+			_ = unstructured.SetNestedField(now.Object, value, path...) // the server has read both
+		}
+	}
+	for _, field := range identity {
+		if kind != quotaKind || field != "uid" { // the ledger goes by the UID that the server gave it
+			take("metadata", field)
+		}
+	}
+	for _, path := range created[kind] {
+		take(path...)
+	}
+	status, _, _ := unstructured.NestedMap(document.Object, "status")
+	switch kind {
+	case quotaKind: // the ledger has it, see loadStatus
+	case definitionKind: // the rest is the server's own
+		if versions, _, _ := unstructured.NestedStringSlice(status, "storedVersions"); len(versions) > 0 {
+			has, _, _ := unstructured.NestedStringSlice(now.Object, "status", "storedVersions")
+			for _, version := range has {
+				if !slices.Contains(versions, version) {
+					versions = append(versions, version)
+				}
+			}
+			_ = unstructured.SetNestedStringSlice(now.Object, versions, "status", "storedVersions")
+		}
+	default:
+		for _, field := range slices.Sorted(maps.Keys(status)) {
+			take("status", field)
+		}
+	}
+	return now
+}
+
+// restate makes a stored object say what a document of the state says of it, and returns it as it
+// is then. It is done in the store, below the API: a status may follow rules that only controllers
+// and kubelets keep, and nobody can write who an object is.
+func (r *Reviewer) restate(ctx context.Context, mapping *meta.RESTMapping, namespace string,
+	stored, document *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	for {
+		now := asStated(stored, document)
+		if equality.Semantic.DeepEqual(now.Object, stored.Object) {
+			return stored, nil
+		}
+		key, value, err := r.storedAt(ctx, mapping, stored)
+		if err != nil {
+			return nil, err
+		}
+		done := false
+		if key != "" {
+			whole := now.DeepCopy()
+			whole.SetResourceVersion("") // which etcd has itself
+			text, err := whole.MarshalJSON()
+			if err != nil {
+				return nil, err
+			}
+			value, err := apiserver.Storable(text, value)
+			if runtime.IsNotRegisteredError(err) {
+				return r.restateCustom(ctx, mapping, namespace, stored, document, key)
+			} else if err != nil {
+				return nil, err
+			}
+			if done, err = r.replace(ctx, key, now, value); err != nil {
+				return nil, err
+			}
+		}
+		if done {
+			return now, nil
+		}
+		// The server has written it in between.
+		if stored, err = r.stored(ctx, mapping, namespace, document.GetName()); err == nil && stored == nil {
+			err = errors.New("the server has deleted it")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// restateCustom is restate of a custom resource, which may be stored in another version. Its status
+// goes through the API, unless it has been stored with the object.
+func (r *Reviewer) restateCustom(ctx context.Context, mapping *meta.RESTMapping, namespace string,
+	stored, document *unstructured.Unstructured, key string) (*unstructured.Unstructured, error) {
+	_, value, err := r.storedAt(ctx, mapping, stored)
+	if err != nil {
+		return nil, err
+	}
+	raw := &unstructured.Unstructured{}
+	if err := raw.UnmarshalJSON(value); err != nil {
+		return nil, err
+	}
+	whole := document.DeepCopy()
+	unstructured.RemoveNestedField(whole.Object, "status")
+	now := asStated(stored, whole)
+	for _, field := range identity {
+		if value, ok, _ := unstructured.NestedFieldCopy(now.Object, "metadata", field); ok {
+			if err := unstructured.SetNestedField(raw.Object, value, "metadata", field); err != nil {
+				return nil, err
+			}
+		}
+	}
+	text, err := raw.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	done, err := r.replace(ctx, key, now, text)
+	if err == nil && !done {
+		err = fmt.Errorf("%s has been written in between", key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if status, ok := document.Object["status"]; ok {
+		return r.loadStatus(ctx, mapping, namespace, now, status)
+	}
+	return now, nil
+}
+
+// replace writes a value in place of that of a stored object, whose version is then that of the new
+// one. It reports whether it did: not if somebody else has written it.
+func (r *Reviewer) replace(ctx context.Context, key string, stored *unstructured.Unstructured, value []byte) (bool,
+	error) {
+	revision, err := strconv.ParseInt(stored.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return false, err
+	}
+	done, err := r.cluster.store.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+		Then(clientv3.OpPut(key, string(value))).Commit()
+	if err != nil || !done.Succeeded {
+		return false, err
+	}
+	stored.SetResourceVersion(strconv.FormatInt(done.Header.Revision, 10))
+	return true, nil
+}
+
+// storedAt returns the key and the value of a stored object; empty if it has been written again.
+func (r *Reviewer) storedAt(ctx context.Context, mapping *meta.RESTMapping, stored *unstructured.Unstructured) (
+	string, []byte, error) {
+	resource, name := mapping.Resource.GroupResource(), stored.GetName()
+	if namespace := stored.GetNamespace(); namespace != "" {
+		name = namespace + "/" + name
+	}
+	if prefix, ok := r.cluster.keys[resource]; ok {
+		found, err := r.cluster.store.Get(ctx, prefix+name)
+		if err != nil {
+			return "", nil, err
+		}
+		if len(found.Kvs) == 1 {
+			return prefix + name, found.Kvs[0].Value, nil
+		}
+	}
+	// The version of an object is the revision at which its key was written, and no other.
+	revision, err := strconv.ParseInt(stored.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return "", nil, err
+	}
+	found, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix(), clientv3.WithMinModRev(revision),
+		clientv3.WithMaxModRev(revision))
+	if err != nil {
+		return "", nil, err
+	}
+	for _, kv := range found.Kvs {
+		if key, ok := strings.CutSuffix(string(kv.Key), "/"+name); ok {
+			r.cluster.keys[resource] = key + "/"
+			return string(kv.Key), kv.Value, nil
+		}
+	}
+	return "", nil, nil
+}
+
+// converted is an object in a version that the server serves: in that of Kubernetes' own, if its
+// own isn't. Events are taken in the older group, since the newer one refuses those that were made
+// there.
+func (r *Reviewer) converted(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	kind := object.GroupVersionKind()
+	to, unserved := kind, error(nil)
+	if kind.GroupKind() == (schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}) {
+		to = schema.GroupVersionKind{Version: "v1", Kind: "Event"}
+	} else if _, unserved = r.cluster.find(object); unserved != nil {
+		mapping, err := r.cluster.mapper.RESTMapping(kind.GroupKind())
+		if err != nil {
+			return nil, unserved
+		}
+		to = mapping.GroupVersionKind
+	}
+	if to == kind {
+		return object, nil
+	}
+	text, err := object.MarshalJSON()
+	if err == nil {
+		text, err = apiserver.Converted(text, to)
+	}
+	if runtime.IsNotRegisteredError(err) && unserved != nil { // a custom resource
+		return nil, unserved
+	}
+	if err != nil {
+		return nil, fmt.Errorf("conversion to %s: %w", to.GroupVersion(), err)
+	}
+	now := &unstructured.Unstructured{}
+	return now, now.UnmarshalJSON(text)
+}
+
+// withMeant is what a server says of fields that a kind doesn't have, with those that were likely
+// meant.
+func withMeant(kind schema.GroupVersionKind, message string) string {
+	return unknownField.ReplaceAllStringFunc(message, func(field string) string {
+		path := unknownField.FindStringSubmatch(field)[1]
+		if meant := meantField(kind, path); meant != "" {
+			return fmt.Sprintf("%s (did you mean %q?)", field, meant)
+		}
+		return field
+	})
+}
