@@ -117,12 +117,16 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 		namespace = r.namespace
 	}
 	state, err := review.Snapshot(c.Context(), review.Options{Config: r.flags.Config, Live: cluster,
-		Namespace: namespace}, documents)
+		Namespace: namespace, AllowIncomplete: r.flags.AllowIncomplete}, documents)
 	progress.done()
 	if err != nil {
 		return err
 	}
-	for _, note := range slices.Concat(reader.Notes(), state.Notes) {
+	notes := slices.Concat(reader.Notes(), state.Notes)
+	for _, gap := range state.Gaps {
+		notes = append(notes, gap.Message)
+	}
+	for _, note := range notes {
 		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", note)
 	}
 	return state.Write(c.OutOrStdout())

@@ -16,12 +16,14 @@ import (
 // Flags are what a command line says of how to judge.
 type Flags struct {
 	// Config is the server's, which has some of them.
-	Config        *server.Config
-	like          string
-	webhooks      string
-	localWebhooks []string
-	authorize     bool
-	noPods        bool
+	Config *server.Config
+	// AllowIncomplete has verdicts stand although not all is known; see Options.
+	AllowIncomplete bool
+	like            string
+	webhooks        string
+	localWebhooks   []string
+	authorize       bool
+	noPods          bool
 }
 
 // WebhookModes are what --webhooks can be.
@@ -57,6 +59,9 @@ func (f *Flags) AddChain(groups *cliflag.NamedFlagSets) {
 	groups.FlagSet("admission").StringVar(&f.like, "like", "",
 		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
 			"and its feature gates are taken from there.")
+	groups.FlagSet("admission").BoolVar(&f.AllowIncomplete, "allow-incomplete", false,
+		"Take verdicts as they are, with notes, although something that bears on them isn't known: what of the cluster "+
+			"can't be read or stored here. Without it they fail.")
 	f.Config.Admission.AddFlags(groups.FlagSet("admission"), f.Config.Plugins)
 	var all cliflag.NamedFlagSets
 	f.Config.API.AddFlags(&all)
@@ -81,7 +86,7 @@ func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 // Options are those that the flags say, once they are parsed and applied.
 func (f *Flags) Options() (Options, error) {
 	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: chain.WebhookCalls(f.webhooks),
-		LocalWebhooks: map[string]string{}}
+		LocalWebhooks: map[string]string{}, AllowIncomplete: f.AllowIncomplete}
 	if !slices.Contains(WebhookModes, f.webhooks) {
 		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))
 	}

@@ -15,7 +15,7 @@ import (
 func (r *Result) problem() string {
 	var words []string
 	if r.Verdict != v1alpha1.Admitted {
-		words = append(words, by(r.Decision)+r.Message)
+		words = append(words, r.why())
 	}
 	for _, pods := range r.Pods {
 		if pods.Admitted < pods.Wanted {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
+	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
@@ -156,7 +157,8 @@ func (r *Reviewer) own(kind schema.GroupVersionKind) bool {
 }
 
 // Snapshot reads of a cluster all that could decide a verdict of a server with these options, and
-// besides it those of the documents' objects that the cluster has. It reads all namespaces.
+// besides it those of the documents' objects that the cluster has. It reads all namespaces. An
+// IncompleteError is that some of it can't be read, unless the options allow that.
 func Snapshot(ctx context.Context, options Options, documents []input.Document) (_ *live.State, err error) {
 	cluster := options.Live
 	r, err := Start(ctx, options)
@@ -170,11 +172,27 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 	if err != nil {
 		return nil, err
 	}
+	if len(state.Gaps) > 0 && !options.AllowIncomplete {
+		return nil, &IncompleteError{state.Gaps}
+	}
 	// What every server has by itself is no news.
 	state.Objects = slices.DeleteFunc(state.Objects, func(o *unstructured.Unstructured) bool {
 		return r.isOwn(ctx, o)
 	})
 	return state, nil
+}
+
+// An IncompleteError is that not all of a cluster that bears on verdicts could be read.
+type IncompleteError struct{ Gaps []live.Gap }
+
+// Error has a line for each gap.
+func (e *IncompleteError) Error() string {
+	lines := []string{"the cluster is known in part only, and reviews by the snapshot would fail " +
+		"(--allow-incomplete writes it all the same):"}
+	for _, gap := range e.Gaps {
+		lines = append(lines, gap.Message)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // isOwn tells whether the server has just this object by itself.
@@ -187,22 +205,76 @@ func (r *Reviewer) isOwn(ctx context.Context, object *unstructured.Unstructured)
 	return err == nil && stored != nil && live.Same(stored, object)
 }
 
-// loadCluster gives the server what was read of a cluster. What it can't store it notes.
+// loadCluster gives the server what was read of a cluster. What it can't store is a gap.
 func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 	r.ofCluster = true
 	r.notes = append(r.notes, state.Notes...)
+	r.gaps = append(r.gaps, state.Gaps...)
 	for _, object := range state.Objects {
 		r.notes = append(r.notes, uncounted(object, object)...)
 	}
 	r.notes = append(r.notes, r.otherVersion(state.Version)...)
+	everywhere := map[schema.GroupKind]bool{service.GroupKind(): true, endpointSlice.GroupKind(): true}
+	for kind := range live.ParamKinds(state.Objects) {
+		everywhere[kind.GroupKind()] = true
+	}
 	return r.store(ctx, state.Documents(), r.putOfCluster, func(d input.Document, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		r.notes = append(r.notes, fmt.Sprintf("%s: the cluster has it, but it can't be stored here: %s: judged as if "+
-			"it weren't there", input.Named(d.Object), strings.ReplaceAll(err.Error(), "\n", "; ")))
+		gap := r.bears(d.Object, everywhere)
+		gap.Message = fmt.Sprintf("%s: the cluster has it, but it can't be stored here as it is: %s",
+			input.Named(d.Object), strings.ReplaceAll(err.Error(), "\n", "; "))
+		r.gaps = append(r.gaps, gap)
 		return nil
 	})
+}
+
+// bears is on what it bears that an object of the cluster isn't known: of the kinds that decide
+// about others, on those in its namespace, or on all; of another kind, on itself.
+func (r *Reviewer) bears(object *unstructured.Unstructured, everywhere map[schema.GroupKind]bool) live.Gap {
+	kind := object.GroupVersionKind().GroupKind()
+	switch {
+	case everywhere[kind]:
+		return live.Gap{}
+	case kind == definitionKind || slices.ContainsFunc(r.kinds(), func(k schema.GroupVersionKind) bool {
+		return k.GroupKind() == kind
+	}):
+		return live.Gap{Namespace: object.GetNamespace()}
+	}
+	return live.Gap{Object: live.ObjectName(object.GetKind(), object.GetNamespace(), object.GetName())}
+}
+
+// gapNotes are notes about what isn't known and bears on a verdict.
+func (r *Reviewer) gapNotes() []string {
+	var notes []string
+	for _, gap := range r.gaps {
+		notes = append(notes, gap.Message)
+	}
+	return notes
+}
+
+// doubt makes a verdict on which something bears that isn't known one that failed, unless the user
+// takes it as it is.
+func (r *Reviewer) doubt(result *Result) {
+	if r.options.AllowIncomplete || result.Verdict == v1alpha1.Failed {
+		return
+	}
+	for _, gap := range r.gaps {
+		if gap.BearsOn(result.Object.Kind, result.Object.Namespace, result.Object.Name) {
+			result.Unknown, result.Verdict = append(result.Unknown, gap.Message), v1alpha1.Failed
+		}
+	}
+}
+
+// leavesOut reports whether an object of an unknown kind is left out: not if the cluster has the
+// kind, and only can't be asked about it.
+func (r *Reviewer) leavesOut(object *unstructured.Unstructured) bool {
+	return r.options.IgnoreUnknown && (r.options.AllowIncomplete ||
+		!slices.ContainsFunc(r.gaps, func(gap live.Gap) bool {
+			return gap.Object != "" && (gap.BearsOn(object.GetKind(), "", object.GetName()) ||
+				gap.BearsOn(object.GetKind(), r.namespaceOf(object), object.GetName()))
+		}))
 }
 
 // otherVersion notes that a cluster is of another minor version than the server.

@@ -115,8 +115,8 @@ func (r *Result) word() string {
 // details are the lines below an object.
 func (p Print) details(r *Result) []string {
 	var lines []string
-	if r.Message != "" {
-		lines = append(lines, by(r.Decision)+r.Message)
+	if r.Message != "" || len(r.Unknown) > 0 {
+		lines = append(lines, r.why())
 		if len(r.UnknownFields) > 0 {
 			lines = append(lines, "to pass: "+r.unknownFieldsRemedy())
 		} else {
@@ -157,6 +157,23 @@ func (p Print) details(r *Result) []string {
 		}
 	}
 	return lines
+}
+
+// why says why an object isn't admitted.
+func (r *Result) why() string {
+	text := by(r.Decision) + r.Message
+	if len(r.Unknown) == 0 {
+		return text
+	}
+	more, otherwise := "", "admitted"
+	if n := len(r.Unknown) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more, which the notes name)", n)
+	}
+	if text != "" {
+		otherwise = "refused: " + text
+	}
+	return fmt.Sprintf("the cluster is known in part only: %s%s; with --allow-incomplete it is %s", r.Unknown[0], more,
+		otherwise)
 }
 
 // remedies say what would have to change for a request to pass, in the words of `gatehouse why`.

@@ -54,6 +54,9 @@ type Options struct {
 	// FieldValidation is what is done about fields that an object's kind doesn't have, one of
 	// the values of Validations; empty for Strict: they are refused.
 	FieldValidation string
+	// AllowIncomplete has verdicts stand although something of the cluster isn't known that bears
+	// on them. Notes say what. Otherwise such verdicts are Failed.
+	AllowIncomplete bool
 	// IgnoreUnknown leaves out objects of kinds that nobody serves.
 	IgnoreUnknown bool
 }
@@ -77,8 +80,9 @@ var Operations = []Operation{Create, Update, Apply, Delete, Connect}
 type Reviewer struct {
 	options Options
 	cluster *cluster
-	// notes are those about the state.
+	// notes are those about the state, gaps what of it isn't known.
 	notes []string
+	gaps  []live.Gap
 	// ofCluster says that the state is one of a running cluster, read now or before. namespaces are
 	// those that it doesn't have: they were made here, and all that is in them.
 	ofCluster  bool
@@ -132,10 +136,9 @@ func (r *Reviewer) With(as user.Info, operation Operation) *Reviewer {
 // takeServiceRanges makes the server give services the IPs that the cluster gives them whose state
 // it gets.
 func (o *Options) takeServiceRanges(ctx context.Context) error {
-	snapshots, _ := live.Parse(o.State)
 	var ranges string
-	for _, s := range snapshots {
-		ranges = cmp.Or(live.ServiceRanges(s.Objects), ranges)
+	for _, d := range o.State {
+		ranges = cmp.Or(live.ServiceRanges([]*unstructured.Unstructured{d.Object}), ranges)
 	}
 	if o.Live != nil {
 		read, err := o.Live.Read(ctx, live.Want{})
@@ -184,7 +187,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		}
 	}
 	documents, notes := input.Ordered(documents, r.scopedNamespace)
-	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: append(slices.Clone(r.notes), notes...),
+	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: slices.Concat(r.notes, r.gapNotes(), notes),
 		Results: []Result{}}
 	for i, d := range documents {
 		if progress != nil {
@@ -192,7 +195,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		}
 		result, err := r.judge(ctx, d, review)
 		var unknown unknownKindError
-		if errors.As(err, &unknown) && r.options.IgnoreUnknown {
+		if errors.As(err, &unknown) && r.leavesOut(d.Object) {
 			review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %s", d.Source, unknown.short()))
 			continue
 		}
@@ -202,6 +205,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		if err != nil {
 			result.Verdict, result.Message = v1alpha1.Failed, err.Error()
 		}
+		r.doubt(result)
 		review.Results = append(review.Results, *result)
 	}
 	strangers, err := r.strangers(ctx)
@@ -341,6 +345,7 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 			return c, c.update(object, stored, r.manifests[r.keyOf(object)])
 		case stored != nil && operation == Update:
 			object.SetResourceVersion(stored.GetResourceVersion())
+			object.SetUID(stored.GetUID())
 		case operation == "":
 			operation = Create
 		}

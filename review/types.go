@@ -43,6 +43,9 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	// UnknownFields are the fields that its kind doesn't have, for which it was refused.
 	UnknownFields []string `json:"unknownFields,omitempty"`
+	// Unknown are what of a cluster isn't known and bears on the verdict, which is Failed then.
+	// Message is why the object would be refused otherwise, empty if it would be admitted.
+	Unknown []string `json:"unknown,omitempty"`
 	// Warnings are those that a client would be shown.
 	Warnings []string `json:"warnings,omitempty"`
 	// Decision is how the verdict came about, as a server records it; nil where no server was

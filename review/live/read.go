@@ -49,8 +49,10 @@ type Want struct {
 type State struct {
 	// Version is the cluster's release of Kubernetes.
 	Version string
-	// Notes say what could not be read, and what that means.
+	// Notes say what is to be known of it.
 	Notes []string
+	// Gaps are what could not be read although it bears on verdicts.
+	Gaps []Gap
 	// Objects are sorted by kind, namespace and name.
 	Objects []*unstructured.Unstructured
 }
@@ -72,6 +74,7 @@ type reading struct {
 	mu        sync.Mutex
 	found     map[string]*unstructured.Unstructured
 	notes     map[string]bool
+	gaps      map[Gap]bool
 	done, all int
 }
 
@@ -79,13 +82,14 @@ type reading struct {
 // CustomResourceDefinitions that all of this needs. It is an error where the cluster stops
 // answering.
 func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
-	r := &reading{Cluster: c, want: want, found: map[string]*unstructured.Unstructured{}, notes: map[string]bool{}}
+	r := &reading{Cluster: c, want: want, found: map[string]*unstructured.Unstructured{}, notes: map[string]bool{},
+		gaps: map[Gap]bool{}}
 	var tasks []func(context.Context) error
 	for _, kind := range append(slices.Clone(want.Kinds), serviceRanges) {
-		tasks = append(tasks, r.kind(kind, want.Namespaces)...)
+		tasks = append(tasks, r.kind(kind, want.Namespaces, false)...)
 	}
 	for _, kind := range want.Everywhere {
-		tasks = append(tasks, r.kind(kind, nil)...)
+		tasks = append(tasks, r.kind(kind, nil, false)...)
 	}
 	for _, object := range want.Objects {
 		tasks = append(tasks, func(ctx context.Context) error { return r.named(ctx, object) })
@@ -95,7 +99,7 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 	}
 	// What is in the policies says which params there are.
 	tasks = nil
-	params, elsewhere := r.params()
+	params, elsewhere := ParamKinds(slices.Collect(maps.Values(r.found))), r.paramNamespaces()
 	for _, kind := range slices.SortedFunc(maps.Keys(params), func(a, b schema.GroupVersionKind) int {
 		return strings.Compare(a.String(), b.String())
 	}) {
@@ -103,17 +107,22 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 		if in != nil {
 			in = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(in), elsewhere...))))
 		}
-		tasks = append(tasks, r.kind(kind, in)...)
-		tasks = append(tasks, func(ctx context.Context) error { return r.definition(ctx, kind) })
+		tasks = append(tasks, r.kind(kind, in, true)...)
+		tasks = append(tasks, func(ctx context.Context) error { return r.definition(ctx, kind, nil) })
 	}
 	for _, object := range want.Objects {
-		tasks = append(tasks, func(ctx context.Context) error { return r.definition(ctx, object.GroupVersionKind()) })
+		tasks = append(tasks, func(ctx context.Context) error {
+			return r.definition(ctx, object.GroupVersionKind(), object)
+		})
 	}
 	if err := r.run(ctx, tasks); err != nil {
 		return nil, err
 	}
 	r.oneDefault()
-	s := &State{Version: c.Version, Notes: slices.Sorted(maps.Keys(r.notes))}
+	s := &State{Version: c.Version, Notes: slices.Sorted(maps.Keys(r.notes)),
+		Gaps: slices.SortedFunc(maps.Keys(r.gaps), func(a, b Gap) int {
+			return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Object, b.Object))
+		})}
 	for _, key := range slices.Sorted(maps.Keys(r.found)) {
 		s.Objects = append(s.Objects, r.found[key])
 	}
@@ -144,15 +153,19 @@ func (r *reading) run(ctx context.Context, tasks []func(context.Context) error) 
 	return group.Wait()
 }
 
-// kind are the tasks that read all objects of a kind in some namespaces, nil for all.
-func (r *reading) kind(kind schema.GroupVersionKind, in []string) []func(context.Context) error {
+// kind are the tasks that read all objects of a kind in some namespaces, nil for all. params says
+// that they are params of policies, which bear on objects of all namespaces.
+func (r *reading) kind(kind schema.GroupVersionKind, in []string, params bool) []func(context.Context) error {
 	if kind.GroupKind() == secrets {
-		r.note("Secrets: their data is never read: policies whose params they are judge as if there were none")
+		r.gap(Gap{}, "Secrets: their data is never read: policies whose params they are judge as if there were none")
 		return nil
 	}
 	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) { // an older cluster may have another version
+		mapping, err = r.mapper.RESTMapping(kind.GroupKind())
+	}
 	if err != nil {
-		return []func(context.Context) error{func(context.Context) error { return r.unserved(kind, err) }}
+		return []func(context.Context) error{func(context.Context) error { return r.unserved(kind, Gap{}, err) }}
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot || in == nil {
 		if kind.GroupKind() == namespaces && in != nil {
@@ -166,26 +179,17 @@ func (r *reading) kind(kind schema.GroupVersionKind, in []string) []func(context
 	}
 	var tasks []func(context.Context) error
 	for _, namespace := range in {
-		tasks = append(tasks, func(ctx context.Context) error { return r.list(ctx, mapping, namespace) })
+		bears := Gap{Namespace: namespace}
+		if params {
+			bears = Gap{}
+		}
+		tasks = append(tasks, func(ctx context.Context) error { return r.list(ctx, mapping, namespace, bears) })
 	}
 	return tasks
 }
 
-func (r *reading) unserved(kind schema.GroupVersionKind, err error) error {
-	switch {
-	case meta.IsNoMatchError(err):
-		r.note("%s of %s: the cluster doesn't serve them: judged as if there were none", kind.Kind,
-			kind.GroupVersion())
-	case gone(err):
-		return err
-	default:
-		r.note("%s of %s: %v: judged as if there were none", kind.Kind, kind.GroupVersion(), err)
-	}
-	return nil
-}
-
 // list reads all objects of a resource, in a namespace or in all.
-func (r *reading) list(ctx context.Context, mapping *meta.RESTMapping, namespace string) error {
+func (r *reading) list(ctx context.Context, mapping *meta.RESTMapping, namespace string, bears Gap) error {
 	client := r.objects.Resource(mapping.Resource).Namespace(namespace)
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.List(ctx, options)
@@ -200,30 +204,7 @@ func (r *reading) list(ctx context.Context, mapping *meta.RESTMapping, namespace
 		r.add(item, false)
 		return nil
 	})
-	return r.unread(mapping, namespace, "", err)
-}
-
-// unread notes that something could not be read; the error is that nothing can.
-func (r *reading) unread(mapping *meta.RESTMapping, namespace, name string, err error) error {
-	if err == nil || gone(err) {
-		return err
-	}
-	what, them, as := mapping.Resource.GroupResource().String(), "them", "as if there were none"
-	if name != "" {
-		what, them, as = what+" "+name, "it", "as if it weren't there"
-	}
-	if namespace != "" {
-		what += " in namespace " + namespace
-	}
-	switch {
-	case apierrors.IsForbidden(err):
-		r.note("%s: there is no right to read %s: judged %s", what, them, as)
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		r.note("%s: the cluster doesn't serve %s: judged %s", what, them, as)
-	default:
-		r.note("%s: %v: judged %s", what, err, as)
-	}
-	return nil
+	return r.unread(mapping, namespace, "", bears, err)
 }
 
 // namespace reads one namespace. One that can't be read is taken to be there: who may not look at
@@ -235,14 +216,14 @@ func (r *reading) namespace(ctx context.Context, mapping *meta.RESTMapping, name
 		r.add(object, false)
 	case apierrors.IsNotFound(err):
 	case apierrors.IsForbidden(err):
-		r.note("namespace %s: there is no right to read it: taken to be there, without labels: what goes by those, as "+
-			"Pod Security, is judged as if there were none", name)
+		r.gap(Gap{Namespace: name}, "namespace %s: there is no right to read it: taken to be there, without labels: "+
+			"what goes by those, as Pod Security, is judged as if there were none", name)
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(mapping.GroupVersionKind)
 		object.SetName(name)
 		r.add(object, false)
 	default:
-		return r.unread(mapping, "", name, err)
+		return r.unread(mapping, "", name, Gap{Namespace: name}, err)
 	}
 	return nil
 }
@@ -255,7 +236,7 @@ func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) er
 	if meta.IsNoMatchError(err) || err == nil && like.GetName() == "" {
 		return nil // it isn't there
 	} else if err != nil {
-		return r.unserved(kind, err)
+		return r.unserved(kind, Gap{}, err)
 	}
 	namespace := ""
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -281,14 +262,16 @@ func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) er
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return r.unread(mapping, namespace, like.GetName(), err)
+		return r.unread(mapping, namespace, like.GetName(), gapOf(like, namespace), err)
 	}
 	r.add(object, true)
 	return nil
 }
 
-// definition reads the CustomResourceDefinition of a kind.
-func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind) error {
+// definition reads the CustomResourceDefinition of a kind, which an object is of, nil for params of
+// policies.
+func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind,
+	object *unstructured.Unstructured) error {
 	if r.want.Own(kind) || slices.Contains(r.want.Kinds, definitions) {
 		return nil
 	}
@@ -296,52 +279,38 @@ func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind) 
 	if err != nil {
 		return nil // nobody serves it
 	}
+	bears := Gap{}
+	if object != nil {
+		bears = gapOf(object, "")
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			bears = gapOf(object, input.NamespaceOf(object))
+		}
+	}
 	of, err := r.mapper.RESTMapping(definitions.GroupKind(), definitions.Version)
 	if err != nil {
-		return r.unserved(definitions, err)
+		return r.unserved(definitions, bears, err)
 	}
 	name := mapping.Resource.GroupResource().String()
-	object, err := r.objects.Resource(of.Resource).Get(ctx, name, metav1.GetOptions{})
+	found, err := r.objects.Resource(of.Resource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		r.note("%s: they have no CustomResourceDefinition, but an API server of their own: they can't be judged", name)
+		r.gap(bears, "%s: they have no CustomResourceDefinition, but an API server of their own: they can't be judged",
+			name)
 	case apierrors.IsForbidden(err):
-		r.note("customresourcedefinition %s: there is no right to read it: its resources can't be judged", name)
+		r.gap(bears, "customresourcedefinition %s: there is no right to read it: its resources can't be judged", name)
 	case err != nil:
-		return r.unread(of, "", name, err)
+		return r.unread(of, "", name, bears, err)
 	default:
-		r.add(object, false)
+		r.add(found, false)
 	}
 	return nil
-}
-
-// params are the kinds of params that the policies ask for, and the namespaces that their bindings
-// name.
-func (r *reading) params() (kinds map[schema.GroupVersionKind]bool, in []string) {
-	kinds = map[schema.GroupVersionKind]bool{}
-	for _, object := range r.found {
-		text := func(path ...string) string {
-			value, _, _ := unstructured.NestedString(object.Object, path...)
-			return value
-		}
-		if object.GroupVersionKind().Group != "admissionregistration.k8s.io" {
-			continue
-		}
-		if kind := text("spec", "paramKind", "kind"); kind != "" {
-			kinds[schema.FromAPIVersionAndKind(text("spec", "paramKind", "apiVersion"), kind)] = true
-		}
-		if namespace := text("spec", "paramRef", "namespace"); namespace != "" {
-			in = append(in, namespace)
-		}
-	}
-	return kinds, in
 }
 
 // add keeps an object; whole says that its status is kept, too.
 func (r *reading) add(object *unstructured.Unstructured, whole bool) {
 	class := object.GroupVersionKind().GroupKind()
-	if class == services && object.GetNamespace() == metav1.NamespaceDefault && object.GetName() == "kubernetes" {
-		return // every server makes its own
+	if IsServersOwn(object) {
+		return
 	}
 	created := object.GetCreationTimestamp()
 	clean(object, whole)

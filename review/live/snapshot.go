@@ -1,9 +1,10 @@
 package live
 
 import (
+	"fmt"
 	"io"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/review/input"
@@ -21,11 +22,12 @@ type header struct {
 	Kind       string   `json:"kind"`
 	Version    string   `json:"version"`
 	Notes      []string `json:"notes,omitempty"`
+	Gaps       []Gap    `json:"gaps,omitempty"`
 }
 
 // Write writes a state as a snapshot: documents in YAML, in a stable order.
 func (s *State) Write(w io.Writer) error {
-	documents := []any{header{APIVersion, Kind, s.Version, s.Notes}}
+	documents := []any{header{APIVersion, Kind, s.Version, s.Notes, s.Gaps}}
 	for _, object := range s.Objects {
 		documents = append(documents, object.Object)
 	}
@@ -50,9 +52,12 @@ func Parse(documents []input.Document) (snapshots []*State, others []input.Docum
 	byFile := map[string]*State{}
 	for _, d := range documents {
 		if d.Object.GetAPIVersion() == APIVersion && d.Object.GetKind() == Kind {
-			s := &State{}
-			s.Version, _, _ = unstructured.NestedString(d.Object.Object, "version")
-			s.Notes, _, _ = unstructured.NestedStringSlice(d.Object.Object, "notes")
+			var h header
+			converter := runtime.DefaultUnstructuredConverter
+			if err := converter.FromUnstructuredWithValidation(d.Object.Object, &h, true); err != nil {
+				h.Gaps = append(h.Gaps, Gap{Message: fmt.Sprintf("%s: the snapshot can't be read: %v", d.Source, err)})
+			}
+			s := &State{Version: h.Version, Notes: h.Notes, Gaps: h.Gaps}
 			byFile[d.Source.File] = s
 			snapshots = append(snapshots, s)
 		}
