@@ -2,12 +2,14 @@ package review
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/server"
@@ -20,10 +22,12 @@ type Flags struct {
 	// AllowIncomplete has verdicts stand although not all is known; see Options.
 	AllowIncomplete bool
 	like            string
-	webhooks        string
-	localWebhooks   []string
-	authorize       bool
-	noPods          bool
+	// known are the names of kube-apiserver's flags.
+	known         []string
+	webhooks      string
+	localWebhooks []string
+	authorize     bool
+	noPods        bool
 }
 
 // WebhookModes are what --webhooks can be.
@@ -60,11 +64,16 @@ func (f *Flags) AddChain(groups *cliflag.NamedFlagSets) {
 		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
 			"and its feature gates are taken from there.")
 	groups.FlagSet("admission").BoolVar(&f.AllowIncomplete, "allow-incomplete", false,
-		"Take verdicts as they are, with notes, although something that bears on them isn't known: what of the cluster "+
-			"can't be read or stored here. Without it they fail.")
+		"Take verdicts as they are, with notes, although something that bears on them isn't known: what of the "+
+			"cluster can't be read or stored here, and flags of --like that kube-apiserver doesn't have. Without it they fail.")
 	f.Config.Admission.AddFlags(groups.FlagSet("admission"), f.Config.Plugins)
 	var all cliflag.NamedFlagSets
 	f.Config.API.AddFlags(&all)
+	logsapi.AddFlags(logsapi.NewLoggingConfiguration(), all.FlagSet("logs"))
+	f.known = []string{"help", "version"}
+	for _, flags := range append(slices.Collect(maps.Values(all.FlagSets)), groups.FlagSet("admission")) {
+		flags.VisitAll(func(flag *pflag.Flag) { f.known = append(f.known, flag.Name) })
+	}
 	fs := groups.FlagSet("cluster")
 	for _, name := range all.Order {
 		all.FlagSets[name].VisitAll(func(flag *pflag.Flag) {
@@ -80,7 +89,7 @@ func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 	if f.like == "" {
 		return nil
 	}
-	return takeAfter(flags, f.like)
+	return takeAfter(flags, f.like, f.known, f.AllowIncomplete)
 }
 
 // Options are those that the flags say, once they are parsed and applied.

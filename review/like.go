@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -12,11 +13,16 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/kubeversion"
+	"gatehouse.dev/internal/nearest"
 )
 
 // takeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
-// names, unless they are given. Flags that have nothing to do with a verdict are passed over.
-func takeAfter(flags *pflag.FlagSet, file string) error {
+// names, unless they are given. Flags that have nothing to do with a verdict are passed over. Those
+// that are not among known, the flags of kube-apiserver, are an error, unless lax says otherwise: a
+// misspelt one may be one that has.
+func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("--like: %w", err)
@@ -26,11 +32,20 @@ func takeAfter(flags *pflag.FlagSet, file string) error {
 		return fmt.Errorf("--like %s: %w", file, err)
 	}
 	for i := 0; i < len(args); i++ {
+		if strings.HasPrefix(args[i], "$") {
+			return fmt.Errorf("--like %s: %s is a variable, and nobody knows of what value: write down the flags "+
+				"instead", file, args[i])
+		}
 		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		if !strings.HasPrefix(args[i], "--") {
 			continue
 		}
-		flag := flags.Lookup(strings.ReplaceAll(name, "_", "-"))
+		name = strings.ReplaceAll(name, "_", "-")
+		if !lax && !slices.Contains(known, name) {
+			return fmt.Errorf("--like %s: kube-apiserver %s has no flag --%s%s: correct it, or pass over it with "+
+				"--allow-incomplete", file, kubeversion.Kubernetes(), name, nearest.Meant("--"+name, dashed(known)))
+		}
+		flag := flags.Lookup(name)
 		if flag == nil || flag.Changed || !decides(flag.Name) {
 			continue
 		}
@@ -41,6 +56,10 @@ func takeAfter(flags *pflag.FlagSet, file string) error {
 				value = args[i]
 			}
 		}
+		if strings.Contains(value, "$") {
+			return fmt.Errorf("--like %s: --%s=%s: that is a variable, and nobody knows of what value: write the "+
+				"value down instead", file, name, value)
+		}
 		if err := flag.Value.Set(value); err != nil {
 			return fmt.Errorf("--like %s: --%s=%s: %w", file, name, value, err)
 		}
@@ -50,6 +69,15 @@ func takeAfter(flags *pflag.FlagSet, file string) error {
 		}
 	}
 	return nil
+}
+
+// dashed are flags as they are typed.
+func dashed(names []string) []string {
+	typed := make([]string, len(names))
+	for i, name := range names {
+		typed[i] = "--" + name
+	}
+	return typed
 }
 
 // missing is the error where a flag names a file that isn't there, since it is on the machine that
@@ -70,31 +98,61 @@ func decides(name string) bool {
 	return strings.Contains(name, "admission") || slices.Contains(chainFlags, name)
 }
 
+// program is what runs kube-apiserver.
+const program = "kube-apiserver"
+
 // commandLine is that of a kube-apiserver, from the manifest of its pod or as it is typed.
 func commandLine(data []byte) ([]string, error) {
 	var pod corev1.Pod
-	if err := yaml.Unmarshal(data, &pod); err == nil && pod.Kind == "Pod" {
+	if err := yaml.Unmarshal(data, &pod); err == nil && pod.Kind != "" {
+		if pod.Kind != "Pod" {
+			return nil, fmt.Errorf("it is a %s of %s, and not the manifest of a %s's pod", pod.Kind, pod.APIVersion,
+				program)
+		}
 		for _, c := range pod.Spec.Containers {
-			for i, word := range slices.Concat(c.Command, c.Args) {
-				switch {
-				case !strings.Contains(word, "kube-apiserver"):
-				case strings.ContainsAny(word, " \n"): // a shell runs it
-					return words(word)
-				default:
-					return slices.Concat(c.Command, c.Args)[i:], nil
+			line := slices.Concat(c.Command, c.Args)
+			if args, ok := arguments(line); ok {
+				return args, nil
+			}
+			if len(c.Command) == 0 && c.Name == program {
+				return c.Args, nil // the image says what runs
+			}
+			for _, word := range line {
+				if strings.Contains(word, program) && strings.ContainsAny(word, " \n") { // a shell runs it
+					line, err := words(word)
+					if args, ok := arguments(line); ok || err != nil {
+						return args, err
+					}
 				}
 			}
 		}
-		return nil, fmt.Errorf("pod %s has no container that runs kube-apiserver", pod.Name)
+		return nil, fmt.Errorf("pod %s has no container that runs %s", pod.Name, program)
 	}
 	line, err := words(string(data))
 	if err != nil {
 		return nil, err
 	}
-	if len(line) == 0 || !slices.ContainsFunc(line, func(word string) bool { return strings.HasPrefix(word, "--") }) {
-		return nil, fmt.Errorf("neither the manifest of a kube-apiserver's pod nor its command line")
+	if args, ok := arguments(line); ok {
+		return args, nil
 	}
-	return line, nil
+	if len(line) > 0 && strings.HasPrefix(line[0], "--") {
+		return line, nil // the flags alone
+	}
+	return nil, fmt.Errorf("neither the manifest of a %s's pod nor its command line", program)
+}
+
+// arguments are what follows on kube-apiserver in a command line, or in a line of a unit that has
+// one; ok says that it is there.
+func arguments(line []string) (_ []string, ok bool) {
+	for i, word := range line {
+		if _, command, ok := strings.Cut(word, "="); ok && !strings.HasPrefix(word, "-") {
+			word = command // ExecStart=kube-apiserver
+		}
+		if path.Base(word) == program {
+			return line[i+1:], true
+		}
+	}
+	return nil, false
 }
 
 // words are those of a command line, as a shell or a unit of systemd has them, or /proc of a

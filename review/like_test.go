@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"gatehouse.dev/internal/kubeversion"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
 )
@@ -57,12 +59,32 @@ spec:
 			"--enable-admission-plugins=AlwaysPullImages\x00",
 		"commented": "# --allow-privileged=maybe is what it was\nkube-apiserver --allow-privileged=true # and isn't\n" +
 			"--enable-admission-plugins=NodeRestriction,AlwaysPullImages\n",
-		"open":  "kube-apiserver --allow-privileged='true",
-		"wrong": "kube-apiserver --allow-privileged=maybe",
+		"deployment.yaml": strings.Replace(kubeadm, "kind: Pod", "kind: Deployment", 1),
+		"clusterconfig.yaml": "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n" +
+			"apiServer: {extraArgs: [{name: enable-admission-plugins, value: NodeRestriction}]}\n",
+		"entrypoint.yaml": strings.ReplaceAll(manifest, "    command:\n", "    args: [--allow-privileged=true, "+
+			"'--enable-admission-plugins=NodeRestriction,AlwaysPullImages']\n"),
+		"beside.yaml": strings.Replace(kubeadm, "    - kube-apiserver\n", "    - proxy\n    - --to=kube-apiserver\n",
+			1),
+		"flags":    "--allow-privileged --enable-admission-plugins=NodeRestriction,AlwaysPullImages\n",
+		"k3s":      "k3s server --kube-apiserver-arg=enable-admission-plugins=NodeRestriction\n",
+		"manager":  "kube-controller-manager --kubeconfig=/etc/kube-apiserver/config --feature-gates=A=true\n",
+		"misspelt": "kube-apiserver --enable-admision-plugins=AlwaysPullImages --allow-privileged=true\n",
+		"gate":     "kube-apiserver --feature-gate=A=true\n",
+		"older": "kube-apiserver --allow-privileged --cloud-provider=aws " +
+			"--enable-admission-plugins=NodeRestriction\n",
+		"variable": "ExecStart=/usr/bin/kube-apiserver --allow-privileged $KUBE_ADMISSION_CONTROL\n",
+		"value":    "kube-apiserver --v=$LEVEL --enable-admission-plugins=$(PLUGINS)\n",
+		"open":     "kube-apiserver --allow-privileged='true",
+		"wrong":    "kube-apiserver --allow-privileged=maybe",
 	} {
 		if err := os.WriteFile(filepath.Clean(name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	noFlag := func(file, flag string) string {
+		return "--like " + file + ": kube-apiserver " + kubeversion.Kubernetes() + " has no flag " + flag +
+			": correct it, or pass over it with --allow-incomplete"
 	}
 	const all = "[NodeRestriction,AlwaysPullImages] true"
 	for args, want := range map[string]string{
@@ -79,6 +101,25 @@ spec:
 		"--like=configured.yaml": "--like configured.yaml: " +
 			"--admission-control-config-file=/etc/kubernetes/admission.yaml: " +
 			"no such file or directory: say with --admission-control-config-file where it is on this machine",
+		"--like=deployment.yaml": "--like deployment.yaml: it is a Deployment of v1, and not the manifest of a " +
+			"kube-apiserver's pod",
+		"--like=clusterconfig.yaml": "--like clusterconfig.yaml: it is a ClusterConfiguration of " +
+			"kubeadm.k8s.io/v1beta4, and not the manifest of a kube-apiserver's pod",
+		"--like=entrypoint.yaml": all,
+		"--like=flags":           all,
+		"--like=beside.yaml":     "--like beside.yaml: pod kube-apiserver has no container that runs kube-apiserver",
+		"--like=k3s":             "--like k3s: neither the manifest of a kube-apiserver's pod nor its command line",
+		"--like=manager":         "--like manager: neither the manifest of a kube-apiserver's pod nor its command line",
+		"--like=misspelt": noFlag("misspelt", `--enable-admision-plugins, did you mean `+
+			`"--enable-admission-plugins"?`),
+		"--like=misspelt --allow-incomplete": "[] true",
+		"--like=gate":                        noFlag("gate", `--feature-gate, did you mean "--feature-gates"?`),
+		"--like=older":                       noFlag("older", "--cloud-provider"),
+		"--like=older --allow-incomplete":    "[NodeRestriction] true",
+		"--like=variable": "--like variable: $KUBE_ADMISSION_CONTROL is a variable, and nobody knows of what value: " +
+			"write down the flags instead",
+		"--like=value": "--like value: --enable-admission-plugins=$(PLUGINS): that is a variable, and nobody " +
+			"knows of what value: write the value down instead",
 		"--like=other.yaml": "--like other.yaml: pod kube-apiserver has no container that runs kube-apiserver",
 		"--like=none.txt":   "--like none.txt: neither the manifest of a kube-apiserver's pod nor its command line",
 		"--like=gone":       "--like: open gone: no such file or directory",
@@ -103,5 +144,37 @@ spec:
 		if got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", args, got, want)
 		}
+	}
+}
+
+// All of kube-apiserver's flags are known. Source: upstream's cmd/kube-apiserver/app/options.
+func TestLikeKnowsAllFlags(t *testing.T) {
+	line := []string{"kube-apiserver"}
+	for _, flags := range options.NewServerRunOptions().Flags().FlagSets {
+		flags.VisitAll(func(flag *pflag.Flag) {
+			if !strings.Contains(flag.Name, "admission") && flag.DefValue != "" {
+				line = append(line, "--"+flag.Name+"="+flag.DefValue)
+			}
+		})
+	}
+	if len(line) < 100 {
+		t.Fatalf("kube-apiserver has only %q", line)
+	}
+	file := filepath.Join(t.TempDir(), "line")
+	if err := os.WriteFile(file, []byte(strings.Join(line, "\x00")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := review.NewFlags(plugins.List)
+	var groups cliflag.NamedFlagSets
+	flags.Add(&groups)
+	fs := pflag.NewFlagSet("review", pflag.ContinueOnError)
+	for _, name := range groups.Order {
+		fs.AddFlagSet(groups.FlagSets[name])
+	}
+	if err := fs.Parse([]string{"--like=" + file}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flags.ApplyLike(fs); err != nil {
+		t.Error(err)
 	}
 }
