@@ -65,7 +65,8 @@ func (f *Flags) AddChain(groups *cliflag.NamedFlagSets) {
 			"and its feature gates are taken from there.")
 	groups.FlagSet("admission").BoolVar(&f.AllowIncomplete, "allow-incomplete", false,
 		"Take verdicts as they are, with notes, although something that bears on them isn't known: what of the "+
-			"cluster can't be read or stored here, and flags of --like that kube-apiserver doesn't have. Without it they fail.")
+			"cluster can't be read or stored here, and flags of --like that kube-apiserver doesn't have. Without it "+
+			"they fail.")
 	f.Config.Admission.AddFlags(groups.FlagSet("admission"), f.Config.Plugins)
 	var all cliflag.NamedFlagSets
 	f.Config.API.AddFlags(&all)
