@@ -47,7 +47,7 @@ func timeDefaults(b *testing.B, env *chain.Env, recorded bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	recorder := decision.NewRecorder(decision.NewStore("server", 10_000, 64<<20))
+	recorder := decision.NewRecorder(decision.NewStore("server", 10_000, 64<<20), decision.ValuesHidden)
 	observers := []chain.Observer{chain.Metrics()}
 	if recorded {
 		observers = append(observers, recorder)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/kubeversion"
@@ -69,6 +70,7 @@ etcd, certificates and all else of its own.`,
 		cliflag.PrintFlags(c.Flags())
 		klog.InfoS("Gatehouse", "version", commandline.Version(), "kubernetes", kubeversion.Kubernetes())
 		ctx, started := c.Context(), collect.Little()
+		decision.HideLoggedValues()
 		srv, err := server.New(ctx, config)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // asked to stop before it was up

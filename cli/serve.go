@@ -19,6 +19,7 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/flagfile"
@@ -134,6 +135,7 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	ready chan<- struct{}) error {
 	started := collect.Little()
 	defer started() // also where it fails
+	decision.HideLoggedValues()
 	srv, err := server.New(ctx, config)
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
 		return commandline.Usage(nameFlags(c.Flags(), err))

@@ -60,7 +60,7 @@ func BenchmarkRecorder(b *testing.B) {
 	interfaces := admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
 	for _, recorded := range []bool{false, true} {
 		b.Run(fmt.Sprintf("recorded=%t", recorded), func(b *testing.B) {
-			recorder := NewRecorder(NewStore("server", 10_000, 64<<20))
+			recorder := NewRecorder(NewStore("server", 10_000, 64<<20), ValuesHidden)
 			var observers []chain.Observer
 			if recorded {
 				observers = append(observers, recorder)

@@ -81,7 +81,7 @@ type rig struct {
 
 func newRig(t testing.TB, store *Store, plugins ...chain.Descriptor) *rig {
 	t.Helper()
-	r := &rig{Recorder: NewRecorder(store)}
+	r := &rig{Recorder: NewRecorder(store, ValuesHidden)}
 	var err error
 	if r.chain, err = chain.New(plugins, nil, nil, r.Recorder); err != nil {
 		t.Fatal(err)

@@ -20,12 +20,15 @@ type Options struct {
 	LogPath                             string
 	LogMaxSize, LogMaxAge, LogMaxBackup int
 	LogCompress                         bool
+	// Values says which values are shown.
+	Values Values
 }
 
 // NewOptions returns the defaults: ten thousand decisions, in 64 MiB, and no log. A log that is set
 // takes 1.1 GB at most.
 func NewOptions() Options {
-	return Options{Enabled: true, MaxCount: 10_000, MaxBytes: 64 << 20, LogMaxSize: 100, LogMaxBackup: 10}
+	return Options{Enabled: true, MaxCount: 10_000, MaxBytes: 64 << 20, LogMaxSize: 100, LogMaxBackup: 10,
+		Values: ValuesHidden}
 }
 
 // AddFlags adds the flags.
@@ -40,6 +43,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 // AddLogFlags adds the flags of the log alone.
 func (o *Options) AddLogFlags(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(&o.Values), "decision-values", string(o.Values),
+		"Whether decisions show values of environment variables, arguments, commands and headers: hidden or shown. "+
+			"Values of Secrets, and values that are named as credentials are, are hidden always.")
 	flags.StringVar(&o.LogPath, "decision-log-path", o.LogPath,
 		"If set, every decision is written to this file as a line of JSON. '-' means standard out.")
 	flags.IntVar(&o.LogMaxAge, "decision-log-maxage", o.LogMaxAge,
@@ -66,6 +72,9 @@ func (o *Options) Validate() error {
 		if limit.value < 0 {
 			errs = append(errs, fmt.Errorf("--%s: %d must be greater than or equal to 0", limit.flag, limit.value))
 		}
+	}
+	if o.Values != ValuesHidden && o.Values != ValuesShown {
+		errs = append(errs, fmt.Errorf("--decision-values: %q must be %s or %s", o.Values, ValuesHidden, ValuesShown))
 	}
 	if !o.Enabled && o.LogPath != "" {
 		errs = append(errs, errors.New("--decision-log-path needs --decisions"))

@@ -19,6 +19,7 @@ import (
 type record struct {
 	decision v1alpha1.Decision
 	steps    []step
+	values   Values
 	class    class
 }
 
@@ -62,10 +63,16 @@ func (r *record) size() int {
 	return n
 }
 
+// secrets knows which values of the request's objects are hidden.
+func (r *record) secrets() secrets {
+	request := &r.decision.Request
+	return secrets{schema.GroupResource{Group: request.Group, Resource: request.Resource}, r.values}
+}
+
 // settle writes down the changes of each step, without what is secret in them, and tells the class.
 func (r *record) settle() {
 	d := &r.decision
-	secret := secrets{schema.GroupResource{Group: d.Request.Group, Resource: d.Request.Resource}}
+	secret := r.secrets()
 	d.Steps = make([]v1alpha1.Step, len(r.steps))
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -117,20 +124,23 @@ const (
 )
 
 // newStep returns what is kept of a plugin's step.
-func newStep(s *chain.PluginStep) step {
+func newStep(s *chain.PluginStep, values Values) step {
 	kept := step{changes: s.Changes, Step: v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase],
 		Round: int32(s.Round), Verdict: verdictOf(s.Err), Duration: metav1.Duration{Duration: s.Duration}}}
+	secret := secrets{s.Attributes.GetResource().GroupResource(), values}
+	about := &v1alpha1.Request{Name: s.Attributes.GetName(), Namespace: s.Attributes.GetNamespace(),
+		Resource: s.Attributes.GetResource().Resource, Version: s.Attributes.GetResource().Version}
 	if s.Err != nil {
-		kept.Message = cut(s.Err.Error())
+		kept.Message = secret.ofPlugin(s.Err.Error(), about)
 	}
-	secret := secrets{s.Attributes.GetResource().GroupResource()}
-	kept.Calls, kept.OmittedCalls = newCalls(s.Calls, secret)
+	kept.Calls, kept.OmittedCalls = newCalls(s.Calls, secret, about)
 	return kept
 }
 
 // newCalls returns what is kept of a step's calls: those that changed, refused or failed before the
 // others, in their order.
-func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted int32) {
+func newCalls(calls []chain.Call, secret secrets,
+	about *v1alpha1.Request) (kept []v1alpha1.Call, omitted int32) {
 	if len(calls) == 0 {
 		return nil, 0
 	}
@@ -158,10 +168,11 @@ func newCalls(calls []chain.Call, secret secrets) (kept []v1alpha1.Call, omitted
 		}
 		call := v1alpha1.Call{Kind: string(c.Kind), Name: c.Name, Configuration: c.Configuration, Binding: c.Binding,
 			Param: c.Param, Expression: cut(c.Expression), Backend: cut(c.Backend),
-			Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored, Why: cut(c.Why),
+			Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored,
+			Why:      secret.ofPlugin(c.Why, about),
 			Duration: metav1.Duration{Duration: c.Duration}}
 		for _, warning := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
-			call.Warnings = append(call.Warnings, cut(warning))
+			call.Warnings = append(call.Warnings, secret.ofPlugin(warning, about))
 		}
 		if c.Patch != nil {
 			var operations []v1alpha1.PatchOperation

@@ -24,14 +24,16 @@ import (
 // that was refused before. It is an Observer of the chain and a filter around it: the chain knows
 // what the plugins did, the filter what the answer was.
 type Recorder struct {
-	store *Store
-	// told are those who are told of every decision, as the decision log.
+	store  *Store
+	values Values
+	// told are called with every decision, as the decision log.
 	told []func(*v1alpha1.Decision)
 }
 
-// NewRecorder returns a recorder that keeps its decisions in the store, and tells them besides.
-func NewRecorder(store *Store, told ...func(*v1alpha1.Decision)) *Recorder {
-	return &Recorder{store: store, told: told}
+// NewRecorder returns a recorder that keeps its decisions in the store, with the values that are to
+// be shown, and calls told with each.
+func NewRecorder(store *Store, values Values, told ...func(*v1alpha1.Decision)) *Recorder {
+	return &Recorder{store: store, values: values, told: told}
 }
 
 var (
@@ -117,7 +119,7 @@ func (r *Recorder) Filter(next http.Handler) http.Handler {
 // this is for who gets them another way. The user is that of the context.
 func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAgent string,
 	handle func(context.Context) (code int, status *metav1.Status)) {
-	recording := &recording{start: time.Now(), info: info, userAgent: userAgent}
+	recording := &recording{start: time.Now(), info: info, userAgent: userAgent, values: r.values}
 	ctx = withRecording(ctx, recording)
 	var code int // stays 0 where handle panics
 	var status *metav1.Status
@@ -183,7 +185,7 @@ func audited(ctx context.Context) bool {
 // asked.
 func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *record {
 	info := recording.info
-	r := &record{decision: v1alpha1.Decision{
+	r := &record{values: recording.values, decision: v1alpha1.Decision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Decision"},
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(recording.start)},
 		Time:       metav1.NewMicroTime(recording.start),
@@ -207,7 +209,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 		status = &metav1.Status{Reason: apierrors.ReasonForError(a.err), Message: a.err.Error()}
 	}
 	if status != nil {
-		d.Reason, d.Message = status.Reason, cut(status.Message)
+		d.Reason, d.Message = status.Reason, r.secrets().ofStatus(status, d.By, &d.Request)
 		if d.Request.Name == "" && status.Details != nil {
 			d.Request.Name = status.Details.Name
 		}

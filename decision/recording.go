@@ -25,6 +25,7 @@ type recording struct {
 	start     time.Time
 	info      *request.RequestInfo
 	userAgent string
+	values    Values
 
 	mu sync.Mutex // objects of a collection are deleted concurrently
 	// only is the attempt that the chain is at. Where the request is about a collection, open are
@@ -109,7 +110,7 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 		a.dropped++
 		return
 	}
-	a.steps = append(a.steps, newStep(s))
+	a.steps = append(a.steps, newStep(s, r.values))
 }
 
 // pluginLate adds to a plugin's step what came to be known after it.
@@ -125,7 +126,7 @@ func (r *recording) pluginLate(s *chain.PluginStep) {
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
 		if kept := &a.steps[i]; kept.Plugin == s.Plugin && kept.Phase == phases[s.Phase] {
-			late := newStep(s)
+			late := newStep(s, r.values)
 			late.Duration = kept.Duration
 			*kept = late
 			return

@@ -69,6 +69,7 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	// Controllers would do their work while objects are judged, sooner or later.
 	config.Controllers.Controllers = nil
 	config.Decisions = decision.NewOptions()
+	config.Decisions.Values = decision.ValuesShown // the manifests are the user's own
 	ctx, cancel := context.WithCancel(ctx)
 	fail := func(err error) (*cluster, error) {
 		cancel()

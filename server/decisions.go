@@ -32,7 +32,7 @@ func (s *Server) record() (*decision.Recorder, error) {
 	if s.decisionLog != nil {
 		told = append(told, s.decisionLog.Tell)
 	}
-	recorder := decision.NewRecorder(s.decisions, told...)
+	recorder := decision.NewRecorder(s.decisions, c.Decisions.Values, told...)
 	c.API.Extensions = []apiserver.Extension{{
 		Group: func(authorizer authorizer.Authorizer) *server.APIGroupInfo {
 			return api.Group(s.decisions, authorizer)

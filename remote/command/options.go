@@ -206,7 +206,7 @@ type options struct {
 
 func newOptions(plugins []chain.Descriptor) *options {
 	return &options{installing: newInstalling(plugins), bindAddress: net.IPv4zero, port: 8443,
-		drain: 5 * time.Second, reach: commandline.NewKubeconfig(), decisions: decision.Options{Enabled: true}}
+		drain: 5 * time.Second, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions()}
 }
 
 func (o *options) flags() cliflag.NamedFlagSets {

@@ -29,7 +29,7 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 	}
 	var recorder *decision.Recorder
 	if w.log != nil {
-		recorder = decision.NewRecorder(decision.NewStore(hostName(), 0, 0), w.log.Tell)
+		recorder = decision.NewRecorder(decision.NewStore(hostName(), 0, 0), w.options.decisions.Values, w.log.Tell)
 		observers = append(observers, recorder)
 	}
 	built := map[string]chain.Descriptor{}

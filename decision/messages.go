@@ -1,0 +1,159 @@
+package decision
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// notShown takes the place of a value in a message.
+const notShown = "(not shown)"
+
+// ofStatus returns the message of an answer without the values of objects that the API quotes in
+// it: a patch that failed quotes the whole object, an immutable field its template. by is the
+// plugin that refused the request. What the client was told is another matter: that stays whole.
+func (s secrets) ofStatus(status *metav1.Status, by string, r *v1alpha1.Request) string {
+	switch {
+	case by != "":
+		return s.ofPlugin(status.Message, r)
+	case status.Details != nil && len(status.Details.Causes) > 0 && status.Reason == metav1.StatusReasonInvalid:
+		return s.ofCauses(status)
+	case plainReasons[status.Reason]:
+		return cut(status.Message)
+	}
+	return cut(withoutValues(status.Message, r))
+}
+
+// ofPlugin returns the message of a plugin. About a Secret it may quote what is in it; of other
+// objects it says what the plugin, webhook or policy has to say.
+func (s secrets) ofPlugin(message string, r *v1alpha1.Request) string {
+	if s.ofSecret() {
+		message = withoutValues(message, r)
+	}
+	return cut(message)
+}
+
+// plainReasons are the reasons of answers that name objects, users and fields, and quote no values.
+var plainReasons = map[metav1.StatusReason]bool{
+	metav1.StatusReasonNotFound: true, metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true,
+	metav1.StatusReasonForbidden: true, metav1.StatusReasonUnauthorized: true, metav1.StatusReasonGone: true,
+	metav1.StatusReasonExpired: true, metav1.StatusReasonTooManyRequests: true, metav1.StatusReasonTimeout: true,
+	metav1.StatusReasonServerTimeout: true, metav1.StatusReasonMethodNotAllowed: true,
+	metav1.StatusReasonUnsupportedMediaType: true, metav1.StatusReasonNotAcceptable: true,
+	metav1.StatusReasonRequestEntityTooLarge: true,
+}
+
+// ofCauses returns the message of an invalid object, made of its causes as Kubernetes makes it.
+//
+// Source: NewInvalid in k8s.io/apimachinery/pkg/api/errors/errors.go.
+func (s secrets) ofCauses(status *metav1.Status) string {
+	head, _, ok := strings.Cut(status.Message, " is invalid: ")
+	if !ok {
+		return notShown
+	}
+	var errs []string
+	for _, c := range status.Details.Causes {
+		text := c.Field + ": " + s.ofCause(c.Field, c.Message)
+		if !slices.Contains(errs, text) {
+			errs = append(errs, text)
+		}
+	}
+	all := strings.Join(errs, ", ")
+	if len(errs) > 1 {
+		all = "[" + all + "]"
+	}
+	return cut(head + " is invalid: " + all)
+}
+
+// quoted are the causes that quote a value, before it.
+var quoted = regexp.MustCompile(`^(Invalid value|Unsupported value|Duplicate value|Not found|Too long|Too many|` +
+	`Internal error): `)
+
+// lastName is the last name of a field, as value of spec.containers[0].env[1].value.
+var lastName = regexp.MustCompile(`([^.\[\]]+)[\[\]0-9]*$`)
+
+// ofCause returns the message of a cause. Its value stays if it is a short one: a number, or a text
+// that isn't an object's.
+func (s secrets) ofCause(field, message string) string {
+	kind := quoted.FindString(message)
+	if kind == "" {
+		// A forbidden change is followed by the difference of both objects.
+		first, _, more := strings.Cut(message, "\n")
+		if at := strings.IndexByte(first, '{'); at >= 0 {
+			first, more = first[:at], true
+		}
+		if more {
+			first = strings.TrimRight(first, " ") + " …"
+		}
+		return first
+	}
+	value, detail := splitValue(message[len(kind):])
+	if s.showsValue(field, value) {
+		return message
+	}
+	return strings.TrimSuffix(kind+notShown+": "+detail, ": ")
+}
+
+// splitValue parts a value from what follows it.
+func splitValue(text string) (value, detail string) {
+	if value, err := strconv.QuotedPrefix(text); err == nil {
+		return value, strings.TrimPrefix(text[len(value):], ": ")
+	}
+	if strings.ContainsAny(text, "{[\n") { // an object, and after it the detail
+		for _, end := range []string{"}: ", "]: ", `": `} {
+			if at := strings.LastIndex(text, end); at >= 0 {
+				return text[:at+1], text[at+len(end):]
+			}
+		}
+		return text, ""
+	}
+	value, detail, _ = strings.Cut(text, ": ")
+	return value, detail
+}
+
+// maxValue is how long a value in a message may be, in bytes.
+const maxValue = 256
+
+// showsValue reports whether a message may show the value of a field.
+func (s secrets) showsValue(field, value string) bool {
+	if len(value) > maxValue || strings.ContainsAny(value, "{\n") || strings.Contains(value, "map[") ||
+		field == "patch" {
+		return false
+	}
+	if s.ofSecret() && !strings.HasPrefix(field, "metadata.") && field != "type" {
+		return false
+	}
+	name := lastName.FindStringSubmatch(field)
+	return name == nil || !isCredential(name[1])
+}
+
+// values are what a message quotes values with: quotes, JSON, and Go's forms of objects.
+var values = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"?|'[^']*'?|[`|{\n]|&[a-z]|map\\[|\\[\\]byte")
+
+// namesNext ends what stands before a quoted name: of a field, or of what refused.
+var namesNext = regexp.MustCompile(
+	`(?:field|fields|key|version|kind|webhook|plugin|Policy|binding|namespaces?|quota) $`)
+
+// withoutValues returns a message up to the first value in it. Names of the request are no values.
+func withoutValues(message string, r *v1alpha1.Request) string {
+	names := []string{r.Name, r.Namespace, r.Resource, r.Version, r.Group, r.Group + "/" + r.Version, r.Subresource,
+		r.User.Username}
+	for from := 0; ; {
+		at := values.FindStringIndex(message[from:])
+		if at == nil {
+			return message
+		}
+		start, end := from+at[0], from+at[1]
+		text := strings.Trim(message[start:end], `"'`)
+		isText := message[start] == '"' || message[start] == '\''
+		if !isText || text == "" || !slices.Contains(names, text) && !namesNext.MatchString(message[:start]) {
+			return strings.TrimRight(message[:start], " ") + " …"
+		}
+		from = end
+	}
+}
