@@ -84,7 +84,7 @@ func kubeconfig(t *testing.T, user string) string {
 	return path
 }
 
-// generated are the random ends of pods' names.
-var generated = regexp.MustCompile(`"(big-[a-z0-9]+-)[a-z0-9]{5}"`)
+// generated are names of pods of a Deployment.
+var generated = regexp.MustCompile(`"big-[a-z0-9]+-[a-z0-9]{5}"`)
 
-func settled(text string) string { return generated.ReplaceAllString(text, `"$1…"`) }
+func settled(text string) string { return generated.ReplaceAllString(text, `"big-…"`) }
