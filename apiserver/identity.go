@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -50,14 +51,23 @@ func (c *config) addIdentityHooks(s *server.GenericAPIServer) error {
 			maps.Copy(l.Labels, labels)
 			return nil
 		})
+	// Stop waits for a renewal under way, which goes on for as long as the lease can't be written:
+	// without an etcd, until the renewals' context ends. The hook's ends only after Stop.
+	renewing, stop := context.WithCancel(context.Background())
 	if err := s.AddPostStartHook("start-kube-apiserver-identity-lease-controller",
-		func(hook server.PostStartHookContext) error { return controller.Start(hook.Done()) }); err != nil {
+		func(hook server.PostStartHookContext) error {
+			context.AfterFunc(hook, stop)
+			return controller.Start(renewing.Done())
+		}); err != nil {
+		stop()
 		return err
 	}
 	if err := s.AddPreShutdownHook("stop-kube-apiserver-identity-lease-controller", func() error {
+		stop()
 		controller.Stop()
 		return nil
 	}); err != nil {
+		stop()
 		return err
 	}
 	return s.AddPostStartHook("start-kube-apiserver-identity-lease-garbage-collector",

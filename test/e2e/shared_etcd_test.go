@@ -202,6 +202,20 @@ func TestLostLease(t *testing.T) {
 	srv.stop(t)
 }
 
+// A server whose etcd has gone ends when it is told to, though its leases can't be written.
+func TestEndWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t)
+	srv := serve(t, etcd.flags("/x")...)
+	leader(t, srv.client, "")
+	etcd.kill()
+	// By then the server has also begun to renew the lease of its own, and can't finish.
+	if _, err := srv.await(srv.stderr, "lost the lease kube-system/gatehouse-controllers", startTimeout); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("without etcd the server stopped after %s", srv.stop(t))
+}
+
 // The controllers may run apart from the server. Without them a namespace doesn't go, nor do
 // dependents.
 func TestControllersApart(t *testing.T) {
