@@ -40,6 +40,25 @@ func Request(client rest.Interface, namespace string, options metav1.ListOptions
 		VersionedParams(&options, metav1.ParameterCodec)
 }
 
+// page is how many decisions the server is asked for at a time, which is what they cost it.
+const page = 500
+
+// List returns the decisions in a namespace, empty for all, the newest last.
+func List(ctx context.Context, client rest.Interface, namespace string, options metav1.ListOptions) (
+	[]v1alpha1.Decision, error) {
+	var all []v1alpha1.Decision
+	for options.Limit = page; ; {
+		var list v1alpha1.DecisionList
+		if err := Request(client, namespace, options).Do(ctx).Into(&list); err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
 // NotServed tells whether a request for decisions failed since the server has none: it isn't
 // Gatehouse, or records none. kube-apiserver forbids who has no right to them what it doesn't have,
 // too; which API groups there are it tells everybody.

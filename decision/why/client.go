@@ -92,16 +92,15 @@ func (u Unavailable) Error() string { return string(u) }
 // list are the decisions in a namespace, empty for all, the newest first. The error is an
 // Unavailable where they can't be read.
 func (c *Client) list(ctx context.Context, namespace string, want fields.Selector) ([]v1alpha1.Decision, error) {
-	var list v1alpha1.DecisionList
-	err := client.Request(c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()}).Do(ctx).Into(&list)
+	all, err := client.List(ctx, c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()})
 	switch {
 	case client.NotServed(ctx, c.decisions, err):
 		return nil, NotServed
 	case apierrors.IsForbidden(err):
 		return nil, Forbidden
 	}
-	slices.Reverse(list.Items)
-	return list.Items, err
+	slices.Reverse(all)
+	return all, err
 }
 
 // Decision is that of a request, by its audit ID, in a namespace, or all where that is empty; nil
