@@ -70,8 +70,8 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) 
 	}
 	if verdict.Err != nil && !c.ignoreFailures {
 		klog.Warningf("Failed evaluating match conditions, failing closed %v: %v", c.name, verdict.Err)
-		return false, apierrors.NewForbidden(r.GetResource().GroupResource(), r.GetName(),
-			fmt.Errorf("webhook %q: %w", c.name, verdict.Err))
+		return false, conditionError{apierrors.NewForbidden(r.GetResource().GroupResource(), r.GetName(),
+			fmt.Errorf("webhook %q: %w", c.name, verdict.Err))}
 	}
 	if !verdict.Matches {
 		admissionmetrics.Metrics.ObserveMatchConditionExclusion(ctx, c.name, "webhook", r.exclusion, operation)
@@ -79,6 +79,13 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) 
 	}
 	return verdict.Matches, nil
 }
+
+// conditionError is the refusal of a request for which a webhook's match conditions can't be
+// evaluated.
+type conditionError struct{ *apierrors.StatusError }
+
+// Unwrap returns the refusal as the client gets it.
+func (e conditionError) Unwrap() error { return e.StatusError }
 
 // conversionError is the error for a request that can't be shown to a webhook in the version it
 // wants.

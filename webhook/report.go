@@ -42,11 +42,14 @@ func verdictOf(err error) (chain.Verdict, int32) {
 	var denial *webhookutil.ErrWebhookRejection
 	var failure *webhookutil.ErrCallingWebhook
 	var status apierrors.APIStatus
+	var condition conditionError
 	switch {
 	case errors.As(err, &denial):
 		return chain.Refused, denial.Status.ErrStatus.Code
 	case errors.As(err, &failure):
 		return chain.Failed, failure.Status.ErrStatus.Code
+	case errors.As(err, &condition):
+		return chain.Failed, condition.ErrStatus.Code
 	case errors.As(err, &status) && status.Status().Code < 500:
 		return chain.Refused, status.Status().Code
 	}

@@ -90,7 +90,7 @@ func TestFailedMatchIsReported(t *testing.T) {
 		t.Error("admitted")
 	}
 	want := []string{
-		`M Webhook c/1 Refused, 403: pods "p" is forbidden: webhook "1": match condition "c": expression ` +
+		`M Webhook c/1 Failed, 403: pods "p" is forbidden: webhook "1": match condition "c": expression ` +
 			`'object.nothing ` +
 			`== 1' resulted ` +
 			`in error: no such key: nothing`,

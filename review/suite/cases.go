@@ -197,6 +197,7 @@ func (r *reader) message(path string, m *Message) map[string]func(*yaml.Node) {
 	return map[string]func(*yaml.Node){
 		"by":      r.text(path+".by", &m.By),
 		"message": r.text(path+".message", &m.Text),
+		"error":   r.text(path+".error", &m.Error),
 		"matches": func(n *yaml.Node) {
 			var expression string
 			r.text(path+".matches", &expression)(n)

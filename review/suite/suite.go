@@ -99,6 +99,9 @@ type Message struct {
 	// Text is in the message; Matches does match it, nil where nothing must.
 	Text    string
 	Matches *regexp.Regexp
+	// Error is in what could not be evaluated or asked, empty for none: a policy whose expression
+	// fails refuses for no reason that a case could be about.
+	Error string
 }
 
 // Pods is what must become of the pods that a workload's controller makes.

@@ -87,6 +87,9 @@ func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 		return nil, err
 	}
 	result := &done.Results[0]
+	if result.Verdict == v1alpha1.Failed && c.Expect.Error != "" && len(faults(result.Decision)) > 0 {
+		result.Verdict = v1alpha1.Refused // by what the case says can't be asked
+	}
 	if result.Verdict == v1alpha1.Failed {
 		return result, fmt.Errorf("%s", result.Message)
 	}
@@ -114,7 +117,7 @@ func differences(e *suite.Expect, r *review.Result) []suite.Difference {
 	if string(r.Verdict) != e.Verdict {
 		return []suite.Difference{{Field: "verdict", Expected: e.Verdict, Got: verdict(r)}}
 	}
-	all := messageDifferences("", &e.Message, refuser(r.Decision), r.Message)
+	all := messageDifferences("", &e.Message, r.Decision, r.Message)
 	if e.Object != nil {
 		if r.Stored == nil {
 			all = append(all, suite.Difference{Field: objectField, Expected: e.Object, Got: suite.Absent})
@@ -170,9 +173,10 @@ func verdict(r *review.Result) string {
 	return text
 }
 
-// messageDifferences are those of a refusal.
-func messageDifferences(path string, want *suite.Message, by, message string) []suite.Difference {
+// messageDifferences are those of a decision, with its message where it is a refusal.
+func messageDifferences(path string, want *suite.Message, d *v1alpha1.Decision, message string) []suite.Difference {
 	var all []suite.Difference
+	by := refuser(d)
 	if plugin, _, _ := strings.Cut(by, "/"); want.By != "" && want.By != by && want.By != plugin {
 		all = append(all, suite.Difference{Field: path + "by", Expected: want.By, Got: by})
 	}
@@ -182,7 +186,7 @@ func messageDifferences(path string, want *suite.Message, by, message string) []
 	if want.Matches != nil && !want.Matches.MatchString(message) {
 		all = append(all, suite.Difference{Field: path + "matches", Expected: want.Matches.String(), Got: message})
 	}
-	return all
+	return append(all, faultDifferences(path+"error", want.Error, faults(d))...)
 }
 
 // podDifferences are those of a workload's pods. All are to be admitted where nothing else is said.
@@ -208,7 +212,7 @@ func podDifferences(want *suite.Pods, r *review.Result) []suite.Difference {
 	if want.Admitted != nil && *want.Admitted != got.Admitted {
 		all = append(all, suite.Difference{Field: "pods.admitted", Expected: *want.Admitted, Got: got.String()})
 	}
-	return append(all, messageDifferences("pods.", &want.Message, refuser(got.Decision), got.Message)...)
+	return append(all, messageDifferences("pods.", &want.Message, got.Decision, got.Message)...)
 }
 
 // refuser is the plugin that refused, with a slash and the policy, webhook, quota or LimitRange by
