@@ -134,9 +134,8 @@ const maxTypesToCheck = 10
 
 // policyTypes checks expressions with the kinds of a server.
 type policyTypes struct {
-	builtIn func() resolver.SchemaResolver
-	custom  resolver.SchemaResolver
-	mapper  meta.ResettableRESTMapper
+	custom resolver.SchemaResolver
+	mapper meta.ResettableRESTMapper
 	// typed are those of kinds that never change.
 	typed map[typedKey]*expression.Typed
 }
@@ -145,15 +144,15 @@ type typedKey struct {
 	object, params schema.GroupVersionKind
 }
 
+// builtInTypes returns the schemas of Kubernetes' own kinds. It takes a while, and memory that
+// servers without policies don't need.
+var builtInTypes = sync.OnceValue(func() resolver.SchemaResolver {
+	return resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, k8sscheme.Scheme,
+		apiextensionsscheme.Scheme)
+})
+
 func newPolicyTypes(custom resolver.SchemaResolver, mapper meta.ResettableRESTMapper) *policyTypes {
-	return &policyTypes{
-		// It takes a while, and memory that servers without policies don't need.
-		builtIn: sync.OnceValue(func() resolver.SchemaResolver {
-			return resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, k8sscheme.Scheme,
-				apiextensionsscheme.Scheme)
-		}),
-		custom: custom, mapper: mapper, typed: map[typedKey]*expression.Typed{},
-	}
+	return &policyTypes{custom: custom, mapper: mapper, typed: map[typedKey]*expression.Typed{}}
 }
 
 // check returns what is wrong with the policy's validations.
@@ -170,7 +169,8 @@ func (t *policyTypes) check(policy *admissionregistrationv1.ValidatingAdmissionP
 	}
 	told := make([][]string, len(texts))
 	params := paramsOf(policy)
-	for _, kind := range t.kinds(policy) {
+	kinds, _ := t.kinds(policy)
+	for _, kind := range kinds {
 		typed, err := t.typedFor(kind, params)
 		if err != nil {
 			if !errors.Is(err, resolver.ErrSchemaNotFound) {
@@ -232,7 +232,7 @@ func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expressio
 
 // typeOf returns the type of a kind's objects, and whether that never changes.
 func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.DeclType, fixed bool, err error) {
-	stated, err := t.builtIn().ResolveSchema(kind)
+	stated, err := builtInTypes().ResolveSchema(kind)
 	fixed = err == nil
 	if errors.Is(err, resolver.ErrSchemaNotFound) {
 		stated, err = t.custom.ResolveSchema(kind)
@@ -246,11 +246,12 @@ func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.Dec
 	return of, fixed, nil
 }
 
-// kinds are those that the policy's rules name, in order; what a rule names by a wildcard, or as a
-// subresource, is not among them.
-func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionPolicy) []schema.GroupVersionKind {
+// kinds are those that the policy's rules name, in order, and whether they are all that it is for:
+// what a rule names by a wildcard, or as a subresource, is not among them.
+func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (
+	kinds []schema.GroupVersionKind, all bool) {
 	if policy.Spec.MatchConstraints == nil {
-		return nil
+		return nil, false
 	}
 	found := map[schema.GroupVersionKind]bool{}
 	refreshed := false // once a policy, as the mapper may not know a new kind
@@ -263,47 +264,61 @@ func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionP
 		}
 		return kinds
 	}
+	all = true
 	for _, rule := range policy.Spec.MatchConstraints.ResourceRules {
-		if !t.kindsOf(&rule.Rule, ask, found) {
+		whole, more := t.kindsOf(&rule.Rule, ask, found)
+		if all = all && whole; !more {
 			break
 		}
 	}
-	kinds := make([]schema.GroupVersionKind, 0, len(found))
 	for kind := range found {
 		kinds = append(kinds, kind)
 	}
 	slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int {
 		return slices.Compare([]string{a.Group, a.Version, a.Kind}, []string{b.Group, b.Version, b.Kind})
 	})
-	return kinds
+	return kinds, all
 }
 
-// kindsOf adds a rule's kinds to found, false where there are too many.
+// ofSameKind are the subresources to which objects of their resource's own kind are sent.
+var ofSameKind = []string{"status", "ephemeralcontainers", "resize"}
+
+// kindsOf adds a rule's kinds to found. It returns whether these are the whole rule's, and false
+// for more where there are too many.
 func (t *policyTypes) kindsOf(rule *admissionregistrationv1.Rule,
-	ask func(schema.GroupVersionResource) []schema.GroupVersionKind, found map[schema.GroupVersionKind]bool) bool {
+	ask func(schema.GroupVersionResource) []schema.GroupVersionKind, found map[schema.GroupVersionKind]bool) (
+	whole, more bool) {
 	wild := func(name string) bool { return strings.Contains(name, "*") }
 	if slices.ContainsFunc(rule.APIGroups, wild) || slices.ContainsFunc(rule.APIVersions, wild) {
-		return true
+		return false, true
 	}
+	whole = true
+	known := map[string]bool{} // resources, as a rule for several groups names some that one doesn't have
 	count := 0
 	for _, group := range slices.Sorted(slices.Values(rule.APIGroups)) {
 		for _, version := range slices.Sorted(slices.Values(rule.APIVersions)) {
 			for _, resource := range slices.Sorted(slices.Values(rule.Resources)) {
 				if strings.ContainsAny(resource, "*/") {
+					_, subresource, _ := strings.Cut(resource, "/")
+					whole = whole && slices.Contains(ofSameKind, subresource)
 					continue
 				}
+				known[resource] = known[resource]
 				for _, kind := range ask(schema.GroupVersionResource{Group: group, Version: version,
 					Resource: resource}) {
 					if kind.Empty() {
 						continue
 					}
-					found[kind] = true
+					found[kind], known[resource] = true, true
 					if count++; count == maxTypesToCheck {
-						return false
+						return false, false
 					}
 				}
 			}
 		}
 	}
-	return true
+	for _, is := range known {
+		whole = whole && is
+	}
+	return whole, true
 }

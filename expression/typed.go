@@ -1,8 +1,6 @@
 package expression
 
 import (
-	"errors"
-
 	"github.com/google/cel-go/cel"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -57,7 +55,7 @@ func NewTyped(object, params *apiservercel.DeclType, hasParams bool) (*Typed, er
 	return &Typed{c}, nil
 }
 
-// Check returns what is wrong with each of a policy's expressions, nil for nothing. What is wrong
+// Check returns what is wrong with each of a policy's expressions, a *TypeError or nil for nothing. What is wrong
 // with a variable is not told: whoever reads it reads something of any type.
 func (t *Typed) Check(variables []admissionregistrationv1.Variable, expressions ...string) []error {
 	fields := map[string]*apiservercel.DeclField{}
@@ -74,11 +72,33 @@ func (t *Typed) Check(variables []admissionregistrationv1.Variable, expressions 
 	return wrong
 }
 
-// typeOf returns what an expression evaluates to.
+// TypeError is what is wrong with an expression.
+type TypeError struct {
+	// Issues are what is wrong, in order.
+	Issues []TypeIssue
+	text   string
+}
+
+// TypeIssue is one thing that is wrong with an expression. Line counts from 1, Column, which is in
+// code points, from 0.
+type TypeIssue struct {
+	Line, Column int
+	Message      string
+}
+
+// Error shows each issue below its line of the expression.
+func (e *TypeError) Error() string { return e.text }
+
+// typeOf returns what an expression evaluates to. The error is a *TypeError.
 func (t *Typed) typeOf(text string) (*cel.Type, error) {
 	ast, issues := t.env.Compile(text)
 	if issues != nil {
-		return nil, errors.New(issues.String())
+		err := &TypeError{text: issues.String()}
+		for _, issue := range issues.Errors() {
+			err.Issues = append(err.Issues,
+				TypeIssue{Line: issue.Location.Line(), Column: issue.Location.Column(), Message: issue.Message})
+		}
+		return nil, err
 	}
 	return ast.OutputType(), nil
 }

@@ -1,0 +1,133 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/discovery"
+
+	"gatehouse.dev/expression"
+)
+
+// PolicyFields finds the fields that expressions of ValidatingAdmissionPolicies read, and that
+// objects can't have. It is for one goroutine.
+//
+// The status of a policy warns of each kind for which an expression has the wrong types, and so of
+// every policy that is for several kinds and looks at what only some have. Here all of them must
+// lack the field, and all must be known.
+type PolicyFields struct{ types *policyTypes }
+
+// NewPolicyFields returns a PolicyFields for the kinds of a server.
+func NewPolicyFields(client discovery.DiscoveryInterface, mapper meta.ResettableRESTMapper) *PolicyFields {
+	return &PolicyFields{newPolicyTypes(&resolver.ClientDiscoveryResolver{Discovery: client}, mapper)}
+}
+
+// UnknownField is a field that an expression reads.
+type UnknownField struct {
+	// Path is where the expression is in the policy.
+	Path string
+	// Message says what it reads.
+	Message string
+	// Kinds are those of the policy's objects.
+	Kinds []schema.GroupVersionKind
+}
+
+// Unknown returns the fields that no object can have that the policy is for, in the order of its
+// expressions.
+func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissionPolicy) []UnknownField {
+	kinds, all := f.types.kinds(policy)
+	if !all || len(kinds) == 0 {
+		return nil
+	}
+	paths, texts := expressionsOf(policy)
+	issues := make([][][]expression.TypeIssue, len(kinds)) // by kind and expression
+	for i, kind := range kinds {
+		typed, err := f.types.typedFor(kind, paramsOf(policy))
+		if err != nil {
+			return nil // it may have any field
+		}
+		for _, err := range typed.Check(policy.Spec.Variables, texts...) {
+			var wrong *expression.TypeError
+			if !errors.As(err, &wrong) {
+				wrong = &expression.TypeError{}
+			}
+			issues[i] = append(issues[i], slices.DeleteFunc(wrong.Issues, func(issue expression.TypeIssue) bool {
+				return !strings.HasPrefix(issue.Message, undefinedField)
+			}))
+		}
+	}
+	var unknown []UnknownField
+	for e, text := range texts {
+		seen := map[expression.TypeIssue]bool{}
+		for _, of := range issues {
+			for _, issue := range of[e] {
+				if !seen[issue] && !slices.ContainsFunc(issues, func(of [][]expression.TypeIssue) bool {
+					return !lacks(of[e], issue, text)
+				}) {
+					unknown = append(unknown, UnknownField{Path: paths[e], Message: issue.Message, Kinds: kinds})
+				}
+				seen[issue] = true
+			}
+		}
+	}
+	return unknown
+}
+
+// undefinedField begins what CEL says of a field that a type doesn't have.
+const undefinedField = "undefined field"
+
+// expressionsOf returns a policy's expressions, and where they are.
+func expressionsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (paths, texts []string) {
+	spec := field.NewPath("spec")
+	add := func(path *field.Path, text string) {
+		if text != "" {
+			paths, texts = append(paths, path.String()), append(texts, text)
+		}
+	}
+	for i, c := range policy.Spec.MatchConditions {
+		add(spec.Child("matchConditions").Index(i).Child("expression"), c.Expression)
+	}
+	for i, v := range policy.Spec.Variables {
+		add(spec.Child("variables").Index(i).Child("expression"), v.Expression)
+	}
+	for i, v := range policy.Spec.Validations {
+		path := spec.Child("validations").Index(i)
+		add(path.Child("expression"), v.Expression)
+		add(path.Child("messageExpression"), v.MessageExpression)
+	}
+	for i, a := range policy.Spec.AuditAnnotations {
+		add(spec.Child("auditAnnotations").Index(i).Child("valueExpression"), a.ValueExpression)
+	}
+	return paths, texts
+}
+
+// lacks reports whether a kind with these issues doesn't have the field of an issue of any kind
+// either: it has the same, or one that is further left in the same chain of fields.
+func lacks(issues []expression.TypeIssue, of expression.TypeIssue, text string) bool {
+	return slices.ContainsFunc(issues, func(issue expression.TypeIssue) bool {
+		if issue.Line != of.Line || issue.Column > of.Column {
+			return false
+		}
+		line := []rune(strings.Split(text, "\n")[issue.Line-1])
+		return strings.Trim(string(line[issue.Column:of.Column]), fieldChain) == ""
+	})
+}
+
+// fieldChain are the characters of fields that are read one of the other.
+const fieldChain = "._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// String names the expression, what it reads, and the kinds.
+func (u UnknownField) String() string {
+	var kinds []string
+	for _, kind := range u.Kinds {
+		kinds = append(kinds, kind.GroupVersion().String()+" "+kind.Kind)
+	}
+	return fmt.Sprintf("%s: %s of %s", u.Path, u.Message, strings.Join(kinds, ", "))
+}
