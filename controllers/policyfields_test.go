@@ -40,7 +40,7 @@ func TestUnknownFields(t *testing.T) {
 		"a part of what none has": {podsToo + validation("true && "+hostNetwork), []string{
 			"spec.validations[0].expression: undefined field 'hostNetwrk' of v1 Pod, " + deployment}},
 		"each one's own": {podsToo + validation("object.spec.replicas == 1 || object.spec.hostname == 'a'"), nil},
-		"on another line": {podsToo + `validations: [{expression: "object.spec.hostname == 'a' ||\n  object.nope == 1"}]`,
+		"on another line": {podsToo + validation(`object.spec.hostname == 'a' ||\n  object.nope == 1`),
 			[]string{"spec.validations[0].expression: undefined field 'nope' of v1 Pod, " + deployment}},
 		"other types":   {both + validation("object.metadata.name == 1"), nil},
 		"a wildcard":    {rule("apps", `"*"`, "deployments") + validation("object.nope == 1"), nil},

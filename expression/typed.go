@@ -55,8 +55,8 @@ func NewTyped(object, params *apiservercel.DeclType, hasParams bool) (*Typed, er
 	return &Typed{c}, nil
 }
 
-// Check returns what is wrong with each of a policy's expressions, a *TypeError or nil for nothing. What is wrong
-// with a variable is not told: whoever reads it reads something of any type.
+// Check returns what is wrong with each of a policy's expressions, a *TypeError or nil for nothing.
+// What is wrong with a variable is not told: whoever reads it reads something of any type.
 func (t *Typed) Check(variables []admissionregistrationv1.Variable, expressions ...string) []error {
 	fields := map[string]*apiservercel.DeclField{}
 	t.variables.Fields = fields

@@ -28,6 +28,9 @@ func RunSuites(t *testing.T, paths ...string) {
 			if s.Error != "" {
 				t.Fatalf("%s: %s", s.Source, s.Error)
 			}
+			for _, warning := range s.Warnings {
+				t.Log("warning: " + warning)
+			}
 			for _, c := range s.Cases {
 				t.Run(c.Name, func(t *testing.T) {
 					if c.Outcome != verify.Passed {

@@ -18,6 +18,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/controllers"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
 	"gatehouse.dev/server"
@@ -87,6 +88,8 @@ type Reviewer struct {
 	// those that it doesn't have: they were made here, and all that is in them.
 	ofCluster  bool
 	namespaces map[string]bool
+	// fields finds what is misspelt in policies.
+	fields *controllers.PolicyFields
 	// unasked are the webhooks that weren't asked about what was made for the workload at hand.
 	unasked []string
 	// manifests are those that the state's objects were made from.
@@ -116,7 +119,7 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 		return nil, err
 	}
 	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{},
-		namespaces: map[string]bool{}}
+		namespaces: map[string]bool{}, fields: controllers.NewPolicyFields(cluster.discovery, cluster.mapper)}
 	if err := r.loadState(ctx); err != nil {
 		return nil, errors.Join(err, cluster.stop())
 	}
@@ -213,6 +216,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		return nil, err
 	}
 	review.Notes = append(review.Notes, strangers...)
+	review.Notes = append(review.Notes, r.PolicyWarnings(slices.Concat(documents, r.options.State))...)
 	review.summarize()
 	return review, nil
 }

@@ -14,8 +14,9 @@ type Color string
 
 // The colors.
 const (
-	Red   Color = "\x1b[31m"
-	Green Color = "\x1b[32m"
+	Red    Color = "\x1b[31m"
+	Green  Color = "\x1b[32m"
+	Yellow Color = "\x1b[33m"
 
 	plain = "\x1b[0m"
 )

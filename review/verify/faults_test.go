@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -188,3 +189,62 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// A field that none of a policy's kinds has is told once, and one that only some of them have
+// isn't.
+func TestPolicyWarnings(t *testing.T) {
+	policy := func(name, kind string) string {
+		return `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: ` + name + `}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {operations: [CREATE], apiGroups: [apps, example.com], apiVersions: [v1], resources: [` + kind + `]}
+  validations:
+  - expression: object.spec.replicas <= 3
+  - expression: "!has(object.spec.template.spec.hostNetwork) || object.spec.template.spec.hostNetwrk == false"
+`
+	}
+	const cases = "  - {name: c, " + configMap + ", expect: {verdict: Admitted}}\n"
+	folder(t, map[string]string{
+		"state/policy.yaml":        policy("tc", "deployments, daemonsets"),
+		"state/static/policy.yaml": policy("tc.static.k8s.io", "deployments"),
+		"state/config.yaml": `
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: ValidatingAdmissionPolicy
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ValidatingAdmissionPolicyConfiguration
+    staticManifestsDir: static
+`,
+		"a.yaml": strings.Replace(suiteWith("", cases), "  cases:", "  state: [state/policy.yaml]\n  cases:", 1),
+		"b.yaml": suiteWith("", strings.Replace(cases, "expect", "state: [state/policy.yaml], expect", 1)),
+		"c.yaml": suiteWith("--admission-control-config-file=state/config.yaml", cases),
+	})
+	report, err := judged(t, t.Context(), verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := report.Write(&out, ""); err != nil {
+		t.Fatal(err)
+	}
+	const want = `warning: state/policy.yaml:1: ValidatingAdmissionPolicy tc: spec.validations[1].expression: ` +
+		`undefined field 'hostNetwrk' of apps/v1 DaemonSet, apps/v1 Deployment
+ok    a  a.yaml    1 case   0.00s
+ok    b  b.yaml    1 case   0.00s
+warning: state/static/policy.yaml:1: ValidatingAdmissionPolicy tc.static.k8s.io: ` +
+		`spec.validations[1].expression: undefined field 'hostNetwrk' of apps/v1 Deployment
+ok    c  c.yaml    1 case   0.00s
+3 passed, 0 failed, 0 errors
+`
+	if diff := cmp.Diff(want, seconds.ReplaceAllString(out.String(), "0.00s")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+var seconds = regexp.MustCompile(`\d+\.\d\ds`)

@@ -22,7 +22,7 @@ func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "":
 		return terminal.Write(w, r.text(), map[string]terminal.Color{"ok": terminal.Green, "FAIL": terminal.Red,
-			"---": terminal.Red})
+			"---": terminal.Red, "warning:": terminal.Yellow})
 	case "json":
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
@@ -45,8 +45,15 @@ func (r *Report) text() string {
 	for i := range r.Suites {
 		name, file = max(name, len(r.Suites[i].Name)), max(file, len(r.Suites[i].Source.File))
 	}
+	warned := map[string]bool{} // what several suites have in their state is told once
 	for i := range r.Suites {
 		s := &r.Suites[i]
+		for _, warning := range s.Warnings {
+			if !warned[warning] {
+				fmt.Fprintf(&b, "warning: %s\n", warning)
+			}
+			warned[warning] = true
+		}
 		word := "ok   "
 		for _, c := range s.Cases {
 			if c.Outcome != Passed {

@@ -40,8 +40,10 @@ type Suite struct {
 	// Seconds is what its cases took, without the start of the server.
 	Seconds float64 `json:"seconds"`
 	// Error is why none of it could be judged.
-	Error string  `json:"error,omitempty"`
-	Cases []*Case `json:"cases"`
+	Error string `json:"error,omitempty"`
+	// Warnings are what is likely wrong with the policies in its state: fields that no object has.
+	Warnings []string `json:"warnings,omitempty"`
+	Cases    []*Case  `json:"cases"`
 }
 
 // Outcome is what a case came to.

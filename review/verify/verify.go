@@ -129,7 +129,7 @@ type worker struct {
 	// base is what the server had from the start.
 	base *review.Mark
 	seen *observer
-	// static are what its plugins have from files, where that is to be covered.
+	// static are what its plugins have from files.
 	static []input.Document
 }
 
@@ -152,6 +152,9 @@ func (w *worker) judge(t *task) {
 			t.covering.include(w.static)
 		}
 	}
+	if err == nil {
+		t.report.Warnings = w.reviewer.PolicyWarnings(t.policies(w.static))
+	}
 	begin := time.Now()
 	for i := range t.Cases {
 		c := &t.Cases[i]
@@ -169,6 +172,20 @@ func (w *worker) judge(t *task) {
 		w.count()
 	}
 	t.report.Seconds = time.Since(begin).Seconds()
+}
+
+// policies are the documents among which the policies under test are: those of the suite's state,
+// of its cases', and static ones.
+func (t *task) policies(static []input.Document) []input.Document {
+	all := slices.Concat(static, t.State)
+	for i := range t.Cases {
+		for _, d := range t.Cases[i].State {
+			if !slices.ContainsFunc(all, func(known input.Document) bool { return known.Object == d.Object }) {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
 }
 
 func (w *worker) count() {
@@ -207,10 +224,8 @@ func (w *worker) begin(t *task) (*review.Mark, error) {
 		return nil, err
 	}
 	w.flags = t.flags
-	if w.Coverage {
-		if w.static, err = static(w.Plugins, &options.Config.Admission); err != nil {
-			return nil, err
-		}
+	if w.static, err = static(w.Plugins, &options.Config.Admission); err != nil {
+		return nil, err
 	}
 	if w.base, err = w.reviewer.Mark(w.ctx); err != nil {
 		return nil, err

@@ -1,0 +1,33 @@
+package review
+
+import (
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"gatehouse.dev/review/input"
+	"gatehouse.dev/review/live"
+)
+
+// PolicyWarnings tells of the ValidatingAdmissionPolicies among documents which fields their
+// expressions read that none of their objects can have. A policy of another cluster's snapshot, or
+// one that can't be read, is passed over.
+func (r *Reviewer) PolicyWarnings(documents []input.Document) []string {
+	_, documents = live.Parse(documents)
+	var warnings []string
+	for _, d := range documents {
+		kind := d.Object.GroupVersionKind()
+		if kind.Group != admissionregistrationv1.GroupName || kind.Kind != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{} // older versions have the same fields
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, policy) != nil {
+			continue
+		}
+		for _, unknown := range r.fields.Unknown(policy) {
+			warnings = append(warnings, fmt.Sprintf("%s: %s: %s", d.Source, input.Named(d.Object), unknown))
+		}
+	}
+	return warnings
+}
