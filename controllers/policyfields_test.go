@@ -35,8 +35,8 @@ func TestUnknownFields(t *testing.T) {
 		"what one has": {both + validation("object.spec.replicas <= 3"), nil},
 		"what none has": {both + validation(hostNetwork), []string{
 			"spec.validations[0].expression: undefined field 'hostNetwrk' of apps/v1 DaemonSet, " + deployment}},
-		"a part of what one has": {podsToo + validation("has(object.spec.template) && object.spec.template.spec.hostNetwork"),
-			nil},
+		"a part of what one has": {podsToo +
+			validation("has(object.spec.template) && object.spec.template.spec.hostNetwork"), nil},
 		"a part of what none has": {podsToo + validation("true && "+hostNetwork), []string{
 			"spec.validations[0].expression: undefined field 'hostNetwrk' of v1 Pod, " + deployment}},
 		"each one's own": {podsToo + validation("object.spec.replicas == 1 || object.spec.hostname == 'a'"), nil},
