@@ -9,8 +9,8 @@
 //
 // The server stores in a real etcd in a temporary directory, listens with TLS on a free port of
 // 127.0.0.1, and ends with the test. There may be several at once. Unlike envtest it needs no
-// binaries and no process. What it logs, which is what klog logs in this process, is shown where
-// the test fails.
+// binaries and no process. If the test fails, the last of what the server has logged, which is what
+// klog logs in this process, is shown below the test's own errors.
 //
 // # What a test needs of it
 //
@@ -146,6 +146,7 @@ func run(dir string, options []Option) (*Server, error) {
 		config:     config,
 	}
 	s.stop = func() error {
+		defer testlog.Stopping()()
 		for _, end := range s.ends {
 			end()
 		}

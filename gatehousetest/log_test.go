@@ -24,8 +24,17 @@ func TestLogOfATest(t *testing.T) {
 		switch {
 		case end == "passes" && (err != nil || string(out) != "PASS\n"):
 			t.Errorf("a test that passes: %v\n%s", err, out)
-		case end == "fails" && (err == nil || !strings.Contains(string(out), "this is what was logged")):
-			t.Errorf("a test that fails: %v\n%s", err, out)
+		case end == "fails":
+			said := strings.Index(string(out), "this is the error")
+			logged := strings.Index(string(out), "this is what was logged")
+			if err == nil || said < 0 || logged < said {
+				t.Errorf("a test that fails: %v\n%s", err, out)
+			}
+			// It has stopped two servers, which was of no interest.
+			if lines := strings.Count(string(out), "\n"); lines > 20 || strings.Contains(string(out), "hutdown") ||
+				strings.Count(string(out), "this is what was logged") != 1 {
+				t.Errorf("a test that fails prints %d lines:\n%s", lines, out)
+			}
 		}
 	}
 }
@@ -50,6 +59,6 @@ func TestChild(t *testing.T) {
 	}
 	klog.Error("this is what was logged")
 	if end == "fails" {
-		t.Fail()
+		t.Error("this is the error")
 	}
 }

@@ -34,8 +34,8 @@ func Main(m *testing.M, setUp func(*Server) error, options ...Option) int {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, logged())
+	if text := logged(); code != 0 && text != "" {
+		fmt.Fprintln(os.Stderr, text)
 	}
 	return code
 }

@@ -1,8 +1,10 @@
-// Package testlog keeps what servers in a test's process log, and shows it where the test fails.
+// Package testlog keeps what servers in a test's process log, and shows it below the error of a
+// test that fails.
 package testlog
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -12,16 +14,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keptLines is how much of the log a test that fails shows.
-const keptLines = 500
+const (
+	// shownLines is how many lines of the log a test that fails shows, and shownColumns how much of
+	// each of them.
+	shownLines, shownColumns = 30, 400
+)
 
 // log is what the servers of this process log. Kubernetes has one log for a process, so a test that
 // fails shows what all its servers said while it ran.
 var log lines
 
-// capture begins to keep the log, which says much that is of no interest while all is well: what
-// fails for a moment during a start, and what a stop breaks off. What ends the process is shown.
-// Who sends the log elsewhere already goes on doing so.
+// capture begins to keep the log's warnings and errors, or all of it with klog's -v. It says much
+// that is of no interest while all is well: what fails for a moment during a start, and what a stop
+// breaks off. What ends the process is shown. A log that is sent elsewhere already stays there.
 var capture = sync.OnceFunc(func() {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
@@ -34,24 +39,43 @@ var capture = sync.OnceFunc(func() {
 		}
 	}
 	klog.SetOutput(&log)
+	if !klog.V(1).Enabled() { // nobody has asked for more
+		klog.SetOutputBySeverity("INFO", io.Discard)
+	}
 	klog.SetOutputBySeverity("FATAL", io.MultiWriter(&log, os.Stderr))
 })
 
-// Show shows what is logged from now on where the test has failed at its end.
+// showing has the tests that show the log at their end.
+var showing sync.Map
+
+// Show shows what is logged from now on if the test has failed at its end: once, however many
+// servers it has.
 func Show(t testing.TB) {
+	if _, shows := showing.LoadOrStore(t, nil); shows {
+		return
+	}
 	logged := Keep()
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s", logged())
+		showing.Delete(t)
+		if text := logged(); t.Failed() && text != "" {
+			t.Log(text)
 		}
 	})
 }
 
-// Keep keeps what is logged from now on for who shows it otherwise.
+// Keep keeps what is logged from now on. logged returns the last of it, or nothing if there was
+// none.
 func Keep() (logged func() string) {
 	capture()
 	begin := log.next()
-	return func() string { return "The servers of this process have logged:\n" + log.since(begin) }
+	return func() string { return log.since(begin) }
+}
+
+// Stopping leaves out what is logged until stopped is called: a server that stops breaks off what
+// others are doing.
+func Stopping() (stopped func()) {
+	log.stopping(1)
+	return sync.OnceFunc(func() { log.stopping(-1) })
 }
 
 // lines are the last of those that have been written.
@@ -59,18 +83,32 @@ type lines struct {
 	mu      sync.Mutex
 	kept    []string
 	written int
+	stops   int // how many servers are stopping
 }
 
 // Write implements io.Writer for klog, which writes whole lines.
 func (l *lines) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stops > 0 {
+		return len(line), nil
+	}
 	l.written++
-	if len(l.kept) == keptLines {
+	if len(l.kept) == shownLines {
 		l.kept = append(l.kept[:0], l.kept[1:]...)
 	}
-	l.kept = append(l.kept, string(line))
+	text := strings.TrimRight(string(line), "\n")
+	if len(text) > shownColumns {
+		text = strings.ToValidUTF8(text[:shownColumns], "") + "…"
+	}
+	l.kept = append(l.kept, text)
 	return len(line), nil
+}
+
+func (l *lines) stopping(servers int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stops += servers
 }
 
 // next is the number of the line that will be written next.
@@ -80,10 +118,18 @@ func (l *lines) next() int {
 	return l.written
 }
 
-// since are the lines from that number on, as far as they are kept.
+// since returns the lines from that number on, as far as they are kept, below a line that says so.
 func (l *lines) since(number int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := l.written - len(l.kept)
-	return strings.Join(l.kept[max(0, number-first):], "")
+	n := l.written - number
+	if n == 0 {
+		return ""
+	}
+	shown := l.kept[len(l.kept)-min(n, len(l.kept)):]
+	said := "The servers of this process have logged:"
+	if n > len(shown) {
+		said = fmt.Sprintf("The servers of this process have logged %d lines, the last %d of which are:", n, len(shown))
+	}
+	return said + "\n" + strings.Join(shown, "\n")
 }
