@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,8 +50,8 @@ type reloads struct {
 	mu     sync.Mutex
 	// files are those of the configuration in force, and those that it names.
 	files []string
-	// broken is true where there is another one that can't be used.
-	broken bool
+	// said is what was logged of another one that can't be used; empty if there is none.
+	said string
 }
 
 func newReloads(apiServerID string, files []string) *reloads {
@@ -82,20 +83,34 @@ func (s *Server) ReloadAdmission() error {
 	}
 	switch {
 	case err != nil:
-		klog.ErrorS(err, "Reloading the admission configuration: the last good one stays in force", "file",
-			s.config.Admission.ConfigFile)
 		s.reloads.count("failure")
-		s.reloads.broken = true
+		// A file that is written is followed as it grows, and each look at it fails.
+		if s.reloads.said != err.Error() {
+			s.reloads.said = err.Error()
+			klog.ErrorS(err, "Reloading the admission configuration: the last good one stays in force", "file",
+				s.config.Admission.ConfigFile)
+		}
 		return err
+	case s.reloads.said != "":
+		// A warning, since the one before it was an error: they are shown together.
+		klog.Warningf("Reloaded the admission configuration, which can be used again: %s",
+			strings.Join(s.chain.Files(), ", "))
+		s.reloads.count("success")
 	case changed:
 		klog.InfoS("Reloaded the admission configuration", "files", s.chain.Files())
 		s.reloads.count("success")
-	case s.reloads.broken:
-		klog.InfoS("The admission configuration is the one in force again", "files", s.chain.Files())
-		s.reloads.count("success")
 	}
-	s.reloads.broken, s.reloads.files = false, s.chain.Files()
+	s.reloads.said, s.reloads.files = "", s.chain.Files()
 	return nil
+}
+
+// forget has the next reload that fails say so, whatever the last one has said.
+func (r *reloads) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.said != "" {
+		r.said = "?"
+	}
 }
 
 // FollowAdmission reloads the admission configuration whenever one of its files changes, and when
@@ -124,6 +139,7 @@ func (s *Server) followFiles(ctx context.Context, asked <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-asked:
+			s.reloads.forget()
 		case <-changed:
 			time.Sleep(reloadSettle)
 		}

@@ -166,6 +166,20 @@ func TestReloadAdmission(t *testing.T) {
 		return strings.Contains(process.Log(),
 			"Reloading the admission configuration: the last good one stays in force")
 	})
+	// It is said once, however often the same is looked at, and again if somebody asks.
+	said := func(text string) int { return strings.Count(process.Log(), text) }
+	const bad, again = "the last good one stays in force", "which can be used again"
+	failed = reloads("failure")
+	files.write("nodes.yaml", "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: '=='}\n")
+	servertest.Eventually(t, "another look", func() bool { return reloads("failure") > failed })
+	if said(bad) != 1 || said(again) != 0 {
+		t.Errorf("a configuration that is wrong is said %d times to be, and %d times to be right", said(bad),
+			said(again))
+	}
+	process.Hangup(t)
+	servertest.Eventually(t, "an answer to a SIGHUP", func() bool { return said(bad) == 2 })
+	files.write("nodes.yaml", "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: env=three}\n")
+	servertest.Eventually(t, "the log to tell that all is well", func() bool { return said(again) == 1 })
 	if reloads("success") <= good {
 		t.Errorf("%d reloads have succeeded, %d before", reloads("success"), good)
 	}
