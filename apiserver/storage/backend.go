@@ -202,6 +202,9 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
+		if cause := Unreachable(ctx, t); cause != nil {
+			return nil, fmt.Errorf("no answer within %s: %w", dialTimeout, cause)
+		}
 		return nil, fmt.Errorf("no answer within %s", dialTimeout)
 	}
 	return nil, err
