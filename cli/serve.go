@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apiserver"
+	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/collect"
@@ -91,7 +93,13 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
 	version = addVersionFlag(groups.FlagSet("generic"), config.API)
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "data-dir", "config", "controllers", "resource-quota-sync-period",
+		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
+		"secure-port", "bind-address",
+		"decisions", "decision-log-path",
+		"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "encryption-provider-config",
+		"client-ca-file", "authentication-config", "authorization-mode", "audit-policy-file", "audit-log-path",
+		"feature-gates", "runtime-config", "v")
 	return c
 }
 
@@ -136,7 +144,11 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	started := collect.Little()
 	defer started() // also where it fails
 	decision.HideLoggedValues()
+	waiting, reached := context.WithCancel(ctx)
+	defer reached()
+	go warnOfEtcd(waiting, c.ErrOrStderr(), config)
 	srv, err := server.New(ctx, config)
+	reached()
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
 		return commandline.Usage(nameFlags(c.Flags(), err))
 	}
@@ -169,6 +181,18 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	}()
 	context.AfterFunc(ctx, func() { tellSystemd(daemon.SdNotifyStopping) })
 	return srv.Run(ctx)
+}
+
+// warnOfEtcd says at once why an etcd that a flag names can't be reached. The server waits for it
+// some time.
+func warnOfEtcd(ctx context.Context, out io.Writer, config *server.Config) {
+	t := config.API.Etcd.StorageConfig.Transport
+	if len(t.ServerList) == 0 {
+		return
+	}
+	if err := storage.Unreachable(ctx, t); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(out, "gatehouse: warning: etcd at %s, still trying\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 }
 
 // followAdmission has the server go by the admission configuration as it changes, and look at it
