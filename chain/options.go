@@ -52,14 +52,15 @@ func (o *Options) AddFlags(fs *pflag.FlagSet, list []Descriptor) {
 		defaults = strings.Join(on, ", ")
 	}
 	fs.StringSliceVar(&o.Enable, enableFlag, o.Enable,
-		"Admission plugins to run in addition to those that are on by default ("+defaults+"). "+
-			"Comma-separated names of: "+all+". Plugins run in this order, whatever the order of the flag's names.")
+		"Admission plugins to run in addition to those that are on by default. They run in the order of "+
+			"'gatehouse plugins', whatever the order of the flag's names.\nOn by default: "+defaults+
+			".\nComma-separated names of: "+all+".")
 	fs.StringSliceVar(&o.Disable, disableFlag, o.Disable,
-		"Admission plugins not to run although they are on by default ("+defaults+"). "+
-			"Comma-separated names of: "+all+".")
+		"Admission plugins not to run although they are on by default.\nOn by default: "+defaults+
+			".\nComma-separated names of: "+all+".")
 	fs.StringSliceVar(&o.Exact, exactFlag, o.Exact,
 		"The admission plugins to run, these and no others, in the order given, "+
-			"mutating ones in the first phase and validating ones in the second. "+
+			"mutating ones in the first phase and validating ones in the second.\n"+
 			"Comma-separated names of: "+all+".")
 	o.addConfigFlag(fs)
 	if err := fs.MarkDeprecated(exactFlag, "use --"+enableFlag+" and --"+disableFlag+" instead."); err == nil {
@@ -74,8 +75,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet, list []Descriptor) {
 func (o *Options) AddOnlyFlags(fs *pflag.FlagSet, list []Descriptor) {
 	o.Only = []string{}
 	fs.StringSliceVar(&o.Only, onlyFlag, o.Only,
-		"The admission plugins to run. Comma-separated names of: "+strings.Join(names(list), ", ")+
-			". Plugins run in this order, whatever the order of the flag's names.")
+		"The admission plugins to run. They run in the order of 'gatehouse plugins', whatever the order of the flag's "+
+			"names.\nComma-separated names of: "+strings.Join(names(list), ", ")+".")
 	o.addConfigFlag(fs)
 	o.bring(fs, list)
 }

@@ -92,8 +92,8 @@ func (d *Descriptor) access() []string {
 	return all
 }
 
-// PrintRows writes rows as a table where format is empty, with all columns where it is wide, and
-// otherwise as what it names: json or yaml.
+// PrintRows writes rows as a table if format is empty, as all that there is about each plugin if it
+// is wide, and otherwise as what it names: json or yaml. Lines are not wider than tableWidth.
 func PrintRows(w io.Writer, rows []Row, format string) error {
 	switch format {
 	case "":
@@ -116,15 +116,33 @@ func PrintRows(w io.Writer, rows []Row, format string) error {
 	}
 }
 
+const (
+	// tableWidth is how many columns a table has at most, unless one word needs more.
+	tableWidth = 120
+	// summaryWidth is how many of them are for a summary at least, whatever the names are.
+	summaryWidth = 30
+	// labelFormat begins the lines about a plugin.
+	labelFormat = "  %-12s"
+)
+
 func printTable(w io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tSUMMARY")
+	name, phases := len("NAME"), len("PHASES")
+	for _, r := range rows {
+		name, phases = max(name, len(r.Name)), max(phases, len(strings.Join(r.Phases, ",")))
+	}
+	width := max(summaryWidth, tableWidth-(name+phases+len("DEFAULT")+len("ENABLED")+4*3))
 	for _, r := range rows {
 		summary := r.Summary
 		if r.Deprecated {
 			summary = strings.TrimSpace("(deprecated) " + summary)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, summary)
+		first, rest := wrapped(summary, width)
+		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, first)
+		for _, line := range rest {
+			fmt.Fprintf(table, "\t\t\t\t%s\n", line)
+		}
 	}
 	return table.Flush()
 }
@@ -132,8 +150,7 @@ func printTable(w io.Writer, rows []Row) error {
 // printWide says what plugins are asked about, whether they can run outside the API server, and
 // what they then need of the API.
 func printWide(w io.Writer, rows []Row) error {
-	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tOPERATIONS\tRESOURCES\tOUTSIDE\tACCESS")
+	var b strings.Builder
 	for _, r := range rows {
 		outside := "yes"
 		if r.Outside != "" {
@@ -146,8 +163,39 @@ func printWide(w io.Writer, rows []Row) error {
 		case len(r.Access) > 0:
 			access = strings.Join(r.Access, "; ")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\t%s\t%s\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default,
-			r.Enabled, strings.Join(r.Operations, ","), strings.Join(r.Resources, ","), outside, access)
+		enabled := fmt.Sprintf("%t (default %t)", r.Enabled, r.Default)
+		if r.Deprecated {
+			enabled += ", deprecated"
+		}
+		b.WriteString(r.Name + "\n")
+		for _, line := range [][2]string{
+			{"summary", r.Summary}, {"phases", strings.Join(r.Phases, ",")}, {"enabled", enabled},
+			{"operations", strings.Join(r.Operations, ",")}, {"resources", strings.Join(r.Resources, ",")},
+			{"outside", outside}, {"access", access},
+		} {
+			label := fmt.Sprintf(labelFormat, line[0])
+			first, rest := wrapped(line[1], tableWidth-len(label))
+			b.WriteString(label + first + "\n")
+			for _, more := range rest {
+				b.WriteString(strings.Repeat(" ", len(label)) + more + "\n")
+			}
+		}
 	}
-	return table.Flush()
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrapped returns text in lines of width, which end at spaces and commas.
+func wrapped(text string, width int) (first string, rest []string) {
+	var lines []string
+	for len(text) > width {
+		at := strings.LastIndexAny(text[:width], " ,") + 1
+		if at == 0 {
+			break
+		}
+		lines = append(lines, strings.TrimRight(text[:at], " "))
+		text = text[at:]
+	}
+	lines = append(lines, text)
+	return lines[0], lines[1:]
 }

@@ -28,10 +28,30 @@ A      mutating              true      false     Does a.
 B      mutating,validating   false     true      Does b.
 C      validating            true      true      (deprecated) Does c.
 `,
-		"wide": `NAME   PHASES                DEFAULT   ENABLED   OPERATIONS      RESOURCES                     OUTSIDE         ACCESS
-A      mutating              true      false     create,delete   pods,pods/resize,jobs.batch   no: it can't.   -
-B      mutating,validating   false     true      *               *                             yes             list,watch pods,nodes; update quotas.quota.example.com/status
-C      validating            true      true      *               *                             yes             none
+		"wide": `A
+  summary     Does a.
+  phases      mutating
+  enabled     false (default true)
+  operations  create,delete
+  resources   pods,pods/resize,jobs.batch
+  outside     no: it can't.
+  access      -
+B
+  summary     Does b.
+  phases      mutating,validating
+  enabled     true (default false)
+  operations  *
+  resources   *
+  outside     yes
+  access      list,watch pods,nodes; update quotas.quota.example.com/status
+C
+  summary     Does c.
+  phases      validating
+  enabled     true (default true), deprecated
+  operations  *
+  resources   *
+  outside     yes
+  access      none
 `,
 		"json": `[
   {
@@ -160,6 +180,25 @@ func TestNoRows(t *testing.T) {
 		var out strings.Builder
 		if err := PrintRows(&out, rows, format); err != nil || out.String() != want {
 			t.Errorf("as %q printed %q (%v), want %q", format, &out, err, want)
+		}
+	}
+}
+
+// What is too wide goes on in the next line, below where it began.
+func TestWideRows(t *testing.T) {
+	word := strings.Repeat("a", 20)
+	row := Row{Name: "A", Phases: []string{"mutating"},
+		Summary:   strings.Join([]string{word, word, word, word, word}, " "),
+		Resources: []string{word, word, word, word, word, word}}
+	for format, want := range map[string]string{
+		"": "A      mutating   false     false     " + strings.Join([]string{word, word, word}, " ") + "\n" +
+			strings.Repeat(" ", 38) + word + " " + word + "\n",
+		"wide": "  resources   " + strings.Join([]string{word, word, word, word, word}, ",") + ",\n" +
+			strings.Repeat(" ", 14) + word + "\n",
+	} {
+		var out strings.Builder
+		if err := PrintRows(&out, []Row{row}, format); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("as %q printed (%v)\n%s\nwant\n%s", format, err, &out, want)
 		}
 	}
 }
