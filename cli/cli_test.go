@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gatehouse.dev/plugins"
 )
@@ -101,6 +102,55 @@ func TestHelp(t *testing.T) {
 	root := newRoot(plugins.List)
 	addBuiltIn(root)
 	commands(root, nil)
+}
+
+// The help of a command with many flags is short, and has those that are used most, ours first. All
+// of them are there, too.
+func TestHelpAll(t *testing.T) {
+	for command, first := range map[string]string{"serve": "Gatehouse", "controllers": "Controllers",
+		"snapshot": "Snapshot"} {
+		c, _, err := newRoot(plugins.List).Find([]string{command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		few, _, _ := runCommand(t, command, "--help")
+		if _, groups, _ := strings.Cut(few, "]\n\n"); !strings.HasPrefix(groups, first+" flags:") {
+			t.Errorf("%s --help begins with\n%.100s", command, groups)
+		}
+		if lines := strings.Count(few, "\n"); lines > 130 || !strings.Contains(few, "--help=all") {
+			t.Errorf("%s --help has %d lines:\n%s", command, lines, few)
+		}
+		short, _, _ := runCommand(t, command, "-h")
+		named, _, _ := runCommand(t, "help", command)
+		if short != few || named != few {
+			t.Errorf("-h and help %s show something else than --help", command)
+		}
+		all, stderr, code := runCommand(t, command, "--help=all")
+		if code != 0 || stderr != "" {
+			t.Errorf("%s --help=all: exit code %d, %s", command, code, stderr)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && !strings.Contains(all, "--"+f.Name) {
+				t.Errorf("%s --help=all doesn't show --%s", command, f.Name)
+			}
+		})
+	}
+	if _, stderr, code := runCommand(t, "serve", "--help=some"); code != ExitUsage ||
+		!strings.Contains(stderr, "must be all") {
+		t.Errorf("--help=some: exit code %d, %q", code, stderr)
+	}
+}
+
+// Tables fit a terminal of 120 columns.
+func TestPluginsWidth(t *testing.T) {
+	for _, args := range [][]string{{"plugins"}, {"plugins", "-o", "wide"}} {
+		stdout, _, _ := runCommand(t, args...)
+		for line := range strings.Lines(stdout) {
+			if width := len(strings.TrimRight(line, "\n")); width > 120 {
+				t.Errorf("%q: %d columns: %s", args, width, line)
+			}
+		}
+	}
 }
 
 // Underscores in flags are hyphens, as in every Kubernetes command.

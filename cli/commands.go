@@ -47,7 +47,7 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
 	var groups cliflag.NamedFlagSets
 	options.AddFlags(groups.FlagSet("admission"), plugins)
 	groups.FlagSet("output").StringVarP(&output, "output", "o", "",
-		"Output format: json, yaml, or wide for a table of what each plugin is asked about; a short table if empty.")
+		"Output format: json, yaml, or wide for what each plugin is asked about; a table if empty.")
 	commandline.GroupFlags(c, groups)
 	return c
 }
@@ -101,6 +101,7 @@ server.`,
 	log.addFlags(groups.FlagSet("logs"))
 	// What objects cost quotas depends on feature gates, which should be the server's.
 	compatibility.DefaultComponentGlobalsRegistry.AddFlags(groups.FlagSet("features"))
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "kubeconfig", "controllers", "leader-elect", "resource-quota-sync-period",
+		"use-service-account-credentials", "feature-gates", "v")
 	return c
 }

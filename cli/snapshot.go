@@ -94,7 +94,8 @@ is in it, too, and said by each review.`,
 		"The namespace of the manifests' objects that name none; without it that of the context.")
 	told.flags.AddChain(&groups)
 	log.AddFlags(fs)
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "like",
+		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "feature-gates", "v")
 	return c
 }
 

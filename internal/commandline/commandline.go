@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/term"
 
 	"gatehouse.dev/internal/nearest"
 )
@@ -169,23 +167,6 @@ func partNames(c *cobra.Command) []string {
 		names = append(names, part.Name())
 	}
 	return names
-}
-
-// GroupFlags adds the flags to the command and makes its help show them by group.
-func GroupFlags(c *cobra.Command, groups cliflag.NamedFlagSets) {
-	for _, name := range groups.Order {
-		c.Flags().AddFlagSet(groups.FlagSets[name])
-	}
-	columns, _, err := term.TerminalSize(os.Stdout)
-	if err != nil {
-		columns = 100
-	}
-	cliflag.SetUsageAndHelpFunc(c, groups, columns)
-	flags := c.HelpFunc()
-	c.SetHelpFunc(func(c *cobra.Command, args []string) {
-		flags(c, args)
-		fmt.Fprintf(c.OutOrStdout(), "\nExamples:\n\n%s\n", c.Example)
-	})
 }
 
 // Version is that of the module that the program was built from.
