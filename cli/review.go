@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -192,6 +193,9 @@ func (r *reviewing) run(c *cobra.Command) error {
 	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude,
 		Lax: fieldValidation != metav1.FieldValidationStrict}
 	documents, errs := reader.Read(r.files)
+	if err := errors.Join(errs...); errors.Is(err, filepath.ErrBadPattern) {
+		return commandline.Usage(fmt.Errorf("--%w", err))
+	}
 	if len(documents) == 0 && len(errs) == 0 {
 		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(
 			append([]string{strings.Join(r.files, ", ")}, reader.Notes()...), "; ")))

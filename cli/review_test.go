@@ -234,6 +234,7 @@ current-context: c
 			"once\n",
 		"-f c.yaml -o xml":      "--output: \"xml\" is none of json, yaml, junit, sarif, github\n",
 		"c.yaml --validate=no":  "--validate: \"no\" is none of strict, warn, ignore\n",
+		"c.yaml --exclude=[":    "--exclude=[: syntax error in pattern\n",
 		"c.yaml --only=changed": "--only: \"changed\" is none of admitted, refused, failed\n",
 		"-f c.yaml --operation=replace": "--operation: \"replace\" is none of create, update, apply, delete, " +
 			"connect\n",

@@ -55,13 +55,13 @@ const nodes = "kind: Node\napiVersion: v1\nmetadata: {name: a, labels: {disk: ss
 	"kind: Node\napiVersion: v1\nmetadata: {name: b}\nspec: {taints: [{key: gpu, effect: NoSchedule}]}\n---\n" +
 	"kind: Node\napiVersion: v1\nmetadata: {name: c}\n"
 
-// real is a server with Kubernetes' controllers of workloads.
-type real struct {
+// realServer is a server with Kubernetes' controllers of workloads.
+type realServer struct {
 	t      *testing.T
 	client dynamic.Interface
 }
 
-func startReal(t *testing.T) *real {
+func startReal(t *testing.T) *realServer {
 	t.Helper()
 	srv := gatehousetest.Start(t, gatehousetest.WithControllers("workloads"),
 		gatehousetest.WithoutPlugins(unneeded...))
@@ -71,36 +71,36 @@ func startReal(t *testing.T) *real {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &real{t, client}
+	r := &realServer{t, client}
 	for _, d := range documents(t, nodes) {
 		r.create(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, d.Object)
 	}
 	return r
 }
 
-func (r *real) create(resource schema.GroupVersionResource, object *unstructured.Unstructured) {
+func (r *realServer) create(resource schema.GroupVersionResource, object *unstructured.Unstructured) {
 	r.t.Helper()
 	if err := r.tryCreate(resource, object); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *real) tryCreate(resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
+func (r *realServer) tryCreate(resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
 	_, err := r.client.Resource(resource).Namespace(object.GetNamespace()).Create(r.t.Context(), object,
 		metav1.CreateOptions{})
 	return err
 }
 
 // of is the client for objects of a workload's kind, in its namespace.
-func (r *real) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
+func (r *realServer) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
 	return r.client.Resource(resources[o.GetKind()]).Namespace(o.GetNamespace())
 }
 
 // made is all that controllers have made, as normal has it.
-func (r *real) made() (map[string][]string, error) { return r.madeBut(nil) }
+func (r *realServer) made() (map[string][]string, error) { return r.madeBut(nil) }
 
 // uids are those of all that controllers have made.
-func (r *real) uids() (map[types.UID]bool, error) {
+func (r *realServer) uids() (map[types.UID]bool, error) {
 	all := map[types.UID]bool{}
 	for _, kind := range made {
 		list, err := r.client.Resource(resources[kind]).List(r.t.Context(), metav1.ListOptions{})
@@ -115,7 +115,7 @@ func (r *real) uids() (map[types.UID]bool, error) {
 }
 
 // madeBut is all that controllers have made but what was there, as normal has it.
-func (r *real) madeBut(there map[types.UID]bool) (map[string][]string, error) {
+func (r *realServer) madeBut(there map[types.UID]bool) (map[string][]string, error) {
 	all := map[string][]string{}
 	for _, kind := range made {
 		list, err := r.client.Resource(resources[kind]).List(r.t.Context(), metav1.ListOptions{})
@@ -132,7 +132,7 @@ func (r *real) madeBut(there map[types.UID]bool) (map[string][]string, error) {
 }
 
 // run says of every pod that it runs and is ready, as a kubelet would.
-func (r *real) run() error {
+func (r *realServer) run() error {
 	pods := r.client.Resource(resources["Pod"])
 	list, err := pods.List(r.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *real) run() error {
 }
 
 // schedule makes a CronJob that is to run once a year run now, as it did so long ago.
-func (r *real) schedule(job *unstructured.Unstructured) {
+func (r *realServer) schedule(job *unstructured.Unstructured) {
 	r.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"lastScheduleTime":%q}}`,
 		time.Now().AddDate(0, 0, -400).UTC().Format(time.RFC3339))

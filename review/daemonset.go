@@ -24,11 +24,11 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 // updated, as many as are made at a time.
 // Source: manage, syncNodes and rollingUpdate of k8s.io/kubernetes/pkg/controller/daemon.
 func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
-	set, err := as[appsv1.DaemonSet](owner)
+	set, err := convert[appsv1.DaemonSet](owner)
 	if err != nil {
 		return nil, err
 	}
-	was, err := as[appsv1.DaemonSet](before)
+	was, err := convert[appsv1.DaemonSet](before)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 			wanted = max(0, len(fitting)-there)
 		}
 		if !same && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
-			n, freed, err := replaced(set, max(there, len(fitting)))
+			n, freed, err := countReplaced(set, max(there, len(fitting)))
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +66,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 		}
 	}
 	hash := upstream.ComputeHash(&set.Spec.Template, set.Status.CollisionCount)
-	as := controller("daemon-set-controller")
+	account := controller("daemon-set-controller")
 	if !same {
 		revision, err := daemonRevision(set, hash)
 		if err != nil {
@@ -75,7 +75,8 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 		if there > 0 {
 			revision.Revision = 2 // at least
 		}
-		if _, refused, err := r.need(ctx, as, revision, revisionKind, int32(wanted)); refused != nil || err != nil {
+		_, refused, err := r.need(ctx, account, revision, revisionKind, int32(wanted))
+		if refused != nil || err != nil {
 			return refused, err
 		}
 	}
@@ -97,7 +98,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 		if node := nodeOf(fitting, i); node != "" {
 			pod.Spec.Affinity = daemonutil.ReplaceDaemonSetPodNodeNameNodeAffinity(pod.Spec.Affinity, node)
 		}
-		if ended, err := r.addPod(ctx, pods, as, pod); ended || err != nil {
+		if ended, err := r.addPod(ctx, pods, account, pod); ended || err != nil {
 			return pods, err
 		}
 	}
@@ -112,8 +113,9 @@ func nodeOf(nodes []string, i int) string {
 	return nodes[i%len(nodes)]
 }
 
-// replaced is how many pods an update of a DaemonSet makes at a time, and how many go before.
-func replaced(set *appsv1.DaemonSet, nodes int) (made, freed int, err error) {
+// countReplaced says how many pods an update of a DaemonSet makes at a time, and how many go
+// before.
+func countReplaced(set *appsv1.DaemonSet, nodes int) (made, freed int, err error) {
 	surge, err := daemonutil.SurgeCount(set, nodes)
 	if surge > 0 || err != nil {
 		return surge, 0, err

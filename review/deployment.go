@@ -29,11 +29,11 @@ const revisionHistory = 2000
 // Source: getNewReplicaSet, rolloutRolling and rolloutRecreate of
 // k8s.io/kubernetes/pkg/controller/deployment.
 func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
-	d, err := as[appsv1.Deployment](owner)
+	d, err := convert[appsv1.Deployment](owner)
 	if err != nil {
 		return nil, err
 	}
-	was, err := as[appsv1.Deployment](before)
+	was, err := convert[appsv1.Deployment](before)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,7 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 	set.Spec.Replicas = &wanted
 	revision, _ := deploymentutil.Revision(was)
 	deploymentutil.SetNewReplicaSetAnnotations(ctx, d, set, strconv.FormatInt(revision+1, 10), false, revisionHistory)
-	stored, refused, err := r.need(ctx, controller("deployment-controller"), set,
-		replicaSetKind, wanted)
+	stored, refused, err := r.need(ctx, controller("deployment-controller"), set, replicaSetKind, wanted)
 	if refused != nil {
 		refused.Wanted += scaled.Wanted
 		refused.Admitted += scaled.Admitted
@@ -90,7 +89,7 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 	if refused != nil || err != nil {
 		return refused, err
 	}
-	if set, err = as[appsv1.ReplicaSet](stored); err != nil {
+	if set, err = convert[appsv1.ReplicaSet](stored); err != nil {
 		return nil, err
 	}
 	pods, err := r.makeOfSet(ctx, set, wanted)

@@ -25,7 +25,7 @@ var cronTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // followJob makes as many pods as the Job runs at a time, and has too few of.
 // Source: manageJob of k8s.io/kubernetes/pkg/controller/job.
 func followJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
-	job, err := as[batchv1.Job](owner)
+	job, err := convert[batchv1.Job](owner)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func indexedPrefix(job string, index int) string {
 // followCronJob makes the Job of one time, and its pods.
 // Source: getJobFromTemplate2 of k8s.io/kubernetes/pkg/controller/cronjob.
 func followCronJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
-	cron, err := as[batchv1.CronJob](owner)
+	cron, err := convert[batchv1.CronJob](owner)
 	if err != nil {
 		return nil, err
 	}

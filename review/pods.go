@@ -49,9 +49,9 @@ func controller(name string) user.Info {
 	return serviceaccount.UserInfo("kube-system", name, "")
 }
 
-// as is a workload in the type that its controller has of it, whatever version it is served in. Of
-// nil it is one that has nothing.
-func as[T any](o *unstructured.Unstructured) (*T, error) {
+// convert gives a workload the type that its controller has of it, whatever version it is served
+// in. Of nil it is one that has nothing.
+func convert[T any](o *unstructured.Unstructured) (*T, error) {
 	into := new(T)
 	if o == nil {
 		return into, nil
@@ -79,11 +79,11 @@ func (r *Reviewer) follow(ctx context.Context, owner, before *unstructured.Unstr
 
 // followReplicaSet makes what a ReplicaSet has too few of.
 func followReplicaSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
-	set, err := as[appsv1.ReplicaSet](owner)
+	set, err := convert[appsv1.ReplicaSet](owner)
 	if err != nil {
 		return nil, err
 	}
-	was, err := as[appsv1.ReplicaSet](before)
+	was, err := convert[appsv1.ReplicaSet](before)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +98,11 @@ func (r *Reviewer) makeOfSet(ctx context.Context, set *appsv1.ReplicaSet, wanted
 // followReplicationController makes what a ReplicationController has too few of.
 func followReplicationController(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods,
 	error) {
-	c, err := as[corev1.ReplicationController](owner)
+	c, err := convert[corev1.ReplicationController](owner)
 	if err != nil {
 		return nil, err
 	}
-	was, err := as[corev1.ReplicationController](before)
+	was, err := convert[corev1.ReplicationController](before)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ type owner interface {
 }
 
 // makeAlike asks for as many pods as a controller wants, all alike, until one is refused.
-func (r *Reviewer) makeAlike(ctx context.Context, as user.Info, wanted int32, template *corev1.PodTemplateSpec,
+func (r *Reviewer) makeAlike(ctx context.Context, account user.Info, wanted int32, template *corev1.PodTemplateSpec,
 	of owner, kind schema.GroupVersionKind) (*Pods, error) {
 	pods := &Pods{Wanted: int(max(wanted, 0))}
 	for range pods.Wanted {
@@ -125,7 +125,7 @@ func (r *Reviewer) makeAlike(ctx context.Context, as user.Info, wanted int32, te
 		if err != nil {
 			return nil, err
 		}
-		if ended, err := r.addPod(ctx, pods, as, pod); ended || err != nil {
+		if ended, err := r.addPod(ctx, pods, account, pod); ended || err != nil {
 			return pods, err
 		}
 	}
@@ -143,16 +143,16 @@ func podOf(template *corev1.PodTemplateSpec, of owner, kind schema.GroupVersionK
 }
 
 // addPod asks for one pod more. ended says that it was refused.
-func (r *Reviewer) addPod(ctx context.Context, pods *Pods, as user.Info, pod *corev1.Pod) (ended bool, err error) {
-	object, err := sent(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
+func (r *Reviewer) addPod(ctx context.Context, pods *Pods, account user.Info, pod *corev1.Pod) (ended bool, err error) {
+	object, err := unstructuredOf(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
 	if err != nil {
 		return false, err
 	}
-	return r.add(ctx, pods, as, object)
+	return r.add(ctx, pods, account, object)
 }
 
-// sent is an object as a controller sends it.
-func sent(object runtime.Object, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+// unstructuredOf is an object as a controller sends it.
+func unstructuredOf(object runtime.Object, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, err
@@ -164,9 +164,9 @@ func sent(object runtime.Object, kind schema.GroupVersionKind) (*unstructured.Un
 
 // need asks for an object that pods need, unless it is there. It returns the object as it is
 // stored; if it was refused, that as what became of the pods, of which as many were wanted.
-func (r *Reviewer) need(ctx context.Context, as user.Info, object runtime.Object, kind schema.GroupVersionKind,
+func (r *Reviewer) need(ctx context.Context, account user.Info, object runtime.Object, kind schema.GroupVersionKind,
 	wanted int32) (*unstructured.Unstructured, *Pods, error) {
-	o, err := sent(object, kind)
+	o, err := unstructuredOf(object, kind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,21 +178,21 @@ func (r *Reviewer) need(ctx context.Context, as user.Info, object runtime.Object
 		return stored, nil, err
 	}
 	pods := &Pods{Wanted: int(wanted)}
-	if ended, err := r.add(ctx, pods, as, o); ended || err != nil {
+	if ended, err := r.add(ctx, pods, account, o); ended || err != nil {
 		return nil, pods, err
 	}
 	return o, nil, nil
 }
 
 // add asks for one object more, which is then as it was stored. ended says that it was refused.
-func (r *Reviewer) add(ctx context.Context, pods *Pods, as user.Info, object *unstructured.Unstructured) (ended bool,
-	err error) {
+func (r *Reviewer) add(ctx context.Context, pods *Pods, account user.Info, object *unstructured.Unstructured) (
+	ended bool, err error) {
 	mapping, err := r.cluster.find(object)
 	if err != nil {
 		return false, err
 	}
 	a, err := r.cluster.do(ctx, call{verb: http.MethodPost, resource: *mapping, namespace: object.GetNamespace(),
-		body: object, as: as})
+		body: object, as: account})
 	if err != nil {
 		return false, err
 	}

@@ -30,11 +30,11 @@ var (
 // Source: updateStatefulSet and newVersionedStatefulSetPod of
 // k8s.io/kubernetes/pkg/controller/statefulset.
 func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
-	set, err := as[appsv1.StatefulSet](owner)
+	set, err := convert[appsv1.StatefulSet](owner)
 	if err != nil {
 		return nil, err
 	}
-	was, err := as[appsv1.StatefulSet](before)
+	was, err := convert[appsv1.StatefulSet](before)
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +75,10 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 	if there > 0 {
 		revision.Revision = 2 // at least
 	}
-	as := controller("statefulset-controller")
+	account := controller("statefulset-controller")
 	if !same || there == 0 {
-		if _, refused, err := r.need(ctx, as, revision, revisionKind, max(wanted, 0)); refused != nil || err != nil {
+		_, refused, err := r.need(ctx, account, revision, revisionKind, max(wanted, 0))
+		if refused != nil || err != nil {
 			return refused, err
 		}
 	}
@@ -98,7 +99,7 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 			if freed > 0 {
 				break // its claims stay
 			}
-			_, refused, err := r.need(ctx, as, &claims[j], claimKind, wanted)
+			_, refused, err := r.need(ctx, account, &claims[j], claimKind, wanted)
 			if refused != nil {
 				refused.Admitted = pods.Admitted
 			}
@@ -106,7 +107,7 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 				return refused, err
 			}
 		}
-		if ended, err := r.addPod(ctx, pods, as, pod); ended || err != nil {
+		if ended, err := r.addPod(ctx, pods, account, pod); ended || err != nil {
 			return pods, err
 		}
 	}

@@ -38,15 +38,15 @@ func Read(paths []string, stdin io.Reader) ([]Document, []error) {
 // must be one. What can't be looked at is an Error each.
 func Files(path string) (files []string, errs []error) { return (&Reader{}).files(path) }
 
-// Read reads objects from files, from directories with all that is below them, and from Stdin where
-// a path is "-". What can't be read is an Error each; all else is returned nevertheless.
+// Read reads objects from files, from directories with all that is below them, and from Stdin if a
+// path is "-". What can't be read is an Error each; all else is returned nevertheless.
 //
 // Files of a directory that belong to kustomize or to a chart are left out, and JSON that is no
 // object: Notes names them.
 func (r *Reader) Read(paths []string) ([]Document, []error) {
 	for _, pattern := range r.Exclude {
 		if _, err := filepath.Match(pattern, ""); err != nil {
-			return nil, []error{fmt.Errorf("exclude %q: %w", pattern, err)}
+			return nil, []error{fmt.Errorf("exclude=%s: %w", pattern, err)}
 		}
 	}
 	var documents []Document

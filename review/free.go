@@ -17,7 +17,7 @@ func (r *Reviewer) free(ctx context.Context, pod *corev1.Pod, pods int32) error 
 	if err != nil || len(before) == 0 {
 		return err
 	}
-	object, err := sent(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
+	object, err := unstructuredOf(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
 	if err != nil {
 		return err
 	}
