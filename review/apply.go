@@ -3,6 +3,7 @@ package review
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,6 +65,14 @@ func (c *call) update(object, stored, before *unstructured.Unstructured) error {
 		return fmt.Errorf("merging it with what is there: %w", err)
 	}
 	return nil
+}
+
+// apply makes the call one of server-side apply.
+func (c *call) apply() {
+	c.verb, c.contentType = http.MethodPatch, "application/apply-patch+yaml"
+	c.query.Set("fieldManager", "gatehouse-review")
+	c.query.Set("force", "true")
+	c.body.SetManagedFields(nil)
 }
 
 // manifestJSON is an object without what only a server sets.

@@ -113,7 +113,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	case admissionv1.Connect:
 		c.verb, c.body = http.MethodPost, nil
 		if err := addOptions(c.query, object); err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("AdmissionReview: request.object: %w", err)
 		}
 	default:
 		return nil, nil, fmt.Errorf("AdmissionReview: request.operation: %q is none of CREATE, UPDATE, DELETE, CONNECT",
@@ -175,7 +175,7 @@ func addOptions(query url.Values, options *unstructured.Unstructured) error {
 			case string, bool, int64, float64:
 				query.Add(name, fmt.Sprint(v))
 			default:
-				return fmt.Errorf("AdmissionReview: request.object: %s: %v is no option of a connection", name, v)
+				return fmt.Errorf("%s: %v is no option of a connection", name, v)
 			}
 		}
 	}

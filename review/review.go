@@ -90,6 +90,8 @@ type Reviewer struct {
 	namespaces map[string]bool
 	// fields finds what is misspelt in policies.
 	fields *controllers.PolicyFields
+	// subresource is the one that objects are sent to; empty for none.
+	subresource string
 	// unasked are the webhooks that weren't asked about what was made for the workload at hand.
 	unasked []string
 	// manifests are those that the state's objects were made from.
@@ -267,6 +269,9 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 	case c.verb == http.MethodDelete:
 		return result, r.settleDeleted(ctx, c)
 	case c.subresource != "":
+		if a.object != nil && a.object.GroupVersionKind() == object.GroupVersionKind() {
+			result.Stored = a.object
+		}
 		return result, nil
 	}
 	result.Stored = a.object
@@ -305,8 +310,13 @@ func (r *Reviewer) callOf(ctx context.Context, d input.Document, object *unstruc
 	if err != nil {
 		return nil, err
 	}
-	if request == nil {
+	switch {
+	case request == nil && r.subresource != "":
+		return r.callSubresource(ctx, object)
+	case request == nil:
 		return r.call(ctx, object)
+	case r.subresource != "":
+		return nil, errSubresourceOfRequest
 	}
 	c, object, err := r.replay(ctx, request)
 	if err == nil {
@@ -361,10 +371,8 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 	case Update:
 		c.verb, c.name = http.MethodPut, object.GetName()
 	case Apply:
-		c.verb, c.name, c.contentType = http.MethodPatch, object.GetName(), "application/apply-patch+yaml"
-		c.query.Set("fieldManager", "gatehouse-review")
-		c.query.Set("force", "true")
-		object.SetManagedFields(nil)
+		c.name = object.GetName()
+		c.apply()
 	case Delete:
 		c.verb, c.name, c.body, c.query = http.MethodDelete, object.GetName(), nil, nil
 	case Connect:

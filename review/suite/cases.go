@@ -51,9 +51,10 @@ func (r *reader) cases(n *yaml.Node, path string, above row, s *Suite) {
 			r.text(path+".operation", &c.Operation)(n)
 			r.oneOf(r.resolve(n), path+".operation", c.Operation, Operations)
 		},
-		"as":     func(n *yaml.Node) { c.As = r.user(n, path+".as") },
-		"expect": func(n *yaml.Node) { r.expect(n, path+".expect", &c.Expect) },
-		"table":  func(n *yaml.Node) { c.table = n },
+		"subresource": r.text(path+".subresource", &c.Subresource),
+		"as":          func(n *yaml.Node) { c.As = r.user(n, path+".as") },
+		"expect":      func(n *yaml.Node) { r.expect(n, path+".expect", &c.Expect) },
+		"table":       func(n *yaml.Node) { c.table = n },
 	})
 	r.once(n, path)
 	if len(r.errs) > before {

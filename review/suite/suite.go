@@ -61,6 +61,9 @@ type Case struct {
 	// Operation is create, update, apply, delete or connect; empty for update where the object is
 	// there, else create.
 	Operation string
+	// Subresource is what Object is sent to, of the object that has its name: scale, or
+	// deployments/scale; empty for the object itself.
+	Subresource string
 	// As is who writes it, nil for an administrator.
 	As     *User
 	Expect Expect

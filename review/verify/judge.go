@@ -78,8 +78,8 @@ func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 	if t.covering != nil {
 		w.seen.begin()
 	}
-	done, err := w.reviewer.With(who(c.As), review.Operation(c.Operation)).Review(w.ctx,
-		[]input.Document{{Source: c.Source, Object: c.Object}}, nil)
+	reviewer := w.reviewer.With(who(c.As), review.Operation(c.Operation)).WithSubresource(c.Subresource)
+	done, err := reviewer.Review(w.ctx, []input.Document{{Source: c.Source, Object: c.Object}}, nil)
 	if t.covering != nil {
 		t.covering.add(w.seen.end())
 	}
