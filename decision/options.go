@@ -20,7 +20,7 @@ type Options struct {
 	LogPath                             string
 	LogMaxSize, LogMaxAge, LogMaxBackup int
 	LogCompress                         bool
-	// Values says which values are shown.
+	// Values says which values are shown; empty is ValuesHidden.
 	Values Values
 }
 
@@ -73,7 +73,7 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s: %d must be greater than or equal to 0", limit.flag, limit.value))
 		}
 	}
-	if o.Values != ValuesHidden && o.Values != ValuesShown {
+	if o.Values != "" && o.Values != ValuesHidden && o.Values != ValuesShown {
 		errs = append(errs, fmt.Errorf("--decision-values: %q must be %s or %s", o.Values, ValuesHidden, ValuesShown))
 	}
 	if !o.Enabled && o.LogPath != "" {
