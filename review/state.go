@@ -159,7 +159,7 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 		return nil, nil, err
 	}
 	mapping, err := r.cluster.find(object)
-	if err != nil || live.IsServersOwn(object) {
+	if err != nil || live.IsAPIServer(object) {
 		return nil, nil, err
 	}
 	if object.GroupVersionKind().GroupKind() == definitionKind && object.GetDeletionTimestamp() != nil {
@@ -177,6 +177,9 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	a, err := r.create(ctx, c)
 	if err != nil {
 		return nil, nil, err
+	}
+	if a.code == http.StatusMethodNotAllowed { // it is made of what else there is
+		return nil, nil, nil
 	}
 	if a.code == http.StatusConflict { // every server has it
 		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())

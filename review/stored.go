@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/apiserver"
 )
@@ -78,6 +81,10 @@ func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstruc
 	}
 	for _, path := range created[kind] {
 		take(path...)
+	}
+	if kind == jobKind && document.GetUID() == "" { // in what is read of a cluster nobody has one
+		labels, _, _ := unstructured.NestedStringMap(now.Object, "spec", "selector", "matchLabels")
+		now.SetUID(types.UID(cmp.Or(labels[batchv1.ControllerUidLabel], string(now.GetUID()))))
 	}
 	status, _, _ := unstructured.NestedMap(document.Object, "status")
 	switch kind {

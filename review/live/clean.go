@@ -123,14 +123,9 @@ func Same(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(a.Object, b.Object)
 }
 
-// IsServersOwn reports whether an object is one that each server makes for itself, and can't have
-// as another server made it: the Service of the API server, and what is computed.
-func IsServersOwn(object *unstructured.Unstructured) bool {
-	switch object.GroupVersionKind().GroupKind() {
-	case services:
-		return object.GetNamespace() == metav1.NamespaceDefault && object.GetName() == "kubernetes"
-	case schema.GroupKind{Kind: "ComponentStatus"}:
-		return true
-	}
-	return false
+// IsAPIServer reports whether an object is the Service of the API server, of which each server makes
+// its own.
+func IsAPIServer(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().GroupKind() == services && object.GetNamespace() == metav1.NamespaceDefault &&
+		object.GetName() == "kubernetes"
 }

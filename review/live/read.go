@@ -309,7 +309,7 @@ func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind,
 // add keeps an object; whole says that its status is kept, too.
 func (r *reading) add(object *unstructured.Unstructured, whole bool) {
 	class := object.GroupVersionKind().GroupKind()
-	if IsServersOwn(object) {
+	if IsAPIServer(object) {
 		return
 	}
 	created := object.GetCreationTimestamp()
