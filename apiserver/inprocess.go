@@ -89,6 +89,22 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 	return nil
 }
 
+// AwaitKind returns once plugins know which resource a custom kind is of, or once ctx ends, with its
+// error. Otherwise they look it up again a second after they have missed it.
+func (s *Server) AwaitKind(ctx context.Context, kind schema.GroupVersionKind) error {
+	known := func() bool {
+		_, err := s.kinds.RESTMapping(kind.GroupKind(), kind.Version)
+		return err == nil
+	}
+	if known() {
+		return nil
+	}
+	return chain.Until(ctx, func() bool {
+		s.kinds.Reset()
+		return known()
+	})
+}
+
 // AwaitStored returns once the server's informers, by which plugins and authorizers decide, show
 // what is stored when it is called, and nothing that was deleted by then; or once ctx ends, with
 // its error.

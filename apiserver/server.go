@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/informers"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/component-base/tracing"
@@ -84,7 +85,8 @@ type Server struct {
 	authorizer  authorizer.Authorizer
 	requestInfo request.RequestInfoResolver
 	informers   informers.SharedInformerFactory
-	fill        func(context.Context) // fills the caches, which live until the context ends
+	kinds       *restmapper.DeferredDiscoveryRESTMapper // plugins'
+	fill        func(context.Context)                   // fills the caches, which live until the context ends
 	run         func(context.Context) error
 	cancel      context.CancelFunc // ends what New started
 	done        chan struct{}      // closed once nothing is served any more, or New has failed
@@ -235,7 +237,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	}); err != nil {
 		return err
 	}
-	s.informers = c.informers
+	s.informers, s.kinds = c.informers, mapper
 	// Plugins are built from their configuration, and wait for nothing.
 	built, err := admit(&chain.Env{
 		Client:      c.client,

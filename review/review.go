@@ -238,6 +238,9 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 			return result, err
 		}
 	}
+	if err := r.awaitParamKind(ctx, object); err != nil {
+		return result, err
+	}
 	a, err := r.cluster.do(ctx, *c)
 	if err != nil {
 		return result, err

@@ -174,6 +174,9 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
 	c.body = creatable(object)
+	if err := r.awaitParamKind(ctx, object); err != nil {
+		return nil, nil, err
+	}
 	a, err := r.create(ctx, c)
 	if err != nil {
 		return nil, nil, err

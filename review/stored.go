@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/apiserver"
+	"gatehouse.dev/review/live"
 )
 
 var (
@@ -79,8 +80,11 @@ func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstruc
 			take("metadata", field)
 		}
 	}
-	for _, path := range created[kind] {
-		take(path...)
+	_, selects, _ := unstructured.NestedMap(document.Object, "spec", "selector")
+	if kind != jobKind || selects { // else nobody has made its labels yet
+		for _, path := range created[kind] {
+			take(path...)
+		}
 	}
 	if kind == jobKind && document.GetUID() == "" { // in what is read of a cluster nobody has one
 		labels, _, _ := unstructured.NestedStringMap(now.Object, "spec", "selector", "matchLabels")
@@ -273,6 +277,22 @@ func (r *Reviewer) converted(object *unstructured.Unstructured) (*unstructured.U
 	}
 	now := &unstructured.Unstructured{}
 	return now, now.UnmarshalJSON(text)
+}
+
+// awaitParamKind waits until the server can find the params of a policy, if they are custom
+// resources: if it can't when it reads the policy it tries again later only.
+func (r *Reviewer) awaitParamKind(ctx context.Context, policy *unstructured.Unstructured) error {
+	for kind := range live.ParamKinds([]*unstructured.Unstructured{policy}) {
+		if r.cluster.custom[kind] == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
+		defer cancel()
+		if err := r.cluster.server.AwaitKind(ctx, kind); err != nil {
+			return fmt.Errorf("spec.paramKind: %s is not known to policies: %w", kind, err)
+		}
+	}
+	return nil
 }
 
 // withMeant is what a server says of fields that a kind doesn't have, with those that were likely
