@@ -89,8 +89,8 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 	return nil
 }
 
-// AwaitKind returns once plugins know which resource a custom kind is of, or once ctx ends, with its
-// error. Otherwise they look it up again a second after they have missed it.
+// AwaitKind returns once plugins know which resource a custom kind is of, or once ctx ends, with
+// its error. Otherwise they look it up again a second after they have missed it.
 func (s *Server) AwaitKind(ctx context.Context, kind schema.GroupVersionKind) error {
 	known := func() bool {
 		_, err := s.kinds.RESTMapping(kind.GroupKind(), kind.Version)

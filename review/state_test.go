@@ -123,6 +123,8 @@ func TestStateAsPrinted(t *testing.T) {
 	const debugged = "kind: Pod\napiVersion: v1\nmetadata: {name: p, namespace: shop}\nspec: {containers: " +
 		"[{name: c, image: i}], ephemeralContainers: [{name: e, image: i, terminationMessagePolicy: File}]}\n" +
 		"status: {phase: Running}\n"
+	labelled := strings.NewReplacer("{spec: {r", "{metadata: {labels: {a: b}}, spec: {r", "IMAGE", "1").Replace(job)
+	atOnce := func(job string) string { return strings.Replace(job, "suspend", "parallelism: 2, suspend", 1) }
 	for name, test := range map[string]struct{ state, input, want []string }{
 		"a custom resource with a status is params": {state: []string{shop, gates, byGate},
 			input: []string{configMap("shop", "web"), configMap("shop", "db")},
@@ -136,14 +138,10 @@ func TestStateAsPrinted(t *testing.T) {
 			strings.Replace(job, "IMAGE", "2", 1)}, want: []string{"field is immutable"}},
 		"a Job as it is": {state: []string{shop, liveJob}, input: []string{strings.Replace(job, "IMAGE", "1", 1)},
 			want: []string{""}},
-		"a Job that nobody has made yet, with a label": {state: []string{shop, strings.Replace(strings.Replace(job,
-			"{spec: {r", "{metadata: {labels: {a: b}}, spec: {r", 1), "IMAGE", "1", 1)},
-			input: []string{strings.Replace(strings.Replace(strings.Replace(job, "{spec: {r",
-				"{metadata: {labels: {a: b}}, spec: {r", 1), "IMAGE", "1", 1), "suspend", "parallelism: 2, suspend", 1)},
-			want: []string{""}},
+		"a Job that nobody has made yet, with a label": {state: []string{shop, labelled},
+			input: []string{atOnce(labelled)}, want: []string{""}},
 		"a Job that lost its UID, with more at once": {state: []string{shop, strings.Replace(liveJob, "uid: ", "#", 1)},
-			input: []string{strings.Replace(strings.Replace(job, "IMAGE", "1", 1), "suspend", "parallelism: 2, suspend",
-				1)}, want: []string{""}},
+			input: []string{atOnce(strings.Replace(job, "IMAGE", "1", 1))}, want: []string{""}},
 		"a namespace that is being deleted": {state: []string{terminating, configMap("term", "old")},
 			input: []string{configMap("term", "new"), configMap("term", "old")},
 			want: []string{"unable to create new content in namespace term because it is being terminated",

@@ -123,8 +123,8 @@ func Same(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(a.Object, b.Object)
 }
 
-// IsAPIServer reports whether an object is the Service of the API server, of which each server makes
-// its own.
+// IsAPIServer reports whether an object is the Service of the API server, of which each server
+// makes its own.
 func IsAPIServer(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().GroupKind() == services && object.GetNamespace() == metav1.NamespaceDefault &&
 		object.GetName() == "kubernetes"
