@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -92,11 +93,8 @@ var (
 	// bin is a directory with the programs that documents speak of.
 	bin   string
 	built = sync.OnceValue(func() error {
-		kubectl, err := program.Kubectl(context.Background())
-		if err == nil {
-			_, err = program.BuildGatehouse(context.Background(), bin)
-		}
-		return errors.Join(err, os.Symlink(kubectl, filepath.Join(bin, "kubectl")))
+		_, err := program.BuildGatehouse(context.Background(), bin)
+		return errors.Join(err, program.BuildOldestKubectl(context.Background(), bin))
 	})
 )
 
@@ -134,9 +132,54 @@ func TestMatches(t *testing.T) {
 		{[]string{"a"}, "a\nb\n", false},
 		{[]string{"…", "b"}, "x\ny\nb\n", true},
 		{[]string{"a.c"}, "abc\n", false},
+		{[]string{"a …", "b"}, "a x\n          y\nb\n", true},
+		{[]string{"a …", "b"}, "a x\ny\nb\n", false},
+		{[]string{"a x", "b"}, "a x\n          y\nb\n", false},
 	} {
 		if got := matches(c.expect, c.output); got != c.want {
 			t.Errorf("matches(%q, %q) = %t, want %t", c.expect, c.output, got, c.want)
+		}
+	}
+}
+
+// The index of the examples has all of them.
+func TestExamplesIndex(t *testing.T) {
+	index, err := os.ReadFile("../../examples/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../../examples/*/README.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(filepath.Dir(page)); !strings.Contains(string(index), "]("+name+"/README.md)") {
+			t.Errorf("examples/README.md doesn't lead to %s", name)
+		}
+	}
+	if index, err := os.ReadFile("../../docs/README.md"); err != nil || !strings.Contains(string(index),
+		"](../examples/README.md)") {
+		t.Errorf("docs/README.md doesn't lead to examples/README.md (%v)", err)
+	}
+}
+
+// The kubectl that documents are tested with is the oldest that they say is supported.
+func TestOldestKubectl(t *testing.T) {
+	module, err := os.ReadFile("../kubectl/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := regexp.MustCompile(`k8s.io/kubectl v0\.(\d+)\.`).FindStringSubmatch(string(module))
+	if minor == nil {
+		t.Fatal("test/kubectl/go.mod has no k8s.io/kubectl")
+	}
+	for file, want := range map[string]string{
+		"README.md":       "kubectl 1." + minor[1] + " or newer",
+		"docs/upgrade.md": "| kubectl | 1." + minor[1] + " or newer",
+	} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s doesn't say %q (%v)", file, want, err)
 		}
 	}
 }

@@ -72,6 +72,9 @@ func matches(expect []string, output string) bool {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
 		pattern.WriteString(strings.Join(parts, ".*") + ` *\n`)
+		if parts[len(parts)-1] == "" {
+			pattern.WriteString(`(?: {8}.*\n)*?`) // in which the line goes on
+		}
 	}
 	pattern.WriteString(`\z`)
 	if output != "" && !strings.HasSuffix(output, "\n") {

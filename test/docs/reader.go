@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,8 +26,7 @@ type Reader struct {
 	T testing.TB
 	// Dir is where the reader is, Bin where the programs are that a document speaks of.
 	Dir, Bin string
-	// Kubeconfig is where the reader's kubectl looks; where it is empty that is where gatehouse
-	// serve leaves one.
+	// Kubeconfig is where the reader's kubectl looks; if it is empty, the document says where.
 	Kubeconfig string
 	// Home is where programs keep what they like to; where it is empty that is Dir.
 	Home string
@@ -88,7 +86,7 @@ func (r *Reader) command(ctx context.Context, shell string) *exec.Cmd {
 	}
 	command.Env = append(append(os.Environ(), caches...), "PATH="+r.Bin+":"+os.Getenv("PATH"),
 		"HOME="+cmp.Or(r.Home, r.Dir),
-		"KUBECONFIG="+cmp.Or(r.Kubeconfig, filepath.Join(r.Dir, "gatehouse-data", "admin.kubeconfig")))
+		"KUBECONFIG="+r.Kubeconfig)
 	return command
 }
 

@@ -69,3 +69,18 @@ func Kubectl(ctx context.Context) (string, error) {
 	}
 	return strings.TrimSpace(string(out)), err
 }
+
+// BuildOldestKubectl builds the oldest kubectl that is supported into a directory. It is of a
+// module of its own, test/kubectl.
+func BuildOldestKubectl(ctx context.Context, dir string) error {
+	here, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "gatehouse.dev/test/program").Output()
+	if err != nil {
+		return fmt.Errorf("finding the module: %w", err)
+	}
+	from := filepath.Join(strings.TrimSpace(string(here)), "..", "kubectl")
+	build := exec.CommandContext(ctx, "go", "build", "-C", from, "-o", filepath.Join(dir, "kubectl"), ".")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building kubectl: %w: %s", err, output)
+	}
+	return nil
+}
