@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/test/servertest"
@@ -142,10 +144,16 @@ func TestControllersUpdateTheSame(t *testing.T) {
 	want, old := map[string][]string{}, documents(t, nodes)
 	var changed []input.Document
 	for _, name := range names {
-		o, manifest := live[name].DeepCopy(), before[name].Object.DeepCopy()
-		rollouts[name].apply(t, o)
+		patch := &unstructured.Unstructured{Object: map[string]any{}}
+		manifest := before[name].Object.DeepCopy()
+		rollouts[name].apply(t, patch)
 		rollouts[name].apply(t, manifest)
-		if _, err := controllers.of(o).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		data, err := json.Marshal(patch.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := controllers.of(manifest).Patch(t.Context(), "web", types.MergePatchType, data,
+			metav1.PatchOptions{}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		old = append(old, namespaces[name], input.Document{Source: before[name].Source, Object: live[name]})
