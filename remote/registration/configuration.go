@@ -96,9 +96,8 @@ func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition
 		all = append(all, admissionregistrationv1.MatchCondition{Name: name, Expression: "!(" + expression + ")"})
 	}
 	if asksAbout(call, "coordination.k8s.io", "leases") {
-		// They can be counted when they are made. But a node has to come up without anybody.
-		except("leases", `request.resource.group == "coordination.k8s.io" && request.resource.resource == "leases" `+
-			`&& (request.operation == "UPDATE" || request.namespace == "kube-node-lease")`)
+		// Controllers elect their leaders by them, and nodes show by them that they live.
+		except("leases", `request.resource.group == "coordination.k8s.io" && request.resource.resource == "leases"`)
 	}
 	if asksAbout(call, "", "events") && !names(call, "", "events") {
 		except("events", `request.resource.group in ["", "events.k8s.io"] && request.resource.resource == "events"`)

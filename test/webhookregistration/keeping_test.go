@@ -194,7 +194,7 @@ func TestSomebodyElses(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, what+why)
 		}
 		r.stop()
-		removed := registration.Remove(ctx, client, name, namespace)
+		removed := registration.Remove(ctx, client, name, namespace, nil)
 		if strings.HasPrefix(what, "leases") != (removed != nil) {
 			t.Error(removed)
 		}
@@ -226,7 +226,7 @@ func TestSomebodyElses(t *testing.T) {
 // Uninstalled while replicas run, nothing comes back until they are started again.
 func TestUninstall(t *testing.T) {
 	i := install(t, 2, 0, nil)
-	if err := registration.Remove(t.Context(), i.cluster.Client, name, namespace); err != nil {
+	if err := registration.Remove(t.Context(), i.cluster.Client, name, namespace, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.ask(); err == nil || err.Error() != "nobody was asked" {
@@ -352,7 +352,7 @@ func TestMatchConditions(t *testing.T) {
 	}
 	all := drained()
 	for request, want := range map[string]bool{
-		"CREATE leases " + where:        true,
+		"CREATE leases " + where:        false,
 		"UPDATE leases " + where:        false,
 		"CREATE events " + where:        false,
 		"CREATE configmaps " + where:    true,
