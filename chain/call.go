@@ -18,7 +18,7 @@ type CallObserver interface {
 // A Call is a step within a plugin's step: one webhook, policy or other thing that users configure,
 // and what it did with the request.
 type Call struct {
-	// Kind is what it is: Webhook, Policy, Quota, LimitRange, Backend.
+	// Kind is what it is: Webhook, Policy, Quota, LimitRange, Backend, Trial.
 	Kind CallKind
 	// Name is its name. Configuration is that of the object that a webhook is in.
 	Name, Configuration string
@@ -59,6 +59,8 @@ const (
 	LimitRange CallKind = "LimitRange"
 	// Backend is what a plugin asks by its own configuration. It is called what the plugin is.
 	Backend CallKind = "Backend"
+	// Trial is what a plugin would do that isn't enforced. It is called what the plugin is.
+	Trial CallKind = "Trial"
 )
 
 // Verdict is what a Call came to.

@@ -285,7 +285,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind is what it is: Webhook, Policy, Quota, LimitRange or Backend.",
+							Description: "kind is what it is: Webhook, Policy, Quota, LimitRange, Backend or Trial.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -157,7 +157,7 @@ type Step struct {
 // Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange, or
 // another backend that a plugin's configuration names.
 type Call struct {
-	// kind is what it is: Webhook, Policy, Quota, LimitRange or Backend.
+	// kind is what it is: Webhook, Policy, Quota, LimitRange, Backend or Trial.
 	Kind string `json:"kind"`
 	// name is its name.
 	Name string `json:"name"`
