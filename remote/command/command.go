@@ -1,12 +1,13 @@
 // Package command is the command `gatehouse webhook`, and the program gatehouse-webhook, which is
 // that command alone: the compiled-in plugins for a cluster whose API server is somebody else's.
 //
-//	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ not ready ─▶ drain ─▶ end
+//	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ not ready ─▶ leave ─▶ drain ─▶ end
 //
 // A process serves /livez from its beginning, so that an API server that is away for a while is
 // waited for, and not a reason to be started again. Reviews are answered once the plugins are
 // built; before, the call fails, and the failurePolicy decides. /readyz is ok once all caches have
-// synced, and until the process is told to end. After that it goes on serving for a while, in which
+// synced, and until the process is told to end. Then a process in the foreground (one with --url)
+// removes the webhook configurations. After that it goes on serving for a while, in which
 // nobody is sent there any more, then finishes what is under way and closes its connections in good
 // order.
 //
@@ -49,8 +50,12 @@ func New(plugins []chain.Descriptor) *cobra.Command {
 nobody may set --enable-admission-plugins.
 
 The plugins are those of serve, and do the same. The cluster is that of --kubeconfig, of $KUBECONFIG
-or ~/.kube/config, or in a pod the one that the pod is in. Stop it with ctrl-c or SIGTERM: it
-finishes what it was asked, and isn't asked any more.
+or ~/.kube/config, or in a pod the one that the pod is in.
+
+Stop it with ctrl-c or SIGTERM. With --url it then removes its webhook configurations, unless another
+replica keeps them or --keep is given. With --service they stay, since another replica is to be asked:
+"webhook uninstall" removes them. Until then requests are refused while no replica serves, or pass, by
+--failure-policy.
 
 /metrics, /healthz, /livez and /readyz are at the same address. "plugins -o wide" says which plugins
 can run outside the API server.`,

@@ -59,6 +59,12 @@ func TestWrongFlags(t *testing.T) {
 		{both + " --failure-policy=Maybe", `--failure-policy: "Maybe" must be Fail or Ignore`},
 		{both + " --failure-policy=AlwaysPullImages=No", `--failure-policy: "No" must be Fail or Ignore`},
 		{both + " --failure-policy=PodPreset=Fail", `--failure-policy: "PodPreset" is not among --plugins`},
+		{both + " --mode=maybe", `--mode: "maybe" must be warn, audit or enforce`},
+		{both + " --mode=AlwaysPullImages=", `--mode: "" must be warn, audit or enforce`},
+		{both + " --mode=PodPreset=warn", `--mode: "PodPreset" is not among --plugins`},
+		{both + " --mode=warn --failure-policy=AlwaysPullImages=Fail", `--failure-policy: AlwaysPullImages=Fail: with ` +
+			`--mode=AlwaysPullImages=warn nothing is refused: leave one of them out`},
+		{"--plugins=AlwaysPullImages --service=a/b --keep", `--keep is for --url`},
 		{both + " --per-plugin=maybe", `invalid argument "maybe" for "--per-plugin" flag`},
 		{both + " --admission-control-config-file=gone", `--admission-control-config-file gone: `},
 		{both + " --admission-control-config-file=" + garbage, `--admission-control-config-file ` + garbage + `: `},

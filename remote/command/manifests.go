@@ -15,7 +15,8 @@ import (
 
 // passedOn are the flags of an installation that its pods are started with as they are given. The
 // others are said otherwise there.
-var passedOn = []string{"per-plugin", "failure-policy", "timeout", "exempt-namespaces"}
+var passedOn = []string{"per-plugin", "failure-policy", "mode", "timeout", "exempt-namespaces",
+	"skip-reachability-check"}
 
 // newManifests is the command that prints what an installation consists of.
 func newManifests(plugins []chain.Descriptor) *cobra.Command {

@@ -22,6 +22,7 @@ import (
 	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/registration"
 )
 
@@ -34,8 +35,11 @@ type installing struct {
 	url, service    string
 	perPlugin       bool
 	failurePolicy   []string
+	mode            []string
+	modes           map[string]remote.Mode // by plugin, once loaded
 	timeout         time.Duration
 	exempt          []string
+	unchecked       bool // whether API servers reach the webhooks isn't found out
 }
 
 func newInstalling(plugins []chain.Descriptor) installing {
@@ -55,9 +59,15 @@ func (i *installing) addFlags(groups *cliflag.NamedFlagSets) {
 	fs.StringSliceVar(&i.failurePolicy, "failure-policy", nil,
 		"What becomes of a request where the call fails: Fail or Ignore, or of single plugins as "+
 			"Plugin=Ignore. Fail if empty.")
+	fs.StringSliceVar(&i.mode, "mode", nil,
+		"What becomes of what plugins say: enforce, warn or audit, or of single plugins as Plugin=warn. warn warns "+
+			"clients of what would be changed or refused; audit and warn write it into the API server's audit log "+
+			"and --decision-log-path. Both let requests pass, also where the call fails. enforce if empty.")
 	fs.DurationVar(&i.timeout, "timeout", i.timeout, "How long API servers wait for an answer, 1s to 30s.")
 	fs.StringSliceVar(&i.exempt, "exempt-namespaces", i.exempt,
 		"Namespaces about whose objects nobody is asked, besides that of --namespace.")
+	fs.BoolVar(&i.unchecked, "skip-reachability-check", false,
+		"Register without finding out before, by a dry run, whether the API server reaches the webhooks.")
 }
 
 // addNameFlags adds the flags by which an installation is found again.
@@ -118,6 +128,9 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 		return nil, nil, fmt.Errorf("--admission-control-config-file %s: %w", i.admission.ConfigFile, err)
 	}
 	if o.FailurePolicy, err = i.failurePolicies(o.Plugins); err != nil {
+		return nil, nil, err
+	}
+	if err = i.loadModes(o); err != nil {
 		return nil, nil, err
 	}
 	return o, config, ofFlags(o.Validate())
@@ -188,6 +201,56 @@ func (i *installing) failurePolicies(plugins []chain.Descriptor) (
 	return policies, nil
 }
 
+const (
+	// inCluster is how long a replica behind a Service goes on serving, and inForeground one whose
+	// configurations it removes itself: API servers see that at once.
+	inCluster    = 5 * time.Second
+	inForeground = 500 * time.Millisecond
+)
+
+// loadModes reads the modes of the plugins. One that isn't enforced refuses nothing, also if it
+// can't be called.
+func (i *installing) loadModes(o *registration.Options) error {
+	i.modes = map[string]remote.Mode{}
+	for _, item := range i.mode { // that of all before those of single ones, wherever it stands
+		if !strings.Contains(item, "=") {
+			for _, p := range o.Plugins {
+				i.modes[p.Name] = remote.Mode(item)
+			}
+		}
+	}
+	for _, item := range i.mode {
+		if name, mode, single := strings.Cut(item, "="); single {
+			i.modes[name] = remote.Mode(mode)
+		}
+	}
+	for name, mode := range i.modes {
+		if !slices.Contains(remote.Modes, mode) {
+			return fmt.Errorf("--mode: %q must be warn, audit or enforce", mode)
+		}
+		if !slices.ContainsFunc(o.Plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
+			return fmt.Errorf("--mode: %q is not among --plugins", name)
+		}
+		if mode == remote.Enforce {
+			continue
+		}
+		if slices.Contains(i.failurePolicy, name+"=Fail") {
+			return fmt.Errorf("--failure-policy: %s=Fail: with --mode=%s=%s nothing is refused: leave one of them out",
+				name, name, mode)
+		}
+		o.FailurePolicy[name] = admissionregistrationv1.Ignore
+	}
+	return nil
+}
+
+// modeOf is a plugin's.
+func (i *installing) modeOf(plugin string) remote.Mode {
+	if mode, ok := i.modes[plugin]; ok {
+		return mode
+	}
+	return remote.Enforce
+}
+
 // options are what the flags say to a replica.
 type options struct {
 	installing
@@ -197,6 +260,7 @@ type options struct {
 	certFile, keyFile, caFile string
 	clientCAFile              string
 	drain                     time.Duration
+	keep                      bool
 
 	reach     *commandline.Kubeconfig
 	decisions decision.Options
@@ -205,8 +269,8 @@ type options struct {
 }
 
 func newOptions(plugins []chain.Descriptor) *options {
-	return &options{installing: newInstalling(plugins), bindAddress: net.IPv4zero, port: 8443,
-		drain: 5 * time.Second, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions()}
+	return &options{installing: newInstalling(plugins), port: 8443,
+		drain: inCluster, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions()}
 }
 
 func (o *options) flags() cliflag.NamedFlagSets {
@@ -214,7 +278,8 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	o.installing.addFlags(&groups)
 
 	fs := groups.FlagSet("serving")
-	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress, "The IP address on which to listen.")
+	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress, "The IP address on which to listen. Without it that is the address in --url, if this machine has "+
+		"it, or else all addresses.")
 	fs.IntVar(&o.port, "secure-port", o.port, "The port on which to serve HTTPS.")
 	fs.StringVar(&o.certFile, "tls-cert-file", "",
 		"File with the certificate to serve with, and what it is signed with after it; read again when it changes. "+
@@ -229,7 +294,12 @@ func (o *options) flags() cliflag.NamedFlagSets {
 			"need none. "+
 			"Without it nobody who reaches the port is turned away.")
 	fs.DurationVar(&o.drain, "shutdown-delay-duration", o.drain,
-		"How long to go on serving after SIGTERM, while /readyz says no and others learn that.")
+		"How long to go on serving after SIGTERM, while /readyz says no and others learn that. With --url and "+
+			"without --keep it is 500ms if it isn't given: no other replica is asked then.")
+
+	groups.FlagSet("registration").BoolVar(&o.keep, "keep", false,
+		"Leave the webhook configurations at the end, as with --service: until another replica serves, requests are "+
+			"refused or pass by --failure-policy.")
 
 	fs = groups.FlagSet("cluster")
 	o.reach.AddFileFlags(fs)
@@ -259,17 +329,25 @@ func (o *options) check() error {
 			errs = append(errs, fmt.Errorf("--client-ca-file %s: %w", o.clientCAFile, err))
 		}
 	}
+	if o.keep && o.url == "" {
+		errs = append(errs, errors.New("--keep is for --url: with --service the webhook configurations are left at "+
+			"the end anyway"))
+	}
 	if o.drain < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay-duration: %s must not be negative", o.drain))
 	}
 	return errors.Join(append(errs, o.decisions.Validate())...)
 }
 
-// named are plugins' names in a sentence.
-func named(plugins []chain.Descriptor) string {
+// named are plugins' names in a sentence, with the modes of those that aren't enforced.
+func (i *installing) named(plugins []chain.Descriptor) string {
 	var names []string
 	for _, p := range plugins {
-		names = append(names, p.Name)
+		name := p.Name
+		if mode := i.modeOf(name); mode != remote.Enforce {
+			name += " (" + string(mode) + ")"
+		}
+		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
 }

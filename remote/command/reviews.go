@@ -46,7 +46,8 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 	for _, call := range registration.Served(w.registration) {
 		asked := make([]chain.Descriptor, len(call.Plugins))
 		for i := range call.Plugins {
-			asked[i] = built[call.Plugins[i].Name]
+			name := call.Plugins[i].Name
+			asked[i] = remote.Trial(built[name], w.options.modeOf(name))
 		}
 		c, err := chain.New(asked, w.config, env, observers...)
 		if err != nil {

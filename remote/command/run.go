@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,9 @@ func (o *options) run(c *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return commandline.Usage(err)
 	}
+	if o.removesAtEnd() && !c.Flags().Changed("shutdown-delay-duration") {
+		o.drain = inForeground
+	}
 	r, config, err := o.load()
 	if err != nil {
 		return commandline.Usage(err)
@@ -49,7 +53,8 @@ func (o *options) run(c *cobra.Command) error {
 				p.Name, p.Deprecated)
 		}
 	}
-	w := &worker{options: o, registration: r, config: config, door: newDoor(), draining: make(chan struct{})}
+	w := &worker{options: o, registration: r, config: config, door: newDoor(), draining: make(chan struct{}),
+		allowed: make(chan struct{}), begun: make(chan struct{}), kept: make(chan struct{})}
 	if w.tracer, err = newTracer(c.Context(), o.tracing); err != nil {
 		return commandline.Usage(fmt.Errorf("--tracing-config-file %s: %w", o.tracing, err))
 	}
@@ -95,7 +100,17 @@ type worker struct {
 	door         *door
 	// draining is closed when the process is told to end.
 	draining chan struct{}
+	keeper   registration.Keeper
+	// allowed is closed when the process has the rights that it needs.
+	allowed chan struct{}
+	// begun is closed when the keeper begins to keep the webhook configurations, and kept when it
+	// doesn't keep them any more.
+	begun, kept chan struct{}
+	keptErr     error // why, when kept is closed
 }
+
+// removesAtEnd reports whether the process takes its webhook configurations with it.
+func (o *options) removesAtEnd() bool { return o.url != "" && !o.keep }
 
 func (w *worker) closeLog() {
 	if w.log == nil {
@@ -109,7 +124,7 @@ func (w *worker) closeLog() {
 // serve serves until the command is told to end, and drains.
 func (w *worker) serve(c *cobra.Command) error {
 	o := w.options
-	address := net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.port))
+	address := net.JoinHostPort(o.listenAddress().String(), strconv.Itoa(o.port))
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("can't listen on %s: %w (--bind-address and --secure-port choose another)", address,
@@ -125,15 +140,36 @@ func (w *worker) serve(c *cobra.Command) error {
 		}
 		ended <- front.Serve(serving, listener)
 	}()
-	go func() { ended <- w.credentials.Run(serving) }()
-	go func() { ended <- w.work(serving, c) }()
+	go func() {
+		select {
+		case <-w.allowed:
+			ended <- w.credentials.Run(serving)
+		case <-serving.Done():
+			ended <- nil
+		}
+	}()
+	keeping, leave := context.WithCancel(serving)
+	defer leave()
+	go func() { ended <- w.work(serving, keeping, c) }()
 	running := cap(ended)
 	select {
 	case err = <-ended:
 		running--
 	case <-c.Context().Done():
+	}
+	var leaving error
+	if removed := errors.Is(err, registration.ErrRemoved); removed || err == nil {
+		err = nil
 		close(w.draining)
-		klog.InfoS("Draining", "delay", o.drain)
+		leave()
+		if removed {
+			fmt.Fprintf(c.OutOrStdout(), "The installation has been uninstalled: ending.\n")
+		} else {
+			leaving = w.leave(c)
+		}
+		if o.drain > 0 {
+			fmt.Fprintf(c.OutOrStdout(), "Answering for %s what API servers still ask.\n", o.drain)
+		}
 		select {
 		case <-time.After(o.drain):
 		case err = <-ended:
@@ -144,21 +180,54 @@ func (w *worker) serve(c *cobra.Command) error {
 	for range running {
 		err = errors.Join(err, <-ended)
 	}
-	return err
+	return errors.Join(leaving, err)
 }
 
-// work builds the plugins and has them answer and asked, until ctx ends. It ends sooner where that
-// can't be.
-func (w *worker) work(ctx context.Context, c *cobra.Command) error {
+// leave waits until nothing is kept any more, and says what becomes of the webhook configurations.
+func (w *worker) leave(c *cobra.Command) error {
+	select {
+	case <-w.begun:
+	default:
+		return nil // there is none of this process
+	}
+	<-w.kept
+	if errors.Is(w.keptErr, registration.ErrRemoved) {
+		return nil // there are none, as the log has said
+	}
+	if w.keptErr != nil {
+		return w.keptErr
+	}
+	o := w.options
+	switch removed, leader := w.keeper.Removed(); {
+	case len(removed) > 0:
+		fmt.Fprintf(c.OutOrStdout(), "Removed %s: API servers ask this process no more.\n",
+			strings.Join(removed, " and "))
+	case leader != "":
+		fmt.Fprintf(c.OutOrStdout(), "Left the webhook configurations %q: replica %s keeps them.\n", o.name, leader)
+	case !o.removesAtEnd():
+		fmt.Fprintf(c.OutOrStdout(), "Left the webhook configurations %q: while no replica serves, requests are "+
+			"refused, or pass, by their failurePolicy. \"webhook uninstall\" removes them.\n", o.name)
+	}
+	return nil
+}
+
+// work builds the plugins and has them answer until ctx ends, and asked until keeping does. It ends
+// sooner where that can't be.
+func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 	connected, err := w.connect(ctx)
 	if err != nil {
 		return nil // ctx has ended
 	}
+	if err := w.awaitRights(keeping, c.ErrOrStderr()); err != nil || keeping.Err() != nil {
+		return err
+	}
+	close(w.allowed)
 	reviews, checks, err := w.build(connected.Env())
 	if err != nil {
 		return commandline.Usage(err)
 	}
 	connected.Start()
+	reviews[registration.ProbePath] = registration.AnswerProbe()
 	w.door.open(reviews, append(checks, connected.ReadyCheck(),
 		healthz.NamedCheck("certificates", func(*http.Request) error { return w.credentials.Ready() }),
 		shutdownCheck(w.draining))...)
@@ -172,17 +241,21 @@ func (w *worker) work(ctx context.Context, c *cobra.Command) error {
 		select {
 		case <-w.credentials.called:
 			fmt.Fprintf(c.OutOrStdout(), "%s is ready on port %d, and is asked: %s\n", c.Root().Name(), w.options.port,
-				named(w.registration.Plugins))
+				w.options.named(w.registration.Plugins))
 			time.AfterFunc(collect.Settle, collect.GiveBack)
 		case <-ctx.Done():
 		}
 	}()
-	keeper := registration.Keeper{Options: *w.registration, Client: w.client, Certificates: w.credentials,
-		Serving: serves}
-	if err := keeper.Run(ctx); errors.Is(err, registration.ErrRemoved) {
-		klog.Warning(err)
-	} else if err != nil {
-		return err
+	w.keeper = registration.Keeper{Options: *w.registration, Client: w.client, Certificates: w.credentials,
+		Serving: serves, CheckReached: !w.options.unchecked, RemoveAtEnd: w.options.removesAtEnd()}
+	close(w.begun)
+	w.keptErr = w.keeper.Run(keeping)
+	close(w.kept)
+	switch {
+	case errors.Is(w.keptErr, registration.ErrRemoved) && w.registration.Service != nil:
+		klog.Warning(w.keptErr) // a pod that ended would be started again, and bring all back
+	case w.keptErr != nil && keeping.Err() == nil:
+		return w.keptErr
 	}
 	<-ctx.Done()
 	return nil

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -18,7 +19,7 @@ func newUninstall() *cobra.Command {
 		Short: "Have no API server ask the plugins any more",
 		Long: `Have no API server ask the plugins any more: remove the installation's webhook configurations, then
 its certificates and its Lease. Replicas that run see that, and bring nothing back until they are
-started again.
+started again; those that were started with --url end.
 
 What runs the replicas, their rights and their namespace are removed as they were installed.`,
 		Example: `  gatehouse webhook uninstall
@@ -31,7 +32,10 @@ What runs the replicas, their rights and their namespace are removed as they wer
 			if err != nil {
 				return err
 			}
-			if err := registration.Remove(c.Context(), client, o.name, o.namespace); err != nil {
+			waiting := func(replica string, atMost time.Duration) {
+				fmt.Fprintf(c.OutOrStdout(), "Waiting until replica %s has seen it, %s at most.\n", replica, atMost)
+			}
+			if err := registration.Remove(c.Context(), client, o.name, o.namespace, waiting); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "Nobody asks the plugins of %s in %s any more.\n", o.name, o.namespace)

@@ -171,12 +171,29 @@ func prune(content map[string]any) {
 	}
 }
 
-// Write writes the objects as YAML documents.
+// WriteObjects writes any objects of Kubernetes' own kinds as YAML documents.
+func WriteObjects(w io.Writer, objects ...runtime.Object) error {
+	var written []*unstructured.Unstructured
+	for _, object := range objects {
+		u, err := asWritten(object)
+		if err != nil {
+			return err
+		}
+		written = append(written, u)
+	}
+	return write(w, written)
+}
+
+// Write writes the objects of an installation as YAML documents.
 func Write(w io.Writer, o *Options) error {
 	objects, err := Objects(o)
 	if err != nil {
 		return err
 	}
+	return write(w, objects)
+}
+
+func write(w io.Writer, objects []*unstructured.Unstructured) error {
 	var text bytes.Buffer
 	for i, object := range objects {
 		data, err := yaml.Marshal(object.Object)
@@ -188,7 +205,7 @@ func Write(w io.Writer, o *Options) error {
 		}
 		text.Write(data)
 	}
-	_, err = w.Write(text.Bytes())
+	_, err := w.Write(text.Bytes())
 	return err
 }
 

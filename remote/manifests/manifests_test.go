@@ -70,9 +70,10 @@ func TestObjects(t *testing.T) {
 	wanted := []string{
 		"[create][mutatingwebhookconfigurations validatingwebhookconfigurations][][]",
 		"[get list watch update delete][mutatingwebhookconfigurations validatingwebhookconfigurations][gatehouse][]",
+		"[get update delete][validatingwebhookconfigurations][gatehouse-probe][]",
 		"[get list watch][namespaces][system][]",
 		"[get][pods][][]", "[get][][][/metrics]", "[list][xs][][]",
-		"[create][leases][][]", "[get update delete][leases][gatehouse][]",
+		"[create][leases][][]", "[get list watch update delete][leases][gatehouse][]",
 		"[create][secrets][][]", "[get list watch update delete][secrets][gatehouse-certificates][]",
 		"[list][endpointslices][][]",
 	}

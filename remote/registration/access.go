@@ -21,11 +21,12 @@ func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.Poli
 		// No right to create can be for one name.
 		chain.To("create", group, configurations...),
 		only(chain.To("get list watch update delete", group, configurations...), i.Name),
+		only(chain.To("get update delete", group, "validatingwebhookconfigurations"), probeName(i)),
 		only(chain.To("get list watch", "", "namespaces"), i.Namespace),
 	}
 	namespaced = []rbacv1.PolicyRule{
 		chain.To("create", "coordination.k8s.io", "leases"),
-		only(chain.To("get update delete", "coordination.k8s.io", "leases"), i.Name),
+		only(chain.To("get list watch update delete", "coordination.k8s.io", "leases"), i.Name),
 	}
 	if ownCertificates {
 		namespaced = append(namespaced, chain.To("create", "", "secrets"),

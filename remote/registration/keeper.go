@@ -49,18 +49,25 @@ type Keeper struct {
 	// Serving is closed when the replica serves and what its plugins read has been read. It doesn't
 	// lead before.
 	Serving <-chan struct{}
+	// CheckReached has the leader find out whether API servers reach the webhooks before it has them
+	// call any that refuses requests if it can't be called. They have to answer at ProbePath.
+	CheckReached bool
+	// RemoveAtEnd has Run remove the configurations when ctx is done, unless another replica leads.
+	RemoveAtEnd bool
 	// Clock is nil for the real one. Leader election doesn't go by it.
 	Clock clock.Clock
 
-	// looked says that the Lease has been read: it was held by a removal before this process began,
-	// or it wasn't.
-	looked, removed atomic.Bool
-	woken           chan struct{}
-	identity        string // as who it leads
+	seen               seenLease
+	led                atomic.Bool // this replica has led
+	reached, gone      bool        // CheckReached and RemoveAtEnd have been done
+	deleted            []string    // what was removed at the end
+	other              string      // leads at the end
+	woken, uninstalled chan struct{}
+	identity           string // as who it leads
 }
 
-// ErrRemoved is Run's error where the installation has been removed while the process ran. It goes
-// on serving, and keeps nothing any more: the API servers that were asked to ask it no longer do.
+// ErrRemoved is Run's error where the installation has been removed while the process ran. It keeps
+// nothing any more: the API servers that were asked to ask it no longer do.
 var ErrRemoved = errors.New("the installation has been removed: this process keeps no webhook configurations " +
 	"any more")
 
@@ -74,7 +81,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if k.Clock == nil {
 		k.Clock = clock.RealClock{}
 	}
-	k.woken = make(chan struct{}, 1)
+	k.woken, k.uninstalled = make(chan struct{}, 1), make(chan struct{})
 	var err error
 	if k.identity, err = lease.Identity(); err != nil {
 		return err
@@ -87,33 +94,52 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	k.whenServing(ctx)
-	for ctx.Err() == nil && !k.removed.Load() {
-		electing, cancel := context.WithCancel(ctx)
-		lock := k.lock(cancel)
-		if err := lease.Lead(electing, lock, k.lead); err != nil && electing.Err() == nil {
+	staying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-k.uninstalled:
+			cancel()
+		case <-staying.Done():
+		}
+	}()
+	k.whenServing(staying)
+	for staying.Err() == nil {
+		lock := k.lock()
+		err := lease.Lead(staying, lock, func(leading context.Context) error {
+			k.led.Store(true)
+			if err := k.lead(leading); err != nil || ctx.Err() == nil {
+				return err
+			}
+			return k.leave() // before another replica may lead
+		})
+		if err != nil && staying.Err() == nil {
 			klog.ErrorS(err, "Not leading any more", "lease", lock.Describe())
 		}
-		cancel()
+		if err != nil && ctx.Err() != nil && k.RemoveAtEnd {
+			return err
+		}
 	}
-	if !k.removed.Load() {
-		return nil
+	if !k.seen.removed.Load() {
+		return k.leave()
 	}
 	k.Certificates.Abandon()
+	if k.led.Load() {
+		k.acknowledge(ctx)
+	}
 	return ErrRemoved
 }
 
-// whenServing waits until the replica serves, or is seen to have been removed.
+// whenServing waits until the replica serves.
 func (k *Keeper) whenServing(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	lock := k.lock(cancel)
+	lock := k.lock()
 	for {
 		timer := k.Clock.NewTimer(lease.RetryPeriod)
 		select {
 		case <-ctx.Done():
 		case <-k.Serving:
-			cancel()
+			timer.Stop()
+			return
 		case <-timer.C():
 			_, _, _ = lock.Get(ctx) // what it says is of interest when it leads
 		}
@@ -124,14 +150,14 @@ func (k *Keeper) whenServing(ctx context.Context) {
 	}
 }
 
-// lock is the Lease; cancel is called where it says that the installation has been removed.
-func (k *Keeper) lock(cancel context.CancelFunc) *removableLock {
+// lock returns the Lease, by which the replica also sees that the installation is removed.
+func (k *Keeper) lock() *removableLock {
 	return &removableLock{LeaseLock: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: k.Options.Namespace, Name: k.Options.Name},
 		Client:     k.Client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: k.identity},
 		Labels:     k.Options.Installation().Labels(),
-	}, keeper: k, cancel: cancel}
+	}, keeper: k}
 }
 
 // begin finds out what there is, and makes the namespace. It tries until it can.
@@ -172,24 +198,20 @@ func (k *Keeper) check(ctx context.Context) error {
 	return i.MakeNamespace(ctx, k.Client)
 }
 
-// removableLock is a LeaseLock that tells when the lease is that of an installation which has been
-// removed since the process began.
+// removableLock is a LeaseLock that tells the Keeper what the Lease says.
 type removableLock struct {
 	*resourcelock.LeaseLock
 	keeper *Keeper
-	cancel context.CancelFunc
 }
 
 // Get implements resourcelock.Interface.
 func (l *removableLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.LeaseLock.Get(ctx)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return record, raw, err
-	}
-	first := l.keeper.looked.CompareAndSwap(false, true)
-	if err == nil && record.HolderIdentity == removal && !first {
-		l.keeper.removed.Store(true)
-		l.cancel()
+	switch {
+	case err == nil:
+		l.keeper.sees(record.HolderIdentity, record.AcquireTime)
+	case apierrors.IsNotFound(err):
+		l.keeper.sees("", metav1.Time{})
 	}
 	return record, raw, err
 }

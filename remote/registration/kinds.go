@@ -130,14 +130,19 @@ func covers(current, desired metav1.Object) bool {
 // remove deletes the installation's configuration. There being none, or somebody else's, is
 // nothing.
 func (k kind[T]) remove(ctx context.Context, i installation.Installation) (done string, err error) {
-	current, err := k.client.Get(ctx, i.Name, metav1.GetOptions{})
+	return k.removeNamed(ctx, i, i.Name)
+}
+
+// removeNamed does that with one of another name.
+func (k kind[T]) removeNamed(ctx context.Context, i installation.Installation, name string) (done string, err error) {
+	current, err := k.client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && !i.Owns(current) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	err = k.client.Delete(ctx, i.Name, metav1.DeleteOptions{
+	err = k.client.Delete(ctx, name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(current.GetUID()))})
 	if apierrors.IsNotFound(err) {
 		return "", nil

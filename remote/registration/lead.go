@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,10 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 			}))
 	}
 	configurations, namespaces := named(k.Options.Name), named(k.Options.Namespace)
+	leases := informers.NewSharedInformerFactoryWithOptions(k.Client, 0, informers.WithNamespace(k.Options.Namespace),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Options.Name).String()
+		}))
 	mutating := configurations.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
 	validating := configurations.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
 	changed := func() {
@@ -56,7 +61,12 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 		cancel()
 		return nil, err
 	}
-	for _, factory := range []informers.SharedInformerFactory{configurations, namespaces} {
+	if _, err := leases.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: k.seesLease, UpdateFunc: func(_, lease any) { k.seesLease(lease) }}); err != nil {
+		cancel()
+		return nil, err
+	}
+	for _, factory := range []informers.SharedInformerFactory{configurations, namespaces, leases} {
 		factory.Start(ctx.Done())
 	}
 	// Where there are none, no event says so.
@@ -72,6 +82,7 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 		<-told
 		configurations.Shutdown()
 		namespaces.Shutdown()
+		leases.Shutdown()
 	}, nil
 }
 
@@ -106,17 +117,18 @@ func handler(changed func()) cache.ResourceEventHandler {
 // lead keeps the configurations true until ctx is done.
 func (k *Keeper) lead(ctx context.Context) error {
 	klog.InfoS("Leading: this replica keeps the webhook configurations", "installation", k.Options.Installation())
-	retry, waited := firstRetry, false
+	retry, waited := firstRetry, ""
 	for ctx.Err() == nil {
 		next := look
 		done, err := k.keep(ctx)
 		var waiting *waitingError
 		switch {
 		case errors.As(err, &waiting):
-			if !waited {
-				klog.InfoS("Not creating webhook configurations yet", "why", waiting.message)
+			if why := withoutDigits(waiting.message); waited != why { // ports of connections change
+				klog.Warningf("Not registered yet: %s", waiting.message)
+				waited = why
 			}
-			next, waited = firstRetry, true
+			next = firstRetry
 		case err != nil && ctx.Err() == nil:
 			klog.ErrorS(err, "The webhook configurations aren't what they should be", "retry", retry)
 			fallthrough
@@ -169,6 +181,9 @@ func (k *Keeper) keep(ctx context.Context) (done bool, err error) {
 	}
 	if v != nil {
 		v.OwnerReferences = owners
+	}
+	if err := k.checkReached(ctx, bundle, owners); err != nil {
+		return false, err
 	}
 	what, err := mutating(k.Client).keep(ctx, i, m, m != nil, k.mayCreate)
 	done = logged("mutatingwebhookconfigurations", i, what)
@@ -227,6 +242,15 @@ type waitingError struct{ message string }
 
 // Error implements error.
 func (e *waitingError) Error() string { return e.message }
+
+func withoutDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
 
 func notify(c chan struct{}) {
 	select {

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"gatehouse.dev/internal/lease"
 	"gatehouse.dev/remote/installation"
@@ -19,44 +19,52 @@ import (
 const (
 	// removal holds the Lease of an installation that is being removed.
 	removal = "removed"
+	// noticed holds it after that, when the replica that led keeps nothing any more.
+	noticed = "removed, which the replica that led has seen"
 	// removing is for how long nobody else takes it, if Remove doesn't come to its end.
 	removing = time.Minute
-	// noticing is how long replicas may take to see who holds the Lease. They look every two
-	// seconds.
+	// noticing is how long the replica that leads may take to acknowledge that. It watches the Lease,
+	// and looks at it every two seconds.
 	noticing = 3 * lease.RetryPeriod
+	// asking is how often Remove looks whether it has.
+	asking = 200 * time.Millisecond
+	// others is how long the other replicas, which watch the Lease too, may take to see it.
+	others = 500 * time.Millisecond
 )
 
 // Remove removes what an installation keeps in the cluster: the configurations first, so that
 // nobody is asked any more, then the Secret with the certificates, then the Lease. It is none of
 // its business what else there is: what runs the replicas, their rights, and the namespace.
 //
-// Replicas that run see that the installation is removed, and don't bring anything back; where one
-// leads, Remove waits six seconds for that. What isn't there, or is somebody else's, is left as it
-// is. It may be called again after an error.
-func Remove(ctx context.Context, client kubernetes.Interface, name, namespace string) error {
-	return remove(ctx, client, installation.Installation{Name: name, Namespace: namespace}, clock.RealClock{})
-}
-
-func remove(ctx context.Context, client kubernetes.Interface, i installation.Installation, c clock.Clock) error {
-	led, err := takeLease(ctx, client, i, c.Now())
+// Replicas that run see that the installation is removed, and don't bring anything back. If one
+// leads, Remove waits until it has acknowledged that, six seconds at most. What isn't there, or is
+// somebody else's, is left as it is. It may be called again after an error.
+//
+// While it waits for a replica, waiting says for which; nil is not told.
+func Remove(ctx context.Context, client kubernetes.Interface, name, namespace string,
+	waiting func(replica string, atMost time.Duration)) error {
+	i := installation.Installation{Name: name, Namespace: namespace}
+	leader, err := takeLease(ctx, client, i, time.Now())
 	if err != nil {
 		return err
 	}
 	if _, err := removeConfigurations(ctx, client, i); err != nil {
 		return err
 	}
-	if led {
-		timer := c.NewTimer(noticing)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C():
+	if leader != "" {
+		if waiting != nil {
+			waiting(leader, noticing)
+		}
+		if err := waitNoticed(ctx, client, i); err != nil {
+			return err
 		}
 		// Who created one while the Lease was taken has removed it again, unless that failed.
 		if _, err := removeConfigurations(ctx, client, i); err != nil {
 			return err
 		}
+	}
+	if _, err := validating(client).removeNamed(ctx, i, probeName(i)); err != nil {
+		return err
 	}
 	secrets := client.CoreV1().Secrets(i.Namespace)
 	secret, err := secrets.Get(ctx, i.SecretName(), metav1.GetOptions{})
@@ -77,20 +85,49 @@ func remove(ctx context.Context, client kubernetes.Interface, i installation.Ins
 	return ignoreNotFound(err)
 }
 
-// takeLease has the Lease say that the installation is removed, and whether somebody may have led.
+// waitNoticed waits until the replica that led acknowledges that the installation is removed. One
+// that doesn't in time may have been killed.
+func waitNoticed(ctx context.Context, client kubernetes.Interface, i installation.Installation) error {
+	err := wait.PollUntilContextTimeout(ctx, asking, noticing, true, func(ctx context.Context) (bool, error) {
+		l, err := client.CoordinationV1().Leases(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err), ignoreNotFound(err)
+		}
+		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == noticed, nil
+	})
+	if ctx.Err() != nil || err != nil && !wait.Interrupted(err) {
+		return err
+	}
+	if err != nil {
+		klog.Warning("The replica that leads hasn't acknowledged it: it has been killed, or can't reach the API server")
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(others):
+		return nil
+	}
+}
+
+// takeLease has the Lease say that the installation is removed, and returns who has led until then.
 func takeLease(ctx context.Context, client kubernetes.Interface, i installation.Installation,
-	now time.Time) (led bool, err error) {
+	now time.Time) (leader string, err error) {
 	leases := client.CoordinationV1().Leases(i.Namespace)
 	for {
 		l, err := leases.Get(ctx, i.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return false, nil
+			return "", nil
 		}
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		if !i.Owns(l) {
-			return false, i.Foreign(coordinationv1.Resource("leases"), l)
+			return "", i.Foreign(coordinationv1.Resource("leases"), l)
+		}
+		leader = ""
+		if held(l, now) && *l.Spec.HolderIdentity != noticed {
+			leader = *l.Spec.HolderIdentity
 		}
 		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new(removal), new(int32(removing/time.Second))
 		l.Spec.AcquireTime, l.Spec.RenewTime = new(metav1.NewMicroTime(now)), new(metav1.NewMicroTime(now))
@@ -98,6 +135,6 @@ func takeLease(ctx context.Context, client kubernetes.Interface, i installation.
 		if apierrors.IsConflict(err) { // its holder was faster
 			continue
 		}
-		return true, err
+		return leader, err
 	}
 }

@@ -145,6 +145,7 @@ const everything = `
 plugins: [PodPreset, AlwaysPullImages, PodNodeSelector, ResourceQuota]
 configuration: {PodNodeSelector: {podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: zone=a}}}
 failurePolicy: {AlwaysPullImages: Ignore, PodNodeSelector: Fail}
+mode: {AlwaysPullImages: warn}
 flags: [--v=2]
 image: {repository: registry.example.com/g, tag: v1, pullPolicy: Always, pullSecrets: [s]}
 replicas: 3
@@ -205,9 +206,10 @@ func TestSameAsManifests(t *testing.T) {
 					`"plugins":[{"name":"PodNodeSelector","configuration":` + configuration + `}]}`}},
 		"every plugin": {"plugins: [" + strings.Join(namesOf(all), ",") + "]", manifests.Options{Plugins: all}},
 		"other values": {"replicas: 5\nimage: {repository: r, tag: t}\nfailurePolicy: {DenyEscalatingExec: Ignore, " +
-			"ResourceQuota: Ignore}\nflags: [--per-plugin]\nplugins: [ResourceQuota, DenyEscalatingExec]",
+			"ResourceQuota: Ignore}\nmode: {ResourceQuota: audit}\nflags: [--per-plugin]\nplugins: [ResourceQuota, DenyEscalatingExec]",
 			manifests.Options{Plugins: named(t, "ResourceQuota", "DenyEscalatingExec"), Replicas: 5, Image: "r:t",
-				Flags: []string{"--failure-policy=DenyEscalatingExec=Ignore,ResourceQuota=Ignore", "--per-plugin"}}},
+				Flags: []string{"--failure-policy=DenyEscalatingExec=Ignore,ResourceQuota=Ignore", "--mode=ResourceQuota=audit",
+					"--per-plugin"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := test.options
@@ -351,6 +353,8 @@ func TestWrongValues(t *testing.T) {
 		"plugins: AlwaysPullImages":                "plugins",
 		"plugins: [AlwaysAdmit, AlwaysAdmit]":      "plugins",
 		"failurePolicy: {AlwaysPullImages: Maybe}": "failurePolicy",
+		"mode: {AlwaysPullImages: maybe}":          "mode",
+		"mode: {AlwaysAdmit: warn}":                `mode: "AlwaysAdmit" is not among the plugins`,
 		"failurePolicy: {AlwaysAdmit: Ignore}":     `failurePolicy: "AlwaysAdmit" is not among the plugins`,
 		"configuration: {AlwaysAdmit: {}}":         `configuration: "AlwaysAdmit" is not among the plugins`,
 		"configuration: {Other: {}}":               "'Other'",

@@ -138,7 +138,7 @@ func TestFaults(t *testing.T) {
 // Where one is killed, those are that were on their way to it.
 func TestDrain(t *testing.T) {
 	service := servertest.Forward(t)
-	flags := []string{"--url=https://" + service.Address, "--plugins=Slow", "--shutdown-delay-duration=500ms"}
+	flags := []string{"--url=https://" + service.Address, "--plugins=Slow", "--keep", "--shutdown-delay-duration=500ms"}
 	client := insecure(t)
 	replicaOf := func() *replica {
 		r := launch(t, executable(t), flags...)

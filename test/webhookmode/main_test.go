@@ -103,7 +103,7 @@ type replica struct {
 	// registered is closed when it says that API servers ask it.
 	registered chan struct{}
 	exited     chan struct{}
-	log        buffer
+	log, out   buffer
 }
 
 func (r *replica) address() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
@@ -161,7 +161,7 @@ func run(t testing.TB, program string, flags ...string) *replica {
 		t.Fatal(err)
 	}
 	go func() {
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		for lines := bufio.NewScanner(io.TeeReader(stdout, &r.out)); lines.Scan(); {
 			if strings.Contains(lines.Text(), "is ready on port") {
 				close(r.registered)
 			}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +48,8 @@ func TestCommand(t *testing.T) {
 		return c, &output
 	}
 	start := func(port string) *exec.Cmd {
-		c, output := command("--plugins=AlwaysPullImages", "--url=https://"+both.Address,
+		// Neither takes the configurations of the other one with it.
+		c, output := command("--plugins=AlwaysPullImages", "--url=https://"+both.Address, "--keep",
 			"--bind-address=127.0.0.1", "--secure-port="+port)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestCommand(t *testing.T) {
 	if err := i.ask(); err == nil || !strings.Contains(err.Error(), "nobody was asked") {
 		t.Error(err)
 	}
-	if err := second.Process.Signal(syscall.Signal(0)); err != nil {
+	if err := second.Wait(); err != nil {
 		t.Errorf("the replica has ended: %v", err)
 	}
 }

@@ -60,6 +60,17 @@ plugins:
 {{- join "," $policies }}
 {{- end }}
 
+{{- define "gatehouse.mode" -}}
+{{- $modes := list }}
+{{- range $plugin, $mode := .Values.mode }}
+{{- if not (has $plugin $.Values.plugins) }}
+{{- fail (printf "mode: %q is not among the plugins" $plugin) }}
+{{- end }}
+{{- $modes = append $modes (printf "%s=%s" $plugin $mode) }}
+{{- end }}
+{{- join "," $modes }}
+{{- end }}
+
 {{- define "gatehouse.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65534
