@@ -27,8 +27,8 @@ const (
 	Enforce Mode = "enforce"
 	// Warn is that clients are warned of what it would change or refuse, besides what Audit does.
 	Warn Mode = "warn"
-	// Audit is that the audit log of the asking API server has it as annotations of the request, and
-	// the decision log as a call of the plugin.
+	// Audit is that the audit log of the asking API server has it as annotations of the request,
+	// and the decision log as a call of the plugin.
 	Audit Mode = "audit"
 )
 
@@ -38,9 +38,9 @@ var Modes = []Mode{Warn, Audit, Enforce}
 // mostPaths is how many changes are named. Which they are tells enough of the rest.
 const mostPaths = 5
 
-// Trial returns the plugin so that it neither changes nor refuses anything, and tells what it would.
-// It works on copies of the objects, and as for dry runs, for which plugins write nothing. A plugin
-// that changes objects and refuses some sees each copy in the validating phase as it would have
+// Trial returns the plugin so that it neither changes nor refuses anything, and tells what it
+// would. It works on copies of the objects, and as for dry runs, for which plugins write nothing. A
+// plugin that changes objects and refuses some sees each copy in the validating phase as it would have
 // changed it. With Enforce it is the plugin as it is.
 func Trial(d chain.Descriptor, mode Mode) chain.Descriptor {
 	if mode == Enforce {

@@ -31,6 +31,8 @@ func TestTrial(t *testing.T) {
 	}
 	const never = `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","imagePullPolicy":"Never"}]}}`
 	const root = `{"metadata":{"name":"p"},"spec":{"securityContext":{"runAsUser":0},"containers":[{"name":"c"}]}}`
+	const change, forbidden = "would change /spec/containers/0/imagePullPolicy",
+		`pods "p" is forbidden: spec.securityContext.runAsUser is forbidden`
 	const would = "would refuse: "
 	for name, test := range map[string]struct {
 		plugin   chain.Descriptor
@@ -40,13 +42,12 @@ func TestTrial(t *testing.T) {
 		checking map[string]string
 	}{
 		"it would change": {plugin: alwayspullimages.Descriptor, object: never,
-			mutating: map[string]string{"AlwaysPullImages.would-change": "would change /spec/containers/0/imagePullPolicy"},
-			warned:   "AlwaysPullImages would change /spec/containers/0/imagePullPolicy"},
+			mutating: map[string]string{"AlwaysPullImages.would-change": change},
+			warned:   "AlwaysPullImages " + change},
 		"it has nothing to say": {plugin: securitycontextdeny.Descriptor, object: never},
 		"it would refuse": {plugin: securitycontextdeny.Descriptor, object: root,
-			checking: map[string]string{"SecurityContextDeny.would-refuse": would + `pods "p" is forbidden: ` +
-				`spec.securityContext.runAsUser is forbidden`},
-			warned: `SecurityContextDeny would refuse: pods "p" is forbidden: spec.securityContext.runAsUser is forbidden`},
+			checking: map[string]string{"SecurityContextDeny.would-refuse": would + forbidden},
+			warned:   "SecurityContextDeny " + would + forbidden},
 		"it changes and fails": {object: never, plugin: plugin{admit: func(ctx context.Context,
 			a admission.Attributes) error {
 			_ = changes(ctx, a)

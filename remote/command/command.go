@@ -1,7 +1,7 @@
 // Package command is the command `gatehouse webhook`, and the program gatehouse-webhook, which is
 // that command alone: the compiled-in plugins for a cluster whose API server is somebody else's.
 //
-//	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ not ready ─▶ leave ─▶ drain ─▶ end
+//	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ leave ─▶ drain ─▶ end
 //
 // A process serves /livez from its beginning, so that an API server that is away for a while is
 // waited for, and not a reason to be started again. Reviews are answered once the plugins are

@@ -62,8 +62,8 @@ func TestWrongFlags(t *testing.T) {
 		{both + " --mode=maybe", `--mode: "maybe" must be warn, audit or enforce`},
 		{both + " --mode=AlwaysPullImages=", `--mode: "" must be warn, audit or enforce`},
 		{both + " --mode=PodPreset=warn", `--mode: "PodPreset" is not among --plugins`},
-		{both + " --mode=warn --failure-policy=AlwaysPullImages=Fail", `--failure-policy: AlwaysPullImages=Fail: with ` +
-			`--mode=AlwaysPullImages=warn nothing is refused: leave one of them out`},
+		{both + " --mode=warn --failure-policy=AlwaysPullImages=Fail", `--failure-policy: AlwaysPullImages=Fail: ` +
+			`with --mode=AlwaysPullImages=warn nothing is refused: leave one of them out`},
 		{"--plugins=AlwaysPullImages --service=a/b --keep", `--keep is for --url`},
 		{both + " --per-plugin=maybe", `invalid argument "maybe" for "--per-plugin" flag`},
 		{both + " --admission-control-config-file=gone", `--admission-control-config-file gone: `},

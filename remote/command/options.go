@@ -278,8 +278,9 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	o.installing.addFlags(&groups)
 
 	fs := groups.FlagSet("serving")
-	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress, "The IP address on which to listen. Without it that is the address in --url, if this machine has "+
-		"it, or else all addresses.")
+	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress,
+		"The IP address on which to listen. Without it that is the address in --url, if this machine has "+
+			"it, or else all addresses.")
 	fs.IntVar(&o.port, "secure-port", o.port, "The port on which to serve HTTPS.")
 	fs.StringVar(&o.certFile, "tls-cert-file", "",
 		"File with the certificate to serve with, and what it is signed with after it; read again when it changes. "+

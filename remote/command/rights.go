@@ -189,8 +189,9 @@ func printMissing(ctx context.Context, client kubernetes.Interface, o *registrat
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Namespace}})
 	}
 	if len(missing.cluster) > 0 {
-		objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: missing.cluster},
-			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
+		meta := metav1.ObjectMeta{Name: name}
+		objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: missing.cluster},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
 				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}})
 	}
 	if len(missing.namespaced) > 0 {

@@ -30,7 +30,8 @@ func TestAwaitRights(t *testing.T) {
 		err     string
 	}{
 		"nothing": {lacks: func(*authorizationv1.ResourceAttributes) bool { return false }},
-		"a verb, for ever": {granted: -1, lacks: func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "watch" },
+		"a verb, for ever": {granted: -1,
+			lacks:  func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "watch" },
 			prints: []string{"kind: ClusterRole\n", "  - pods\n  verbs:\n  - watch\n---"},
 			err:    "the rights above are still missing after 1m0s"},
 		"a right in the namespace, for a while": {granted: 10 * time.Second,

@@ -10,14 +10,16 @@
 //     them all, but Namespace objects as those in them.
 //   - A plugin that is asked about everything isn't asked about what would lock a cluster out, or
 //     costs much and can't matter: Leases, events, reviews of access and tokens, and what Gatehouse
-//     itself writes. A plugin that names events is asked about them. No plugin is asked about Leases.
+//     itself writes. A plugin that names events is asked about them. No plugin is asked about
+//     Leases.
 //     API servers ask nobody about webhook configurations.
 //
 // A Keeper in each replica keeps them true. By a Lease exactly one of them leads: it creates what
 // is missing once it serves, and undoes what others change, within moments. All of them watch,
 // since package certificates must know whom API servers trust. When a replica stops nothing is
 // removed: by their failure policy requests fail or pass until another one serves, as in every
-// rolling update. With RemoveAtEnd, for processes in the foreground, the one that leads removes them.
+// rolling update. With RemoveAtEnd, for processes in the foreground, the one that leads removes
+// them.
 //
 // With CheckReached, nothing is registered with Fail before the API server has reached a replica.
 // The API server says whether it does: it is asked to create a Lease in a dry run, about which a

@@ -49,8 +49,8 @@ type Keeper struct {
 	// Serving is closed when the replica serves and what its plugins read has been read. It doesn't
 	// lead before.
 	Serving <-chan struct{}
-	// CheckReached has the leader find out whether API servers reach the webhooks before it has them
-	// call any that refuses requests if it can't be called. They have to answer at ProbePath.
+	// CheckReached has the leader find out whether API servers reach the webhooks before it has
+	// them call any that refuses requests if it can't be called. They have to answer at ProbePath.
 	CheckReached bool
 	// RemoveAtEnd has Run remove the configurations when ctx is done, unless another replica leads.
 	RemoveAtEnd bool

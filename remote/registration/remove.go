@@ -23,8 +23,8 @@ const (
 	noticed = "removed, which the replica that led has seen"
 	// removing is for how long nobody else takes it, if Remove doesn't come to its end.
 	removing = time.Minute
-	// noticing is how long the replica that leads may take to acknowledge that. It watches the Lease,
-	// and looks at it every two seconds.
+	// noticing is how long the replica that leads may take to acknowledge that. It watches the
+	// Lease, and looks at it every two seconds.
 	noticing = 3 * lease.RetryPeriod
 	// asking is how often Remove looks whether it has.
 	asking = 200 * time.Millisecond

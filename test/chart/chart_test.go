@@ -206,10 +206,11 @@ func TestSameAsManifests(t *testing.T) {
 					`"plugins":[{"name":"PodNodeSelector","configuration":` + configuration + `}]}`}},
 		"every plugin": {"plugins: [" + strings.Join(namesOf(all), ",") + "]", manifests.Options{Plugins: all}},
 		"other values": {"replicas: 5\nimage: {repository: r, tag: t}\nfailurePolicy: {DenyEscalatingExec: Ignore, " +
-			"ResourceQuota: Ignore}\nmode: {ResourceQuota: audit}\nflags: [--per-plugin]\nplugins: [ResourceQuota, DenyEscalatingExec]",
+			"ResourceQuota: Ignore}\nmode: {ResourceQuota: audit}\nflags: [--per-plugin]\n" +
+			"plugins: [ResourceQuota, DenyEscalatingExec]",
 			manifests.Options{Plugins: named(t, "ResourceQuota", "DenyEscalatingExec"), Replicas: 5, Image: "r:t",
-				Flags: []string{"--failure-policy=DenyEscalatingExec=Ignore,ResourceQuota=Ignore", "--mode=ResourceQuota=audit",
-					"--per-plugin"}}},
+				Flags: []string{"--failure-policy=DenyEscalatingExec=Ignore,ResourceQuota=Ignore",
+					"--mode=ResourceQuota=audit", "--per-plugin"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := test.options

@@ -188,7 +188,8 @@ func apply(t *testing.T, manifest string) {
 		api, options := cluster.Client.RbacV1(), metav1.CreateOptions{}
 		switch o := object.(type) {
 		case *corev1.Namespace:
-			if _, err = cluster.Client.CoreV1().Namespaces().Create(t.Context(), o, options); apierrors.IsAlreadyExists(err) {
+			_, err = cluster.Client.CoreV1().Namespaces().Create(t.Context(), o, options)
+			if apierrors.IsAlreadyExists(err) {
 				err = nil
 			}
 		case *rbacv1.ClusterRole:
@@ -269,8 +270,8 @@ func TestMissingRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := freePort(t)
-	r := launch(t, executable(t), fmt.Sprintf("--url=https://127.0.0.1:%d", port), fmt.Sprintf("--secure-port=%d", port),
-		"--plugins=PodNodeSelector", "--kubeconfig="+file)
+	r := launch(t, executable(t), fmt.Sprintf("--url=https://127.0.0.1:%d", port),
+		fmt.Sprintf("--secure-port=%d", port), "--plugins=PodNodeSelector", "--kubeconfig="+file)
 	servertest.Eventually(t, "the missing rights", func() bool {
 		return strings.HasSuffix(r.log.String(), "  kind: User\n  name: webhooks\n")
 	})
