@@ -39,9 +39,9 @@ var Modes = []Mode{Warn, Audit, Enforce}
 const mostPaths = 5
 
 // Trial returns the plugin so that it neither changes nor refuses anything, and tells what it
-// would. It works on copies of the objects, and as for dry runs, for which plugins write nothing. A
-// plugin that changes objects and refuses some sees each copy in the validating phase as it would have
-// changed it. With Enforce it is the plugin as it is.
+// would. It works on copies of the objects, and as for dry runs, for which plugins write nothing.
+// A plugin that changes objects and refuses some sees each copy in the validating phase as it would
+// have changed it. With Enforce it is the plugin as it is.
 func Trial(d chain.Descriptor, mode Mode) chain.Descriptor {
 	if mode == Enforce {
 		return d
