@@ -161,12 +161,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Who may read nothing is told what that means, kind by kind, and gets verdicts.
+// Without the rights to read what decides nothing is judged, unless the user takes the verdicts as
+// they are. What isn't known is said kind by kind.
 func TestWithoutRights(t *testing.T) {
-	stdout, _, code := run(t, "review", "--kubeconfig="+kubeconfig(t, "nobody"), "--filename="+manifests)
-	if code != review.ExitFailed { // the custom resource's definition can't be read
-		t.Errorf("it ended with %d", code)
-	}
+	at := "--kubeconfig=" + kubeconfig(t, "nobody")
+	simple := written(t, "c.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
 	for _, want := range []string{
 		"note: namespace shop: there is no right to read it: taken to be there, without labels: what goes by those, " +
 			"as Pod Security, is judged as if there were none\n",
@@ -176,21 +175,87 @@ func TestWithoutRights(t *testing.T) {
 		"note: customresourcedefinition limits.example.com: there is no right to read it: its resources can't be " +
 			"judged\n",
 		"note: deployments.apps web in namespace shop: there is no right to read it: judged as if it weren't there\n",
-		"admitted  Deployment shop/web",
 	} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("%q isn't said in\n%s", want, stdout)
+		for _, flags := range [][]string{nil, {"--allow-incomplete"}} {
+			stdout, _, code := run(t, append([]string{"review", at, "--filename=" + manifests}, flags...)...)
+			if code != review.ExitFailed || !strings.Contains(stdout, want) { // a definition can't be read
+				t.Errorf("%q ended with %d, and %q isn't said in\n%s", flags, code, want, stdout)
+			}
+			if admitted := strings.Contains(stdout, "admitted  Deployment shop/web"); admitted != (flags != nil) {
+				t.Errorf("%q: admitted is %t", flags, admitted)
+			}
 		}
 	}
-	// And is in a snapshot, for those who only have that.
-	snapshot, _, code := run(t, "snapshot", "--kubeconfig="+kubeconfig(t, "nobody"))
-	if code != 0 || !strings.Contains(snapshot, "- 'resourcequotas: there is no right to read them") {
+	const unsure = "failed    ConfigMap default/c  "
+	const because = "the cluster is known in part only: "
+	judge := func(state string) {
+		t.Helper()
+		stdout, _, code := run(t, "review", state, "--filename="+simple)
+		if code != review.ExitFailed || !strings.HasPrefix(stdout, unsure) || !strings.Contains(stdout, because) ||
+			!strings.Contains(stdout, "; with --allow-incomplete it is admitted\n") ||
+			!strings.HasSuffix(stdout, "0 admitted, 0 refused, 1 failed\n") {
+			t.Errorf("%s: it ended with %d, and said\n%s", state, code, stdout)
+		}
+		stdout, _, code = run(t, "review", state, "--filename="+simple, "--allow-incomplete")
+		if code != review.ExitAdmitted || !strings.HasSuffix(stdout, "1 admitted, 0 refused, 0 failed\n") {
+			t.Errorf("%s --allow-incomplete: it ended with %d, and said\n%s", state, code, stdout)
+		}
+	}
+	judge(at)
+	// A snapshot needs to be asked for, and says it to those who only have that.
+	snapshot, stderr, code := run(t, "snapshot", at)
+	if code != cli.ExitUsage || snapshot != "" || !strings.HasPrefix(stderr, "gatehouse: "+because[:len(because)-2]) ||
+		!strings.Contains(stderr, " resourcequotas: there is no right to read them") {
+		t.Errorf("the snapshot ended with %d, said %q and is\n%s", code, stderr, snapshot)
+	}
+	snapshot, _, code = run(t, "snapshot", at, "--allow-incomplete")
+	if code != 0 || !strings.Contains(snapshot, "- message: 'resourcequotas: there is no right to read them") {
 		t.Errorf("the snapshot ended with %d and is\n%s", code, snapshot)
 	}
-	stdout, _, _ = run(t, "review", "--state="+written(t, "state.yaml", snapshot), "--filename="+manifests)
-	if !strings.Contains(stdout,
-		"note: resourcequotas: there is no right to read them: judged as if there were none\n") {
-		t.Errorf("the snapshot's note isn't in\n%s", stdout)
+	judge("--state=" + written(t, "state.yaml", snapshot))
+}
+
+// What a cluster has of a namespace and can't be stored here makes verdicts in it fail, and no
+// others; what is of a kind that decides about all, all of them.
+func TestUnstored(t *testing.T) {
+	const snapshot = "apiVersion: gatehouse.dev/v1alpha1\nkind: Snapshot\nversion: v1.36.0\n---\n" +
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\n" +
+		"metadata: {name: b}\n---\n"
+	const quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: a}\nspec: {hard: {pods: -1}}\n"
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: a}\n"
+	other := strings.Replace(object, "namespace: a", "namespace: b", 1)
+	policy := func(field string) string {
+		return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\n" +
+			"spec: {" + field + ", matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [''], " +
+			"apiVersions: [v1], resources: [pods]}]}, validations: [{expression: 'true'}]}\n"
+	}
+	const params = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: p, namespace: a}\nfuture: true\n"
+	for name, test := range map[string]struct{ state, want string }{
+		"in a namespace":    {quota, "failed admitted"},
+		"of all namespaces": {policy("failurPolicy: Fail"), "failed failed"},
+		"params": {policy("paramKind: {apiVersion: v1, kind: ConfigMap}") + params,
+			"failed failed"},
+		"an object under review":     {object + "data: [a]\n", "failed admitted"},
+		"a field of another version": {object + "future: {a: b}\n", "failed admitted"},
+		"a status of another version": {"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: a}\n" +
+			"spec: {hard: {pods: 1}}\nstatus: {hard: {pods: 1}, used: {pods: 1}, future: yes}\n", "admitted admitted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, _, code := run(t, "review", "--state="+written(t, "state.yaml", snapshot+test.state),
+				"--filename="+written(t, "in.yaml", object+"---\n"+other))
+			got, want := "", review.ExitAdmitted
+			for line := range strings.Lines(stdout) {
+				if word, _, ok := strings.Cut(line, "  ConfigMap"); ok && !strings.HasPrefix(line, " ") {
+					got = strings.TrimSpace(got + " " + strings.TrimSpace(word))
+				}
+			}
+			if strings.Contains(test.want, "failed") {
+				want = review.ExitFailed
+			}
+			if got != test.want || code != want {
+				t.Errorf("got %q and %d, want %q and %d:\n%s", got, code, test.want, want, stdout)
+			}
+		})
 	}
 }
 
