@@ -88,7 +88,8 @@ func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstruc
 	}
 	if kind == jobKind && document.GetUID() == "" { // in what is read of a cluster nobody has one
 		labels, _, _ := unstructured.NestedStringMap(now.Object, "spec", "selector", "matchLabels")
-		now.SetUID(types.UID(cmp.Or(labels[batchv1.ControllerUidLabel], string(now.GetUID()))))
+		uid := cmp.Or(labels[batchv1.ControllerUidLabel], labels["controller-uid"], string(now.GetUID()))
+		now.SetUID(types.UID(uid))
 	}
 	status, _, _ := unstructured.NestedMap(document.Object, "status")
 	switch kind {

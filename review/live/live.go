@@ -4,8 +4,8 @@
 //	Connect ─▶ Cluster ─▶ Read(Want) ─▶ State ─▶ Write ─▶ file ─▶ Parse ─▶ State
 //
 // It only gets and lists. Of Secrets it asks for nothing but their metadata. Lists are read in
-// pages, several at a time. What the cluster doesn't show is a note, which says what that means for
-// verdicts: nobody is taken to have been asked whom nobody could read. Objects are kept without
+// pages, several at a time. What the cluster doesn't show is a Gap, which says on what verdicts it
+// bears: nobody is taken to have been asked whom nobody could read. Objects are kept without
 // what tells nothing about them but when and how they were written, so that two snapshots of the
 // same cluster are the same.
 package live
