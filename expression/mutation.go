@@ -58,6 +58,9 @@ func Patch(value ref.Val) (jsonpatch.Patch, error) {
 			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, "+
 				"got element of %T", item)
 		}
+		if operation.Val != nil && isHuge(operation.Val) {
+			return nil, OutOfBudget
+		}
 		encoded, err := encodeOperation(operation)
 		if err != nil {
 			return nil, err

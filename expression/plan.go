@@ -25,9 +25,11 @@ func (c *checker) plan(ast *cel.Ast) (cel.Program, error) {
 		return nil, err
 	}
 	if small == nil {
-		return c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+		return c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&charges{}),
+			cel.CustomDecorator(c.bound))
 	}
-	return small.Program(ast, programOptions...)
+	return small.Program(ast, append(programOptions[:len(programOptions):len(programOptions)],
+		cel.CustomDecorator(c.bound))...)
 }
 
 // programOptions are those of an environment.
@@ -38,7 +40,7 @@ var programOptions = []cel.ProgramOption{
 	cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 	cel.CostLimit(celconfig.PerCallLimit),
 	cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
-	cel.CostTracking(&library.CostEstimator{}),
+	cel.CostTracking(&charges{}),
 	cel.OptimizeRegex(library.FindRegexOptimization, library.FindAllRegexOptimization),
 	cel.InterruptCheckFrequency(celconfig.CheckFrequency),
 }

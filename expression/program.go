@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -161,6 +163,11 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 	o.value, o.cost = value, math.MaxUint64
 	if cost := details.ActualCost(); cost != nil {
 		o.cost = *cost
+	}
+	// A call that was refused before it allocated its result costs what the result would have.
+	var cancelled interpreter.EvalCancelledError
+	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+		o.cost = max(o.cost, celconfig.PerCallLimit)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
