@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/review/live"
@@ -128,7 +129,7 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 		notes = append(notes, gap.Message)
 	}
 	for _, note := range notes {
-		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", note)
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", terminal.Escape(note))
 	}
 	return state.Write(c.OutOrStdout())
 }

@@ -13,6 +13,7 @@ import (
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review"
 	"gatehouse.dev/review/suite"
 	"gatehouse.dev/review/verify"
@@ -138,7 +139,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 		}
 	}
 	for _, err := range errs {
-		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: %v\n", err)
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: %s\n", terminal.Escape(err.Error()))
 	}
 	code := report.ExitCode()
 	if len(errs) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review/junit"
 )
 
@@ -155,9 +156,9 @@ func (p Print) github(w io.Writer, review *Review) error {
 
 // data and property escape what a workflow command may not have.
 func data(text string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(terminal.Escape(text))
 }
 
 func property(text string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(text)
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(text))
 }

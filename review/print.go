@@ -87,17 +87,18 @@ func (p Print) text(out io.Writer, review *Review) error {
 	var b strings.Builder
 	widest := 0
 	for i := range review.Results {
-		widest = max(widest, len(review.Results[i].Object.String()))
+		widest = max(widest, len(terminal.Line(review.Results[i].Object.String())))
 	}
 	for i := range review.Results {
 		r := &review.Results[i]
-		fmt.Fprintf(&b, "%-8s  %-*s  %s\n", strings.ToLower(r.word()), widest, r.Object, r.Source)
+		fmt.Fprintf(&b, "%-8s  %-*s  %s\n", strings.ToLower(r.word()), widest,
+			terminal.Line(r.Object.String()), terminal.Line(r.Source.String()))
 		for _, line := range p.details(r) {
 			fmt.Fprintf(&b, "          %s\n", strings.ReplaceAll(line, "\n", "\n          "))
 		}
 	}
 	for _, note := range review.Notes {
-		fmt.Fprintf(&b, "note: %s\n", note)
+		fmt.Fprintf(&b, "note: %s\n", strings.ReplaceAll(note, "\n", "\n  "))
 	}
 	s := review.Summary
 	fmt.Fprintf(&b, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)

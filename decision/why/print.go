@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/terminal"
 )
 
 // A Printer writes what there is to say as text for a terminal.
@@ -43,6 +44,7 @@ const (
 )
 
 func (p *Printer) paint(color, text string) string {
+	text = terminal.Line(text)
 	if !p.Color {
 		return text
 	}
@@ -280,7 +282,7 @@ func (p *Printer) changes(e *Entry) {
 			value += " (and changed again below)"
 		}
 		line := fmt.Sprintf("%*s%-*s  %s", label+2, "", width, c.Field, value)
-		fmt.Fprintln(&p.out, truncated(line, p.Width))
+		fmt.Fprintln(&p.out, truncated(terminal.Line(line), p.Width))
 	}
 }
 
@@ -298,7 +300,7 @@ func (p *Printer) past(f *Found) {
 		if m.Subresource != "" {
 			what += " of " + m.Subresource
 		}
-		fmt.Fprintf(&p.out, "  %s (%s%s)\n", m.Name, what, when)
+		fmt.Fprintf(&p.out, "  %s (%s%s)\n", terminal.Line(m.Name), terminal.Line(what), when)
 		shown := m.Fields[:min(len(m.Fields), maxFields)]
 		text := strings.Join(shown, ", ")
 		if more := len(m.Fields) - len(shown); more > 0 {
@@ -348,6 +350,7 @@ func (p *Printer) wrap(indent, text string) {
 func (p *Printer) wrapFrom(column, indent int, text string) {
 	begun := false
 	for word := range strings.FieldsSeq(text) {
+		word = terminal.Line(word)
 		n := utf8.RuneCountInString(word)
 		switch {
 		case !begun:

@@ -15,6 +15,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/internal/terminal"
 )
 
 // ExitUsage is the exit code that says that the command line or a file it names is wrong. Besides
@@ -84,7 +85,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		return int(code)
 	}
 	for _, one := range each(err) {
-		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), strings.ReplaceAll(one, "\n", "\n  "))
+		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), terminal.Escape(strings.ReplaceAll(one, "\n", "\n  ")))
 	}
 	if IsUsage(err) {
 		return ExitUsage

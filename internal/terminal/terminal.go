@@ -45,9 +45,9 @@ func StyleOf(w io.Writer) Style {
 	return Style{Width: min(max(columns, minWidth), maxWidth), Color: os.Getenv("NO_COLOR") == ""}
 }
 
-// Write writes text in the style of w; see Format.
+// Write writes text in the style of w, escaped; see Format and Escape.
 func Write(w io.Writer, text string, colors map[string]Color) error {
-	_, err := io.WriteString(w, StyleOf(w).Format(text, colors))
+	_, err := io.WriteString(w, StyleOf(w).Format(Escape(text), colors))
 	return err
 }
 

@@ -43,14 +43,15 @@ func (r *Report) text() string {
 	var b strings.Builder
 	name, file := 0, 0
 	for i := range r.Suites {
-		name, file = max(name, len(r.Suites[i].Name)), max(file, len(r.Suites[i].Source.File))
+		name, file = max(name, len(terminal.Line(r.Suites[i].Name))), max(file,
+			len(terminal.Line(r.Suites[i].Source.File)))
 	}
 	warned := map[string]bool{} // what several suites have in their state is told once
 	for i := range r.Suites {
 		s := &r.Suites[i]
 		for _, warning := range s.Warnings {
 			if !warned[warning] {
-				fmt.Fprintf(&b, "warning: %s\n", warning)
+				fmt.Fprintf(&b, "warning: %s\n", strings.ReplaceAll(warning, "\n", "\n  "))
 			}
 			warned[warning] = true
 		}
@@ -59,16 +60,18 @@ func (r *Report) text() string {
 			if c.Outcome != Passed {
 				word = "FAIL "
 				if s.Error == "" {
-					fmt.Fprintf(&b, "--- %s: %s/%s  %s\n", outcomeWord(c.Outcome), s.Name, c.Name, c.Source)
+					fmt.Fprintf(&b, "--- %s: %s/%s  %s\n", outcomeWord(c.Outcome), terminal.Line(s.Name),
+						terminal.Line(c.Name), terminal.Line(c.Source.String()))
 					b.WriteString(c.Details())
 				}
 			}
 		}
 		if s.Error != "" {
-			fmt.Fprintf(&b, "--- ERROR: %s  %s\n    %s\n", s.Name, s.Source,
+			fmt.Fprintf(&b, "--- ERROR: %s  %s\n    %s\n", terminal.Line(s.Name), terminal.Line(s.Source.String()),
 				strings.ReplaceAll(s.Error, "\n", "\n    "))
 		}
-		fmt.Fprintf(&b, "%s %-*s  %-*s  %3d %s  %.2fs\n", word, name, s.Name, file, s.Source.File, len(s.Cases),
+		fmt.Fprintf(&b, "%s %-*s  %-*s  %3d %s  %.2fs\n", word, name, terminal.Line(s.Name), file,
+			terminal.Line(s.Source.File), len(s.Cases),
 			plural(len(s.Cases), "case"), s.Seconds)
 	}
 	if r.Coverage != nil {
@@ -148,7 +151,7 @@ func (r *Report) coverage(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "coverage: %s\n", strings.Join(counts, ", "))
 	for _, line := range missing {
-		fmt.Fprintf(b, "    %s\n", line)
+		fmt.Fprintf(b, "    %s\n", terminal.Line(line))
 	}
 }
 
