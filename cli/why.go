@@ -191,6 +191,10 @@ func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error
 // aWhile is why nothing may be recorded.
 const aWhile = ": a server keeps decisions for a while, in memory, each its own where there are several"
 
+// unrecorded is what --last-refused doesn't know.
+const unrecorded = "; requests that authentication or authorization refused are not recorded, " +
+	"and an object that is missing, exists or has changed meanwhile counts as no refusal"
+
 func (w *whyCommand) explainLast(ctx context.Context) error {
 	in, where := w.namespace, "in namespace "+w.namespace+" (-A looks in all)"
 	if w.everywhere {
@@ -201,7 +205,7 @@ func (w *whyCommand) explainLast(ctx context.Context) error {
 		return w.unavailable(err)
 	}
 	if d == nil {
-		return fmt.Errorf("no refusal is recorded %s%s", where, aWhile)
+		return fmt.Errorf("no refusal is recorded %s%s%s", where, aWhile, unrecorded)
 	}
 	return w.explain(d)
 }

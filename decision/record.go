@@ -42,7 +42,7 @@ const (
 // classify returns the class.
 func (r *record) classify() class {
 	d := &r.decision
-	if d.Verdict != v1alpha1.Admitted && !everyday(d.Verdict, d.By, d.Reason) {
+	if d.Verdict != v1alpha1.Admitted && !v1alpha1.Everyday(d) {
 		return refused
 	}
 	for i := range d.Steps {

@@ -3,8 +3,6 @@ package decision
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
@@ -37,13 +35,4 @@ func Took(d time.Duration) string {
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return d.Round(time.Microsecond).String()
-}
-
-// Everyday tells whether a request came to what clients that try again meet now and then: something
-// isn't there, is there already, or has changed meanwhile. No plugin refused it.
-func Everyday(d *v1alpha1.Decision) bool { return everyday(d.Verdict, d.By, d.Reason) }
-
-func everyday(verdict v1alpha1.Verdict, by string, reason metav1.StatusReason) bool {
-	return verdict != v1alpha1.Admitted && by == "" && (reason == metav1.StatusReasonNotFound ||
-		reason == metav1.StatusReasonConflict || reason == metav1.StatusReasonAlreadyExists)
 }

@@ -140,17 +140,18 @@ func (s *storage) allowedInAll(ctx context.Context) bool {
 	return decided == authorizer.DecisionAllow
 }
 
-// columns are those of kubectl get.
+// columns are those of kubectl get. A row with names of usual lengths fits 120 columns.
 var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "The request's audit ID."},
 	{Name: "Age", Type: "string", Description: "How long ago the request was made."},
-	{Name: "Verdict", Type: "string", Description: "Admitted, Refused or Failed."},
-	{Name: "Operation", Type: "string", Description: "CREATE, UPDATE, DELETE or CONNECT."},
+	{Name: "Verdict", Type: "string", Description: "Admitted, Refused or Failed; NotFound, Conflict or " +
+		"AlreadyExists if the API itself answered so."},
+	{Name: "Operation", Type: "string", Description: "CREATE, UPDATE, DELETE or CONNECT, of a dry run with a mark."},
 	{Name: "Object", Type: "string", Description: "The object, as resource/name and, of a subresource, its name."},
-	{Name: "User", Type: "string", Description: "Who made the request."},
 	{Name: "By", Type: "string", Description: "The plugin that refused it."},
-	{Name: "Changed By", Type: "string", Description: "The plugins that changed the object."},
-	{Name: "Took", Type: "string", Description: "The time to the answer."},
-	{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The request's audit ID."},
+	{Name: "User", Type: "string", Priority: 1, Description: "The user who made the request."},
+	{Name: "Changed By", Type: "string", Priority: 1, Description: "The plugins that changed the object."},
+	{Name: "Took", Type: "string", Priority: 1, Description: "The time to the answer."},
 	{Name: "Message", Type: "string", Priority: 1, Description: "What the client was told."},
 }
 
@@ -163,9 +164,9 @@ func (*storage) ConvertToTable(_ context.Context, object, options runtime.Object
 	now := time.Now()
 	row := func(d *v1alpha1.Decision) {
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
-			duration.HumanDuration(now.Sub(d.Time.Time)), string(d.Verdict), d.Request.Operation,
-			decision.Object(&d.Request), d.Request.User.Username, orNone(d.By), orNone(strings.Join(d.ChangedBy, ",")),
-			decision.Took(d.Duration.Duration), d.Name, d.Message,
+			d.Name, duration.HumanDuration(now.Sub(d.Time.Time)), v1alpha1.Outcome(d), operation(&d.Request),
+			decision.Object(&d.Request), orNone(d.By), d.Request.User.Username,
+			orNone(strings.Join(d.ChangedBy, ",")), decision.Took(d.Duration.Duration), d.Message,
 		}, Object: runtime.RawExtension{Object: d}})
 	}
 	switch object := object.(type) {
@@ -186,7 +187,15 @@ func (*storage) ConvertToTable(_ context.Context, object, options runtime.Object
 	return table, nil
 }
 
-// orNone is what kubectl shows where there is nothing.
+// operation returns the operation, with a mark for a dry run.
+func operation(r *v1alpha1.Request) string {
+	if r.DryRun {
+		return r.Operation + " (dry)"
+	}
+	return r.Operation
+}
+
+// orNone returns what kubectl shows for nothing.
 func orNone(text string) string {
 	if text == "" {
 		return "<none>"

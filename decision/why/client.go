@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/decision"
 	"gatehouse.dev/decision/client"
 )
 
@@ -125,7 +124,7 @@ func (c *Client) Decision(ctx context.Context, namespace, auditID string) (*v1al
 func (c *Client) LastRefused(ctx context.Context, namespace string) (*v1alpha1.Decision, error) {
 	found, err := c.list(ctx, namespace, fields.OneTermNotEqualSelector("verdict", string(v1alpha1.Admitted)))
 	for i := range found {
-		if !decision.Everyday(&found[i]) {
+		if !v1alpha1.Everyday(&found[i]) {
 			return &found[i], nil
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/decision"
 )
 
 // An Entry is what happened to an object once, or several times alike.
@@ -32,7 +31,7 @@ func Entries(decisions []v1alpha1.Decision, limit int, remedies map[string]strin
 	}
 	refused, created := false, false
 	for i, e := range all {
-		refusal := e.Decision.Verdict != v1alpha1.Admitted && !decision.Everyday(e.Decision)
+		refusal := e.Decision.Verdict != v1alpha1.Admitted && !v1alpha1.Everyday(e.Decision)
 		if limit == 0 || i < limit || refusal && !refused || isCreation(e.Decision) && !created {
 			entries = append(entries, e)
 			refused, created = refused || refusal, created || isCreation(e.Decision)
@@ -91,7 +90,7 @@ func Dependents(decisions []v1alpha1.Decision, remedies map[string]string) (refu
 			made[d.Request.Resource]++
 			continue
 		}
-		if decision.Everyday(d) {
+		if v1alpha1.Everyday(d) {
 			continue
 		}
 		key := alike(d) + "\x00" + d.Request.Owner.Name

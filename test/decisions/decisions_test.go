@@ -74,11 +74,29 @@ func TestKubectl(t *testing.T) {
 	table := kubectl.OK("", "get", "decisions", "--field-selector=verdict=Refused,request.name=web")
 	lines := strings.Split(strings.TrimSpace(table), "\n")
 	columns := strings.Join(strings.Fields(lines[0]), " ")
-	if want := "AGE VERDICT OPERATION OBJECT USER BY CHANGED BY TOOK"; columns != want {
+	if want := "NAME AGE VERDICT OPERATION OBJECT BY"; columns != want {
 		t.Errorf("the columns are %s", lines[0])
 	}
 	if len(lines) != 2 || !strings.Contains(lines[1], "Refused") || !strings.Contains(lines[1], "pods/web") ||
-		!strings.Contains(lines[1], "ResourceQuota") || !strings.Contains(lines[1], "ServiceAccount") {
+		!strings.Contains(lines[1], "ResourceQuota") || len(lines[1]) > 120 {
+		t.Errorf("the table is\n%s", table)
+	}
+	wide := kubectl.OK("", "get", "decisions", "--field-selector=verdict=Refused,request.name=web", "-o", "wide")
+	if !strings.Contains(wide, "ServiceAccount") || !strings.Contains(wide, "exceeded quota") {
+		t.Errorf("the wide table is\n%s", wide)
+	}
+	// What the API itself answers to clients that try again is no refusal, and has its own filter.
+	kubectl.Fails("", []string{"create", "quota", "none"}, "already exists")
+	if table := kubectl.OK("", "get", "decisions", "--field-selector=verdict=Refused,request.name=none"); table != "" {
+		t.Errorf("refused are\n%s", table)
+	}
+	table = kubectl.OK("", "get", "decisions", "--field-selector=verdict=AlreadyExists,request.name=none")
+	if !strings.Contains(table, "AlreadyExists") {
+		t.Errorf("the table is\n%s", table)
+	}
+	kubectl.OK("", "create", "configmap", "dry", "--dry-run=server")
+	if table := kubectl.OK("", "get", "decisions", "--field-selector=request.name=dry"); !strings.Contains(table,
+		"CREATE (dry)") {
 		t.Errorf("the table is\n%s", table)
 	}
 	quota := kubectl.OK("", "get", "decisions", "--field-selector=by=ResourceQuota", "-o",

@@ -6,10 +6,28 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Fields are the fields of a Decision that field selectors may name.
+// Everyday reports whether a request came to what clients that try again meet now and then:
+// something isn't there, is there already, or has changed meanwhile. No plugin refused it.
+func Everyday(d *Decision) bool {
+	return d.Verdict != Admitted && d.By == "" && (d.Reason == metav1.StatusReasonNotFound ||
+		d.Reason == metav1.StatusReasonConflict || d.Reason == metav1.StatusReasonAlreadyExists)
+}
+
+// Outcome returns the verdict, or for an everyday answer its reason: NotFound, Conflict or
+// AlreadyExists.
+func Outcome(d *Decision) string {
+	if Everyday(d) {
+		return string(d.Reason)
+	}
+	return string(d.Verdict)
+}
+
+// Fields returns the fields of a Decision that field selectors may name. The field verdict is the
+// Outcome: verdict=Refused selects no everyday answers, verdict=Conflict those of that reason.
 func Fields(d *Decision) fields.Set {
 	owner := d.Request.Owner
 	if owner == nil {
@@ -18,7 +36,7 @@ func Fields(d *Decision) fields.Set {
 	return fields.Set{
 		"metadata.name":         d.Name,
 		"metadata.namespace":    d.Namespace,
-		"verdict":               string(d.Verdict),
+		"verdict":               Outcome(d),
 		"by":                    d.By,
 		"request.user.username": d.Request.User.Username,
 		"request.operation":     d.Request.Operation,
