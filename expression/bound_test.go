@@ -189,3 +189,19 @@ func FuzzMemory(f *testing.F) {
 		}
 	})
 }
+
+// A list that holds one value many times is small until it is written as JSON.
+func TestHugePatches(t *testing.T) {
+	text := "[JSONPatch{op: 'add', path: '/data', value: ['a']" + strings.Repeat(".map(x, [x, x])", 40) + "}]"
+	text = strings.Replace(text, "['a'].map(x, [x, x])", "[dyn('a')].map(x, dyn([x, x]))", 1)
+	text = strings.ReplaceAll(text, ".map(x, [x, x])", ".map(x, dyn([x, x]))")
+	e := NewCompiler().Expression(text, JSONPatch, false)
+	v := NewVariables(contentOf(large()), nil, request, alice, nil)
+	result, err := v.Run(Inputs{}).Evaluate(t.Context(), e)
+	if err != nil || result.Err != nil {
+		t.Fatal(err, result.Err)
+	}
+	if _, err := Patch(result.Value); !errors.Is(err, apiservercel.ErrOutOfBudget) {
+		t.Errorf("the error is %v", err)
+	}
+}
