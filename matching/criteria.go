@@ -85,12 +85,18 @@ type Match struct {
 	Converted bool
 }
 
-// A Candidate is Criteria that have a rule for requests with one target. It never changes.
+// A Candidate is Criteria that have a rule for requests with one target, or nearly have one. It
+// never changes.
 type Candidate struct {
 	criteria *Criteria
+	// missed is why it matches none of the requests, if so.
+	missed Mismatch
 	// exclusions and options are the rules for the target, in the order in which they are tried.
 	exclusions, options []option
 }
+
+// Missed reports whether the Candidate matches none of the requests.
+func (c *Candidate) Missed() bool { return c.missed != Matches }
 
 // option is one way for a request to match. The request's own kind is not known, since there may be
 // several for its resource (an Eviction of either version is sent to pods/eviction).

@@ -1,6 +1,7 @@
 package matching
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -113,4 +114,36 @@ func (r *Resolver) Resolve(c *Criteria) *Candidate {
 		}
 	}
 	return c.candidate(r.Target, r.equivalents)
+}
+
+// Nearest is Resolve, but where the Criteria have no rule for the target, and one for the resource
+// of which that is a subresource, it returns a Candidate that never matches, and says why.
+func (r *Resolver) Nearest(c *Criteria) *Candidate {
+	if found := r.Resolve(c); found != nil {
+		return found
+	}
+	t := r.Target
+	// Most writes of a status are nobody's concern, and there are many.
+	if t.Subresource == "" || t.Subresource == "status" || c.all {
+		return nil
+	}
+	whole := t
+	whole.Subresource = ""
+	for _, rule := range c.rules {
+		if matches(rule.RuleWithOperations, whole) ||
+			c.equivalent && RuleMatches(rule.RuleWithOperations, whole) {
+			return &Candidate{missed: Mismatch(fmt.Sprintf("its rules are for %s, and not for %s/%s", t.Resource.Resource,
+				t.Resource.Resource, t.Subresource))}
+		}
+	}
+	return nil
+}
+
+// Exempt is a Candidate that never matches, since nobody is asked about the target; nil if the
+// Criteria have no rule for it anyway.
+func (r *Resolver) Exempt(c *Criteria) *Candidate {
+	if r.Resolve(c) == nil {
+		return nil
+	}
+	return &Candidate{missed: Mismatch(fmt.Sprintf("%s are exempt, whatever its rules say", r.Target.Resource.Resource))}
 }

@@ -106,6 +106,9 @@ const (
 //
 // Source: Matches in k8s.io/apiserver/pkg/admission/plugin/policy/matching.
 func (r *Request) Match(ctx context.Context, c *Candidate) (Match, Mismatch, error) {
+	if c.Missed() {
+		return Match{}, c.missed, nil
+	}
 	inNamespace, namespaceErr := r.namespaceSelected(ctx, &c.criteria.namespaceSelector)
 	if namespaceErr == nil && !inNamespace {
 		return Match{}, NamespaceSelector, nil

@@ -193,8 +193,9 @@ func (p *pass) take(ctx context.Context, t *turn) error {
 type outcome struct {
 	// skipped is the name of the match condition that is false, if one is.
 	skipped string
-	// failed is the first error.
-	failed error
+	// failed is the first error, condition whether that is of a match condition.
+	failed    error
+	condition bool
 	// refused says that it refuses the request whatever the failure policy says.
 	refused bool
 }
@@ -205,7 +206,7 @@ func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
 		verdict := t.policy.conditions.MatchParams(ctx, t.conditions, t.params)
 		observeConditions(ctx, t.policy.name, p.GetOperation(), time.Since(start), verdict)
 		if verdict.Err != nil {
-			o.failed = verdict.Err
+			o.failed, o.condition = verdict.Err, true
 			p.fail(t.policy, t.binding, verdict.Err, metav1.StatusReasonInvalid)
 			return nil
 		}

@@ -216,9 +216,33 @@ func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, err
 	}
 	if len(found) == 0 && ref.ParameterNotFoundAction != nil &&
 		*ref.ParameterNotFoundAction == admissionregistrationv1.DenyAction {
-		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+		return nil, &missingParams{p.paramKind.Kind, namespace, ref}
 	}
 	return found, nil
+}
+
+// missingParams is why a policy isn't evaluated: there are no params that its binding names.
+type missingParams struct {
+	kind, namespace string
+	ref             *admissionregistrationv1.ParamRef
+}
+
+// Error is what upstream says.
+func (*missingParams) Error() string {
+	return "no params found for policy binding with `Deny` parameterNotFoundAction"
+}
+
+// which says which params there are none of.
+func (m *missingParams) which() string {
+	in := ""
+	if m.namespace != "" {
+		in = fmt.Sprintf(" in namespace %q", m.namespace)
+	}
+	if m.ref.Name != "" {
+		return fmt.Sprintf("%s %q%s", m.kind, m.ref.Name, in)
+	}
+	return fmt.Sprintf("a %s%s with labels that its selector selects (%s)", m.kind, in,
+		metav1.FormatLabelSelector(m.ref.Selector))
 }
 
 // named returns the params with a name, nil where there are none.

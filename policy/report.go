@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +49,15 @@ func (r *request) reportMismatch(policy string, b *binding, why matching.Mismatc
 func (r *request) reportFailure(policy string, b *binding, ignored bool, err error) {
 	r.report(policy, b, nil, func(call *chain.Call) {
 		call.Verdict, call.Ignored, call.Why = chain.Failed, ignored, configured(b, err).Error()
+		var missing *missingParams
+		if errors.As(err, &missing) {
+			call.Why += ": " + missing.which()
+		}
 	})
 }
+
+// conditionsFailed tells an error of match conditions from one of what the policy does.
+const conditionsFailed = "match conditions: "
 
 // reportJudgement tells them what a policy came to, of which the first violation, or error, is the
 // reason. start and took are zero for what was remembered.
@@ -65,6 +73,9 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, s
 			switch {
 			case d.erred:
 				call.Verdict, call.Ignored, call.Why = chain.Failed, !d.denied, d.message
+				if d.condition {
+					call.Why = conditionsFailed + call.Why
+				}
 			case d.denied:
 				call.Verdict, call.Why = chain.Refused, d.message
 			default:
@@ -108,6 +119,9 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 			return
 		case o.failed != nil:
 			call.Verdict, call.Ignored, call.Why = chain.Failed, t.policy.ignores() && !o.refused, o.failed.Error()
+			if o.condition {
+				call.Why = conditionsFailed + call.Why
+			}
 		}
 		if p.object == nil {
 			return

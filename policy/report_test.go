@@ -83,7 +83,7 @@ func TestObserversAreTold(t *testing.T) {
 		{Name: "telling", Binding: "warning", Verdict: chain.Admitted, Expression: "1 == 2",
 			Why: `told (not refused: validationActions of the binding are [Warn Audit])`, Warnings: []string{"told"}},
 		{Name: "unsure", Binding: "unsure-binding", Verdict: chain.Failed, Ignored: true,
-			Why: "expression 'object.nope == 1' resulted in error: no such key: nope"},
+			Why: "match conditions: expression 'object.nope == 1' resulted in error: no such key: nope"},
 	}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Error(diff)

@@ -30,7 +30,8 @@ type inForce[E action] struct {
 	paramsErr error
 }
 
-// candidate is a policy that has a rule for a request, with the bindings that have one, too.
+// candidate is a policy that has a rule for a request, with the bindings that have one, too; or one
+// that nearly has a rule.
 type candidate[E action] struct {
 	*inForce[E]
 	match *matching.Candidate
@@ -50,16 +51,21 @@ func newSnapshot[E action](policies []inForce[E]) *snapshot[E] {
 
 // resolve finds the candidates for a target.
 func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) {
-	if r.Target.IsReview() {
-		return nil
-	}
 	for i := range s.policies {
 		p := &s.policies[i]
-		if r.Target.IsPolicy() && !p.static {
-			continue // lest a policy make itself irremovable
+		var match *matching.Candidate
+		if r.Target.IsReview() || r.Target.IsPolicy() && !p.static { // lest a policy make itself irremovable
+			match = r.Exempt(p.criteria)
+		} else {
+			match = r.Nearest(p.criteria)
 		}
-		match := r.Resolve(p.criteria)
-		if match == nil {
+		switch {
+		case match == nil:
+			continue
+		case match.Missed():
+			if len(p.bindings) > 0 {
+				candidates = append(candidates, candidate[E]{inForce: p, match: match})
+			}
 			continue
 		}
 		c := candidate[E]{inForce: p, match: match}

@@ -101,10 +101,12 @@ type decision struct {
 	denied bool
 	// erred says that the validation could not be evaluated; denied is what the failure policy
 	// makes of that.
-	erred   bool
-	message string
-	reason  metav1.StatusReason
-	elapsed time.Duration
+	erred bool
+	// condition says that it was a match condition that could not be.
+	condition bool
+	message   string
+	reason    metav1.StatusReason
+	elapsed   time.Duration
 	// expression is the validation's; empty where it is not one validation that could not be
 	// evaluated.
 	expression string
@@ -125,7 +127,9 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 		verdict := v.conditions.MatchParams(ctx, in.conditions, in.params)
 		matches(verdict)
 		if verdict.Err != nil {
-			return &judgement{decisions: []decision{v.failed(verdict.Err, 0)}, nothing: v.ignores}
+			failed := v.failed(verdict.Err, 0)
+			failed.condition = true
+			return &judgement{decisions: []decision{failed}, nothing: v.ignores}
 		}
 		if !verdict.Matches {
 			return &judgement{nothing: true, skipped: verdict.Failed}

@@ -191,6 +191,10 @@ func of(kind schema.GroupVersionKind, resource string) func(*requestOptions) {
 	return func(o *requestOptions) { o.kind, o.resource = kind, kind.GroupVersion().WithResource(resource) }
 }
 
+func subresource(name string) func(*requestOptions) {
+	return func(o *requestOptions) { o.subresource = name }
+}
+
 func in(namespace string) func(*requestOptions) {
 	return func(o *requestOptions) { o.namespace = namespace }
 }

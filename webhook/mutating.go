@@ -73,24 +73,24 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		}
 		v, err := request.match(ctx, c)
 		if err != nil {
-			request.report(c.hook, time.Time{}, 0, err, false, nil, nil)
+			request.report(c.hook, time.Time{}, 0, err, false, nil, effect{})
 			return err
 		}
 		if v == nil {
 			continue
 		}
 		start := time.Now()
-		response, patch, err := m.call(ctx, v, c, round)
+		response, did, err := m.call(ctx, v, c, round)
 		elapsed := time.Since(start)
 		refusal, failedOpen := m.observe(ctx, c.hook, a, elapsed, err)
-		request.report(c.hook, start, elapsed, err, failedOpen, response, patch)
+		request.report(c.hook, start, elapsed, err, failedOpen, response, did)
 		if refusal != nil {
 			return refusal
 		}
 		if failedOpen {
 			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
 		}
-		if patch != nil {
+		if did.patch != nil {
 			r.Changed()
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
@@ -105,45 +105,55 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	return nil
 }
 
+// effect is what a webhook's patch came to.
+type effect struct {
+	// patch is nil where the object is as it was.
+	patch []byte
+	// dropped are fields that it set and the object's kind doesn't have.
+	dropped []string
+}
+
 // call calls one webhook and applies its patch. It returns what was answered, nil for nothing, and
-// the patch, nil where the object is as it was.
+// what that did.
 func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (response *review.Response,
-	applied []byte, err error) {
+	did effect, err error) {
 	r := v.of
-	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, applied != nil) }()
+	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, did.patch != nil) }()
 	encoded, err := v.getReview()
 	if err != nil {
-		return nil, nil, v.conversionError(c, err)
+		return nil, did, v.conversionError(c, err)
 	}
 	if response, err = m.ask(ctx, c.hook, encoded, r); err != nil {
-		return nil, nil, err
+		return nil, did, err
 	}
 	pass(ctx, c.hook, r, response)
 	if !response.Allowed {
-		return response, nil, denied(c.hook, response)
+		return response, did, denied(c.hook, response)
 	}
 	if len(response.Patch) == 0 {
-		return response, nil, nil
+		return response, did, nil
 	}
 	patch, err := review.DecodePatch(response.Patch)
 	if err != nil {
-		return response, nil, callError(c.hook,
+		return response, did, callError(c.hook,
 			apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
 	}
 	if len(patch) == 0 {
-		return response, nil, nil
+		return response, did, nil
 	}
 	if response.PatchType != admissionv1.PatchTypeJSONPatch {
-		return response, nil, callError(c.hook, review.Denied(c.name, response.Status),
+		return response, did, callError(c.hook, review.Denied(c.name, response.Status),
 			fmt.Errorf("unsupported patch type %q", response.PatchType))
 	}
-	changed, err := r.patch(v, patch)
+	changed, dropped, err := r.patch(v, patch)
 	if err != nil {
-		return response, nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
+		return response, did, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
 	}
+	did.dropped = dropped
 	annotatePatch(ctx, r, round, c.index, c.hook, patch)
 	if !changed {
-		return response, nil, nil
+		return response, did, nil
 	}
-	return response, response.Patch, nil
+	did.patch = response.Patch
+	return response, did, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
@@ -15,72 +16,74 @@ import (
 )
 
 // patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from
-// there to the request's own object. The error continues a sentence about the webhook.
-func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, err error) {
+// there to the request's own object. dropped says which fields it set that the object's kind doesn't
+// have. The error continues a sentence about the webhook.
+func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, dropped []string, err error) {
 	seen, err := v.Object()
 	if err != nil {
-		return false, fmt.Errorf("can't be shown the object: %w", err)
+		return false, nil, fmt.Errorf("can't be shown the object: %w", err)
 	}
 	if seen == nil {
-		return false, errors.New("attempted to modify the object, which is not supported for this operation")
+		return false, nil, errors.New("attempted to modify the object, which is not supported for this operation")
 	}
-	object, changed, err := patched(seen, patch)
+	object, changed, dropped, err := patched(seen, patch)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	r.Interfaces.GetObjectDefaulter().Default(object)
 	target := r.GetObject()
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
 		if object, err = matching.Convert(object, kind, r.Interfaces); err != nil {
-			return false, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
+			return false, nil, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
 				v.Kind, kind, err)
 		}
 	}
 	matching.Replace(target, object)
 	r.objectChanged()
-	return changed, nil
+	return changed, dropped, nil
 }
 
-// patched returns what a patch makes of an object, and whether that is another one. Both may share
-// memory.
+// patched returns what a patch makes of an object, whether that is another one, and which fields
+// were dropped. Both objects may share memory.
 //
 // Patches are for JSON, but most can do without.
-func patched(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, err error) {
-	after, changed, ok := patchedDirectly(object, patch)
+func patched(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, dropped []string,
+	err error) {
+	after, changed, dropped, ok := patchedDirectly(object, patch)
 	if ok {
-		return after, changed, nil
+		return after, changed, dropped, nil
 	}
-	if after, err = patchedJSON(object, patch); err != nil {
-		return nil, false, err
+	if after, dropped, err = patchedJSON(object, patch); err != nil {
+		return nil, false, nil, err
 	}
-	return after, differ(object, after), nil
+	return after, differ(object, after), dropped, nil
 }
 
 // patchedJSON is what the library makes of the object's JSON.
-func patchedJSON(object runtime.Object, patch jsonpatch.Patch) (runtime.Object, error) {
+func patchedJSON(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, dropped []string, err error) {
 	data, err := review.EncodeObject(object)
 	if err != nil {
-		return nil, fmt.Errorf("can't be shown the object: %w", err)
+		return nil, nil, fmt.Errorf("can't be shown the object: %w", err)
 	}
 	if data, err = review.Apply(patch, data); err != nil {
-		return nil, fmt.Errorf("returned a patch that can't be applied: %w", err)
+		return nil, nil, fmt.Errorf("returned a patch that can't be applied: %w", err)
 	}
-	after, err := decodeLike(object, data)
+	after, dropped, err := decodeLike(object, data)
 	if err != nil {
-		return nil, fmt.Errorf("returned a patch that makes the object invalid: %w", err)
+		return nil, nil, fmt.Errorf("returned a patch that makes the object invalid: %w", err)
 	}
-	return after, nil
+	return after, dropped, nil
 }
 
 // decodeLike reads an object that must be of the same kind, and so of the same type, as another
 // one.
-func decodeLike(other runtime.Object, data []byte) (runtime.Object, error) {
+func decodeLike(other runtime.Object, data []byte) (_ runtime.Object, dropped []string, err error) {
 	object := reflect.New(reflect.TypeOf(other).Elem()).Interface().(runtime.Object)
 	// This is how the API server's own serializer reads what it has found to be of a kind: unknown
 	// fields are dropped.
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, object); err != nil {
-		return nil, err
+	if dropped, err = unmarshal(data, object); err != nil {
+		return nil, nil, err
 	}
 	want, got := other.GetObjectKind().GroupVersionKind(), object.GetObjectKind().GroupVersionKind()
 	// What removes apiVersion or kind changes nothing: the type says what the object is.
@@ -91,8 +94,20 @@ func decodeLike(other runtime.Object, data []byte) (runtime.Object, error) {
 		got.Kind = want.Kind
 	}
 	if got != want {
-		return nil, fmt.Errorf("apiVersion and kind must stay those of %s, not become those of %s", want, got)
+		return nil, nil, fmt.Errorf("apiVersion and kind must stay those of %s, not become those of %s", want, got)
 	}
 	object.GetObjectKind().SetGroupVersionKind(want)
-	return object, nil
+	return object, dropped, nil
+}
+
+// unmarshal reads JSON as the API server does, and says which fields it dropped: those that the
+// type doesn't have.
+func unmarshal(data []byte, into any) (dropped []string, err error) {
+	unknown, err := kjson.UnmarshalStrict(data, into, kjson.DisallowUnknownFields)
+	for _, problem := range unknown {
+		if field, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {
+			dropped = append(dropped, strings.Trim(field, `"`))
+		}
+	}
+	return dropped, err
 }

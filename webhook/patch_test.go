@@ -33,8 +33,8 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 		return
 	}
 	before := object.DeepCopyObject()
-	want, wantErr := patchedJSON(object, patch)
-	got, changed, err := patched(object, patch)
+	want, _, wantErr := patchedJSON(object, patch)
+	got, changed, _, err := patched(object, patch)
 	if (err == nil) != (wantErr == nil) {
 		t.Errorf("patch %s of %T: the error is %v, of its JSON it is %v", data, object, err, wantErr)
 		return
@@ -437,7 +437,7 @@ func TestMostPatchesNeedNoJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, got := patchedDirectly(test.object, patch); got != test.want {
+		if _, _, _, got := patchedDirectly(test.object, patch); got != test.want {
 			t.Errorf("patch %s needs no JSON: %v, want %v", test.patch, got, test.want)
 		}
 	}

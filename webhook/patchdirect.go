@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	kjson "sigs.k8s.io/json"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,11 +37,13 @@ const (
 	notDeep       = 4000
 )
 
-// patchedDirectly returns what a patch makes of an object, with which that shares memory, and
-// whether that is another one. ok is false for what is to be done through JSON.
-func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, changed, ok bool) {
+// patchedDirectly returns what a patch makes of an object, with which that shares memory, whether
+// that is another one, and which fields were dropped. ok is false for what is to be done through
+// JSON.
+func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, changed bool, dropped []string,
+	ok bool) {
 	if len(patch) > fewOperations {
-		return nil, false, false
+		return nil, false, nil, false
 	}
 	after := reflect.New(reflect.TypeOf(object).Elem())
 	after.Elem().Set(reflect.ValueOf(object).Elem())
@@ -56,7 +57,10 @@ func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Ob
 		e, path, ok := editOf(operation)
 		if !ok || slices.ContainsFunc(touched, func(place []string) bool { return inside(path, place) }) ||
 			!e.apply(root, path) {
-			return nil, false, false
+			return nil, false, nil, false
+		}
+		for _, field := range e.dropped {
+			dropped = append(dropped, fieldAt(path)+"."+field)
 		}
 		touched = append(touched, path)
 		if e.changed {
@@ -65,7 +69,23 @@ func patchedDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Ob
 	}
 	result := after.Interface().(runtime.Object)
 	// What one operation has changed, another one may have changed back.
-	return result, changes == 1 || changes > 1 && differ(object, result), true
+	return result, changes == 1 || changes > 1 && differ(object, result), dropped, true
+}
+
+// fieldAt is a path as Kubernetes' messages write it: spec.containers[0].
+func fieldAt(path []string) string {
+	var field strings.Builder
+	for _, part := range path {
+		switch _, err := strconv.Atoi(part); {
+		case err == nil:
+			field.WriteString("[" + part + "]")
+		case field.Len() > 0:
+			field.WriteString("." + part)
+		default:
+			field.WriteString(part)
+		}
+	}
+	return field.String()
 }
 
 // differ tells whether two objects, or values in objects, don't mean the same.
@@ -93,7 +113,9 @@ func inside(path, place []string) bool {
 type edit struct {
 	value          []byte
 	insert, remove bool
-	changed        bool // valid once it is applied
+	// These are valid once it is applied.
+	changed bool
+	dropped []string // fields of the value
 }
 
 // unescaped is a part of a path as it is meant (RFC 6901).
@@ -151,7 +173,8 @@ func textOf(value *json.RawMessage) string {
 func (e *edit) apply(v reflect.Value, path []string) bool {
 	if len(path) == 0 {
 		value := reflect.New(v.Type())
-		if kjson.UnmarshalCaseSensitivePreserveInts(e.value, value.Interface()) != nil {
+		var err error
+		if e.dropped, err = unmarshal(e.value, value.Interface()); err != nil {
 			return false
 		}
 		e.changed = differ(v.Interface(), value.Elem().Interface())

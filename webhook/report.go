@@ -1,11 +1,13 @@
 package webhook
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -21,20 +23,34 @@ import (
 // error, whether that is ignored, what it answered, nil where it didn't, and the patch that was
 // applied, nil for none.
 func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err error, ignored bool,
-	response *review.Response, patch []byte) {
+	response *review.Response, did effect) {
 	if r.calls == nil {
 		return
 	}
 	call := chain.Call{Kind: chain.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
-		Verdict: chain.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Patch: patch}
-	if err != nil {
+		Verdict: chain.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Patch: did.patch}
+	switch {
+	case err != nil:
 		call.Verdict, call.Code = verdictOf(err)
-		call.Why = err.Error()
+		call.Why = h.explained(err)
+	case len(did.dropped) > 0:
+		call.Why = fmt.Sprintf("its patch set %s, which objects of this kind don't have", strings.Join(did.dropped, ", "))
 	}
 	if response != nil {
 		call.Warnings = response.Warnings
 	}
 	r.calls.Add(call)
+}
+
+// explained is an error in its own words, and what isn't in them but in the configuration: that an
+// authority is unknown since none is named there.
+func (h *hook) explained(err error) string {
+	var failure *webhookutil.ErrCallingWebhook // which doesn't unwrap
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &failure) && errors.As(failure.Reason, &unknown) && len(h.spec.ClientConfig.CABundle) == 0 {
+		return err.Error() + "; its clientConfig.caBundle is empty"
+	}
+	return err.Error()
 }
 
 // verdictOf tells a no, and what the client did wrong, from what went wrong, and returns the code.

@@ -101,6 +101,34 @@ func TestFailedMatchIsReported(t *testing.T) {
 	}
 }
 
+// Fields of a patch that an object doesn't have are reported, whatever the way in which the patch is
+// applied. So are webhooks that nearly have a rule for the request.
+func TestNearMissesAreReported(t *testing.T) {
+	whole := webhooktest.New(t, webhooktest.Patch(`[{"op":"add","path":"/spec/nothing","value":1}]`))
+	inValue := webhooktest.New(t, webhooktest.Patch(
+		`[{"op":"add","path":"/spec/containers/-","value":{"name":"sc","imagePullPolice":"Never"}}]`))
+	resized := aRule("*", "", "v1", "pods/resize")
+	p := newPlugins(t, nil, mutatingConfiguration("c",
+		aWebhook("1", whole.ClientConfig("/"), rules(aRule("*", "", "v1", "pods"), resized)),
+		aWebhook("2", inValue.ClientConfig("/"), rules(resized)),
+		aWebhook("3", nobody(), rules(aRule("*", "", "v1", "pods")))))
+	c, got := reporting(t, p)
+	a := newAttributes(create, newPod(), nil, subresource("resize"))
+	if err := c.Admit(t.Context(), a, interfaces); err != nil {
+		t.Error(err)
+	}
+	want := []string{
+		"M Webhook c/1 Admitted, called: its patch set spec.nothing, which objects of this kind don't have",
+		`M Webhook c/2 Admitted, called, [{"op":"add","path":"/spec/containers/-","value":{"name":"sc",` +
+			`"imagePullPolice":"Never"}}]: its patch set spec.containers[1].imagePullPolice, which objects of this kind ` +
+			`don't have`,
+		"M Webhook c/3 Skipped: its rules are for pods, and not for pods/resize",
+	}
+	if !slices.Equal(*got, want) {
+		t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(*got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // reporting is a chain of both plugins, and what its observer is told of calls.
 func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 	t.Helper()

@@ -11,7 +11,7 @@ type snapshot struct {
 	index *matching.Index[candidate]
 }
 
-// candidate is a webhook that has a rule for a request.
+// candidate is a webhook that has a rule for a request, or nearly has one.
 type candidate struct {
 	*hook
 	// index is the webhook's position in the snapshot.
@@ -25,14 +25,17 @@ func newSnapshot(hooks []*hook) *snapshot {
 	return s
 }
 
-// candidates are the webhooks with a rule for a target, in order.
+// candidates are the webhooks with a rule for a target, in order, and those that nearly have one.
 func (s *snapshot) candidates(r *matching.Resolver) []candidate {
 	var candidates []candidate
 	for i, h := range s.hooks {
+		var match *matching.Candidate
 		if r.Target.IsConfiguration() && !h.static {
-			break
+			match = r.Exempt(h.criteria)
+		} else {
+			match = r.Nearest(h.criteria)
 		}
-		if match := r.Resolve(h.criteria); match != nil {
+		if match != nil {
 			candidates = append(candidates, candidate{h, i, match})
 		}
 	}

@@ -28,7 +28,7 @@ func rules(rules ...admissionregistrationv1.RuleWithOperations) func(*admissionr
 }
 
 // Candidates come with their position among all webhooks, which audit annotations have. About
-// configurations only those of manifests are asked.
+// configurations only those of manifests are asked. Those that nearly have a rule are told apart.
 func TestCandidates(t *testing.T) {
 	s := snapshotOf(t,
 		aWebhook("static", nobody(), rules(aRule("*", "*", "*", "*/*"))),
@@ -44,12 +44,22 @@ func TestCandidates(t *testing.T) {
 	}{
 		"pods": {newAttributes(create, newPod(), nil), []string{"static 0", "pods 1", "everything 3"}},
 		"a configuration": {newAttributes(create, mutatingConfiguration("c"), nil,
-			of(kind, "mutatingwebhookconfigurations"), in("")), []string{"static 0"}},
+			of(kind, "mutatingwebhookconfigurations"), in("")), []string{"static 0", "everything 3 missed"}},
+		"a subresource": {newAttributes(create, newPod(), nil,
+			of(corev1.SchemeGroupVersion.WithKind("Pod"), "pods"), subresource("resize")),
+			[]string{"static 0", "pods 1 missed", "everything 3"}},
+		"a status": {newAttributes(create, newPod(), nil,
+			of(corev1.SchemeGroupVersion.WithKind("Pod"), "pods"), subresource("status")),
+			[]string{"static 0", "everything 3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, c := range s.index.Candidates(matching.TargetOf(test.request), nil) {
-				got = append(got, fmt.Sprintf("%s %d", c.name, c.index))
+				text := fmt.Sprintf("%s %d", c.name, c.index)
+				if c.match.Missed() {
+					text += " missed"
+				}
+				got = append(got, text)
 			}
 			if !slices.Equal(got, test.want) {
 				t.Errorf("found %q\nwant  %q", got, test.want)

@@ -75,7 +75,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		if j.response != nil {
 			pass(ctx, j.hook, a, j.response)
 		}
-		r.report(j.hook, j.start, j.elapsed, j.err, j.failedOpen, j.response, nil)
+		r.report(j.hook, j.start, j.elapsed, j.err, j.failedOpen, j.response, effect{})
 		if j.failedOpen {
 			annotateFailedOpen(a, validatingFailedOpenAnnotation, 0, i, j.hook)
 		}
@@ -99,7 +99,7 @@ func (v *Validating) summon(ctx context.Context, r *request, candidates []candid
 		c := &candidates[i]
 		version, err := r.match(ctx, c)
 		if err != nil {
-			r.report(c.hook, time.Time{}, 0, err, false, nil, nil)
+			r.report(c.hook, time.Time{}, 0, err, false, nil, effect{})
 			return nil, err
 		}
 		if version == nil {
