@@ -19,6 +19,10 @@ type Change struct {
 	Field string
 	// Value is what it was set to, in YAML's form in one line; empty where it was removed.
 	Value string
+	// Name is that of an element of a list that has one, as a container.
+	Name string
+	// Added says that the field, or the list that it is in, was not there before.
+	Added bool
 	// Removed says that the field was removed.
 	Removed bool
 	// Again says that the field was set again, further down.
@@ -264,7 +268,11 @@ func changesOf(o v1alpha1.PatchOperation, by Source) []Change {
 	}
 	var all []Change
 	for _, p := range parts(o.Path, valueOf(o)) {
-		all = append(all, Change{Field: fieldPath(p.path), Value: inline(p.value, 2), Source: by})
+		c := Change{Field: fieldPath(p.path), Value: inline(p.value, 2), Added: o.Op == "add", Source: by}
+		if object, ok := p.value.(map[string]any); ok {
+			c.Name, _ = object["name"].(string)
+		}
+		all = append(all, c)
 	}
 	return all
 }

@@ -1,7 +1,7 @@
 package why
 
 import (
-	"regexp"
+	"slices"
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -18,13 +18,16 @@ type Explanation struct {
 	// Changes are the fields that differ from what was sent, in the order in which they were set.
 	Changes []Change
 	// Causes are those changes that the answer's message speaks of.
-	Causes []Change
+	Causes []Cause
 	// LetPass are webhooks and policies that failed, or were violated, and refused nothing.
 	LetPass []Refusal
 	// Warned are those who had the client warned, and admitted the request.
 	Warned []Refusal
-	// NotAsked are webhooks and policies that have a rule for the request, and were skipped.
+	// NotAsked are webhooks and policies that were skipped although they have a rule for the
+	// request, or nearly have one; those that came nearest first.
 	NotAsked []Refusal
+	// Dropped are webhooks whose patches set fields that the object's kind doesn't have.
+	Dropped []Refusal
 }
 
 // A Refusal is what somebody in the chain had against a request.
@@ -58,6 +61,9 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 				for _, text := range call.Warnings {
 					e.Warned = append(e.Warned, Refusal{r.Source, text})
 				}
+				if call.Kind == webhook && call.Why != "" {
+					e.Dropped = append(e.Dropped, r)
+				}
 			case call.Verdict == v1alpha1.Skipped:
 				e.NotAsked = append(e.NotAsked, r)
 			case call.FailedOpen || !refused:
@@ -70,6 +76,7 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 			e.Refusals = append(e.Refusals, Refusal{Source{step.Plugin, step.Phase, nil}, step.Message})
 		}
 	}
+	slices.SortStableFunc(e.NotAsked, func(a, b Refusal) int { return distance(a.Why) - distance(b.Why) })
 	if d.Verdict == v1alpha1.Admitted {
 		return e
 	}
@@ -81,69 +88,16 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 	return e
 }
 
-// remedies are those of all who refused, each once.
-func (e *Explanation) remedies(ofPlugins map[string]string) []Remedy {
-	var all []Remedy
-	seen := map[Remedy]bool{}
-	add := func(r Remedy) {
-		if r.Words != "" && !seen[r] {
-			seen[r] = true
-			all = append(all, r)
-		}
+// distance is how far a webhook or policy was from being asked, by why it wasn't: a condition comes
+// last of all that is looked at, and a namespaceSelector first.
+func distance(why string) int {
+	switch {
+	case strings.HasPrefix(why, "match condition"):
+		return 1
+	case strings.HasPrefix(why, "objectSelector"):
+		return 2
+	case strings.HasPrefix(why, "namespaceSelector"):
+		return 3
 	}
-	for _, r := range e.Refusals {
-		if r.Call != nil {
-			add(remedyOf(r.Call, r.Phase, e.Decision.Request.Namespace))
-		} else {
-			add(Remedy{Words: ofPlugins[r.Plugin]})
-		}
-	}
-	if len(e.Refusals) == 0 {
-		add(e.remedyOfReason())
-	}
-	return all
-}
-
-// named are the fields in an answer's message: spec.containers[0].resources.limits.
-var named = regexp.MustCompile(`\b[a-z][A-Za-z]*(?:\[[^\]\s]*\])?(?:\.[a-z][A-Za-z]*(?:\[[^\]\s]*\])*)+`)
-
-// causes are the changes of fields that a message names: of those themselves, of what they are in,
-// of what is in them, and of what is beside them, as a limit is beside a request, or one element of
-// a list beside its duplicate. Beside a field that is missing nothing is.
-func causes(message string, all []Change) []Change {
-	var found []Change
-	fields := named.FindAllString(message, -1)
-	duplicate := strings.Contains(message, "Duplicate value")
-	for _, c := range all {
-		for _, field := range fields {
-			beside := field
-			if i := strings.LastIndexByte(field, '.'); strings.Contains(field[:i], ".") {
-				beside = field[:i]
-			}
-			related := within(c.Field, beside)
-			switch {
-			case duplicate:
-				related = sameList(c.Field, beside)
-			case strings.Contains(message, field+": Required value"):
-				related = false // what was set beside it didn't take it away
-			}
-			if related || within(field, c.Field) {
-				found = append(found, c)
-				break
-			}
-		}
-	}
-	return found
-}
-
-// sameList tells whether two fields are elements of the same list.
-func sameList(a, b string) bool {
-	i, j := strings.LastIndexByte(a, '['), strings.LastIndexByte(b, '[')
-	return i >= 0 && j >= 0 && a[:i] == b[:j] && strings.HasSuffix(a, "]") && strings.HasSuffix(b, "]")
-}
-
-// within tells whether a field is another one or part of it.
-func within(field, whole string) bool {
-	rest, ok := strings.CutPrefix(field, whole)
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	return 0
 }

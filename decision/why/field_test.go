@@ -42,7 +42,7 @@ func TestCausesOfWhatIsMissing(t *testing.T) {
 	all := []Change{{Field: "spec.containers[0].volumeMounts[0]"}, {Field: "spec.containers[1]"}}
 	for message, want := range map[string]int{
 		"spec.containers[0].image: Required value":            0,
-		"spec.containers[0].image: Invalid value: \"\"":       1,
+		"spec.containers[0].image: Invalid value: \"\"":       0,
 		"spec.containers[1].image: Required value":            1,
 		"spec.containers[0].volumeMounts[0].name: Not found:": 1,
 	} {

@@ -177,11 +177,19 @@ func (p *Printer) entry(e *Entry) {
 			p.item("", w.Call.Expression)
 		}
 	}
-	for i := range min(len(e.NotAsked), maxNotAsked) {
+	for i := range e.Dropped {
+		r := &e.Dropped[i]
+		p.item(first(i, "dropped"), fmt.Sprintf("%s: %s", r.Source, r.Why))
+	}
+	shown := len(e.NotAsked)
+	if !p.whole {
+		shown = min(shown, maxNotAsked)
+	}
+	for i := range shown {
 		p.item(first(i, "not asked"), fmt.Sprintf("%s: %s", e.NotAsked[i].Source, e.NotAsked[i].Why))
 	}
-	if more := len(e.NotAsked) - maxNotAsked; more > 0 {
-		p.item("", fmt.Sprintf("and %d more", more))
+	if more := len(e.NotAsked) - shown; more > 0 {
+		p.item("", fmt.Sprintf("and %d more (gatehouse why %s names them)", more, e.Decision.Name))
 	}
 	p.changes(e)
 	p.item("took", fmt.Sprintf("%s, audit ID %s", decision.Took(d.Duration.Duration), d.Name))
@@ -211,8 +219,8 @@ func (p *Printer) refusals(e *Entry) {
 	for i := range e.Refusals {
 		r := &e.Refusals[i]
 		text := r.Source.String()
-		if !strings.Contains(e.Decision.Message, r.Why) {
-			text += ": " + r.Why
+		if more := beyond(e.Decision.Message, r.Why); more != "" {
+			text += ": " + more
 		}
 		p.item(first(i, "by"), text)
 		if r.Call != nil && r.Call.Expression != "" {
@@ -220,11 +228,7 @@ func (p *Printer) refusals(e *Entry) {
 		}
 	}
 	for i, c := range e.Causes {
-		value := "set to " + c.Value
-		if c.Removed {
-			value = "removed"
-		}
-		p.item(first(i, "because"), fmt.Sprintf("%s was %s by %s", c.Field, value, c.Source))
+		p.item(first(i, "because"), c.String())
 	}
 	for i, r := range e.Remedies {
 		p.item(first(i, "to pass"), r.Words)
@@ -232,6 +236,18 @@ func (p *Printer) refusals(e *Entry) {
 			p.item("", r.Command)
 		}
 	}
+}
+
+// beyond is what a reason says that the message doesn't say already: nothing, or what comes after
+// the words that both have.
+func beyond(message, why string) string {
+	for end := len(why); end > len(why)/2; {
+		if strings.Contains(message, why[:end]) {
+			return strings.TrimLeft(why[end:], " :;,")
+		}
+		end = strings.LastIndexByte(why[:end], ' ')
+	}
+	return why
 }
 
 // passed is what a call said that refused nothing.

@@ -1,0 +1,154 @@
+package why
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Cause is a change without which the request might not have been refused.
+type Cause struct {
+	Change
+	// Verb says what was done to the field: "was set to {name: proxy}", "was removed".
+	Verb string
+}
+
+// String is the cause as a sentence.
+func (c Cause) String() string { return c.Field + " " + c.Verb + " by " + c.Source.String() }
+
+var (
+	// fieldError is how Kubernetes' validation names a field, and what is wrong with it.
+	fieldError = regexp.MustCompile(`\b([a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)*): ` +
+		`(Invalid value|Required value|Duplicate value|Forbidden|Unsupported value|Too long|Too many)` +
+		`(?:: ("(?:[^"\\]|\\.)*"))?([^\n]*)`)
+	// named are the fields in any other message: spec.containers[0].resources.limits.
+	named = regexp.MustCompile(`\b[a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)+`)
+	// element is the name of a container or volume in a message.
+	element = regexp.MustCompile(`(?i)\b(?:container|volume)s?:? ` +
+		`((?:["'<][^"'<>\s]+["'>](?:, | and )?)+|[a-z0-9][-a-z0-9]*)`)
+	elementName = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
+	// hostNamespace is how PodSecurity names the fields of a pod that share the host's namespaces.
+	hostNamespace = regexp.MustCompile(`\b(hostNetwork|hostPID|hostIPC)=true\b`)
+)
+
+// identity are messages about the object's identity that don't name the field.
+var identity = []struct{ words, field string }{
+	{"the namespace of the object", "metadata.namespace"},
+	{"the namespace of the provided object", "metadata.namespace"},
+	{"the name of the object", "metadata.name"},
+}
+
+// causes are those changes that a message speaks of. A change is one only if the message is about
+// the field that it set, or about a container or a volume that it added: that a message has a
+// field's name in it isn't enough.
+func causes(message string, all []Change) []Cause {
+	var found []Cause
+	errors := fieldError.FindAllStringSubmatch(message, -1)
+	for _, c := range all {
+		cause := Cause{c, "was set to " + c.Value}
+		if c.Removed {
+			cause.Verb = "was removed"
+		}
+		switch {
+		case slices.ContainsFunc(errors, func(e []string) bool {
+			return c.concerns(e[1], e[2], e[3], e[4], all)
+		}):
+		case len(errors) == 0 && c.isNamed(message):
+		case c.Added && c.Name != "" && isElement(c.Field) && slices.Contains(elementsIn(message), c.Name):
+			cause.Verb = "(" + c.Name + ") was added"
+		default:
+			continue
+		}
+		found = append(found, cause)
+	}
+	return found
+}
+
+// concerns reports whether a field's error is about what the change did: to the field itself, to
+// what is in it, to what it is in, or to the limit beside a request.
+func (c *Change) concerns(field, kind, value, rest string, all []Change) bool {
+	switch kind {
+	case "Required value":
+		return within(field, c.Field)
+	case "Duplicate value":
+		list := field
+		if i := strings.LastIndexByte(field, ']'); i >= 0 {
+			list = field[:i+1] // of spec.containers[2].name the element
+		}
+		if within(field, c.Field) {
+			return true
+		}
+		text := strings.Trim(value, `"`)
+		if text == "" { // it isn't one text: the elements are alike
+			return sameList(c.Field, list) && slices.ContainsFunc(all, func(other Change) bool {
+				return other.Field == list && other.Value == c.Value
+			})
+		}
+		return sameList(c.Field, list) && (c.Name == text || c.Value == text)
+	}
+	if within(field, c.Field) || strings.Contains(field, ".") && within(c.Field, field) {
+		return true
+	}
+	requests, limits := ".resources.requests", ".resources.limits"
+	for _, pair := range [][2]string{{requests, limits}, {limits, requests}} {
+		if before, after, ok := strings.Cut(field, pair[0]); ok {
+			resource, beside := strings.CutPrefix(c.Field, before+pair[1])
+			resource = strings.Trim(resource, ".[]")
+			return beside && resource != "" && strings.Contains(after+rest, resource)
+		}
+	}
+	return false
+}
+
+// isNamed reports whether a message in free words names the field that the change set, or what is
+// in it.
+func (c *Change) isNamed(message string) bool {
+	for _, about := range identity {
+		if c.Field == about.field && strings.Contains(message, about.words) {
+			return true
+		}
+	}
+	for _, m := range hostNamespace.FindAllStringSubmatch(message, -1) {
+		if (c.Field == "spec."+m[1] || strings.HasSuffix(c.Field, ".spec."+m[1])) && c.Value == "true" {
+			return true
+		}
+	}
+	return slices.ContainsFunc(named.FindAllString(message, -1), func(field string) bool {
+		return within(field, c.Field)
+	})
+}
+
+// isElement reports whether a field is an element of a list of containers or volumes.
+func isElement(field string) bool {
+	i := strings.LastIndexByte(field, '[')
+	if i < 0 || !strings.HasSuffix(field, "]") {
+		return false
+	}
+	list := strings.ToLower(field[strings.LastIndexByte(field[:i], '.')+1 : i])
+	return strings.HasSuffix(list, "containers") || list == "volumes"
+}
+
+// elementsIn are the names of containers and volumes in a message.
+func elementsIn(message string) []string {
+	var names []string
+	for _, m := range element.FindAllStringSubmatch(message, -1) {
+		for _, name := range elementName.FindAllString(m[1], -1) {
+			if name != "and" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// sameList reports whether two fields are elements of the same list.
+func sameList(a, b string) bool {
+	i, j := strings.LastIndexByte(a, '['), strings.LastIndexByte(b, '[')
+	return i >= 0 && j >= 0 && a[:i] == b[:j] && strings.HasSuffix(a, "]") && strings.HasSuffix(b, "]")
+}
+
+// within reports whether a field is another one or part of it.
+func within(field, whole string) bool {
+	rest, ok := strings.CutPrefix(field, whole)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}

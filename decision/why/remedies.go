@@ -1,0 +1,98 @@
+package why
+
+import (
+	"strings"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// A Remedy is what would have to change for a request to pass.
+type Remedy struct {
+	// Words say it.
+	Words string
+	// Command shows what the words speak of, or does it; empty for none.
+	Command string
+}
+
+// remedies are those of all who refused, each once.
+func (e *Explanation) remedies(ofPlugins map[string]string) []Remedy {
+	var all []Remedy
+	seen := map[Remedy]bool{}
+	add := func(r Remedy) {
+		if r.Words != "" && !seen[r] {
+			seen[r] = true
+			all = append(all, r)
+		}
+	}
+	for i := range e.Refusals {
+		r := &e.Refusals[i]
+		remedy, ok := e.remedyOf(r)
+		if !ok && r.Call == nil {
+			remedy = Remedy{Words: ofPlugins[r.Plugin]}
+		}
+		add(remedy)
+	}
+	if len(e.Refusals) == 0 {
+		remedy, _ := e.remedyOf(&Refusal{Why: e.Decision.Message})
+		add(remedy)
+	}
+	return all
+}
+
+// remedyOf is what the table says of a refusal: the first failure in it that it is. A refusal
+// without a plugin is the API's own.
+func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
+	d := e.Decision
+	by, verdict := byAPI, d.Verdict
+	switch {
+	case r.Call != nil:
+		by, verdict = r.Call.Kind, r.Call.Verdict
+	case r.Plugin != "":
+		by = byPlugin
+	}
+	why := r.Why
+	if why == "" {
+		why = d.Message
+	}
+	for i := range failures {
+		f := &failures[i]
+		if f.by != "" && f.by != by || f.verdict != "" && f.verdict != verdict || f.reason != "" && f.reason != d.Reason ||
+			f.operation != "" && f.operation != d.Request.Operation || f.caused && len(e.Causes) == 0 ||
+			f.unanswered && d.Code != 0 {
+			continue
+		}
+		var match []int
+		if f.says != nil {
+			if match = f.says.FindStringSubmatchIndex(why); match == nil {
+				continue
+			}
+		}
+		fill := func(template string) string {
+			if match != nil {
+				template = string(f.says.ExpandString(nil, template, why, match))
+			}
+			return strings.TrimSpace(e.facts(r).Replace(template))
+		}
+		return Remedy{fill(f.words), fill(f.command)}, true
+	}
+	return Remedy{}, false
+}
+
+// facts are what the table's words in braces stand for.
+func (e *Explanation) facts(r *Refusal) *strings.Replacer {
+	call := r.Call
+	if call == nil {
+		call = &v1alpha1.Call{}
+	}
+	resource, name := resourceOf(call, r.Phase)
+	in := ""
+	if namespace := e.Decision.Request.Namespace; namespace != "" {
+		in = " -n " + namespace
+	}
+	server := call.Backend
+	if server == "" {
+		server = "the address in its clientConfig"
+	}
+	return strings.NewReplacer("{resource}", resource, "{object}", name, "{webhook}", call.Name,
+		"{binding}", call.Binding, "{server}", server, "{in}", in)
+}
