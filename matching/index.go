@@ -132,7 +132,8 @@ func (r *Resolver) Nearest(c *Criteria) *Candidate {
 	for _, rule := range c.rules {
 		if matches(rule.RuleWithOperations, whole) ||
 			c.equivalent && RuleMatches(rule.RuleWithOperations, whole) {
-			return &Candidate{missed: Mismatch(fmt.Sprintf("its rules are for %s, and not for %s/%s", t.Resource.Resource,
+			return &Candidate{missed: Mismatch(fmt.Sprintf("its rules are for %s, and not for "+
+				"%s/%s", t.Resource.Resource,
 				t.Resource.Resource, t.Subresource))}
 		}
 	}
@@ -145,5 +146,6 @@ func (r *Resolver) Exempt(c *Criteria) *Candidate {
 	if r.Resolve(c) == nil {
 		return nil
 	}
-	return &Candidate{missed: Mismatch(fmt.Sprintf("%s are exempt, whatever its rules say", r.Target.Resource.Resource))}
+	return &Candidate{missed: Mismatch(fmt.Sprintf("%s are exempt, whatever its rules "+
+		"say", r.Target.Resource.Resource))}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from
-// there to the request's own object. dropped says which fields it set that the object's kind doesn't
-// have. The error continues a sentence about the webhook.
+// there to the request's own object. dropped says which fields it set that the object's kind
+// doesn't have. The error continues a sentence about the webhook.
 func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, dropped []string, err error) {
 	seen, err := v.Object()
 	if err != nil {

@@ -57,7 +57,8 @@ func TestCallsAreReported(t *testing.T) {
 		"M Webhook c/5 Admitted, called, warns [\"warning 0\" \"warning 1\"]",
 		`M Webhook c/6 Admitted, called, [{"op":"add","path":"/metadata/labels/by","value":"webhook"}]`,
 		"M Webhook c/7 Admitted, called",
-		`M Webhook c/8 Failed, ignored, called, 503: failed calling webhook "8": failed to call webhook: the server ` +
+		`M Webhook c/8 Failed, ignored, called, 503: failed calling webhook "8": failed to call webhook: the ` +
+			`server ` +
 			`is ` +
 			`currently unable to handle the request`,
 		`M Webhook c/9 Refused, called, 500: admission webhook "9" denied the request: no`,
@@ -101,8 +102,8 @@ func TestFailedMatchIsReported(t *testing.T) {
 	}
 }
 
-// Fields of a patch that an object doesn't have are reported, whatever the way in which the patch is
-// applied. So are webhooks that nearly have a rule for the request.
+// Fields of a patch that an object doesn't have are reported, whatever the way in which the patch
+// is applied. So are webhooks that nearly have a rule for the request.
 func TestNearMissesAreReported(t *testing.T) {
 	whole := webhooktest.New(t, webhooktest.Patch(`[{"op":"add","path":"/spec/nothing","value":1}]`))
 	inValue := webhooktest.New(t, webhooktest.Patch(
@@ -120,7 +121,8 @@ func TestNearMissesAreReported(t *testing.T) {
 	want := []string{
 		"M Webhook c/1 Admitted, called: its patch set spec.nothing, which objects of this kind don't have",
 		`M Webhook c/2 Admitted, called, [{"op":"add","path":"/spec/containers/-","value":{"name":"sc",` +
-			`"imagePullPolice":"Never"}}]: its patch set spec.containers[1].imagePullPolice, which objects of this kind ` +
+			`"imagePullPolice":"Never"}}]: its patch set spec.containers[1].imagePullPolice, which objects of ` +
+			`this kind ` +
 			`don't have`,
 		"M Webhook c/3 Skipped: its rules are for pods, and not for pods/resize",
 	}

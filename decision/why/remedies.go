@@ -56,7 +56,8 @@ func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
 	}
 	for i := range failures {
 		f := &failures[i]
-		if f.by != "" && f.by != by || f.verdict != "" && f.verdict != verdict || f.reason != "" && f.reason != d.Reason ||
+		if f.by != "" && f.by != by ||
+			f.verdict != "" && f.verdict != verdict || f.reason != "" && f.reason != d.Reason ||
 			f.operation != "" && f.operation != d.Request.Operation || f.caused && len(e.Causes) == 0 ||
 			f.unanswered && d.Code != 0 {
 			continue

@@ -57,8 +57,10 @@ func TestFailuresOfWebhooks(t *testing.T) {
 	}{
 		{name: "404", client: at(webhooktest.New(t, webhooktest.Status(404, "text/plain", "no such page"))),
 			want: "Correct the path in the webhook's clientConfig: its server answers 404 to https://127.0.0.1:"},
-		{name: "expired", client: at(expired), want: "Have the certificate of the webhook's server (https://127.0.0.1:"},
-		{name: "other-name", client: at(otherName), want: "Give the webhook's server a certificate for the name, or IP"},
+		{name: "expired", client: at(expired), want: "Have the certificate of the webhook's server " +
+			"(https://127.0.0.1:"},
+		{name: "other-name", client: at(otherName), want: "Give the webhook's server a certificate for the " +
+			"name, or IP"},
 		{name: "no-bundle", client: noBundle, want: "into clientConfig.caBundle, which is empty"},
 		{name: "anew", client: anew, want: `the one there has the same name, "webhooktest-ca", and another key`},
 		{name: "uid", client: at(webhooktest.New(t, webhooktest.WrongUID())),
@@ -144,7 +146,8 @@ func TestFailuresOfPolicies(t *testing.T) {
 		{"params", create, "paramKind: {apiVersion: v1, kind: ConfigMap}\n  validations: [{expression: 'true'}]",
 			"paramRef: {name: limits, parameterNotFoundAction: Deny}",
 			[]string{fmt.Sprintf(`Create what the paramRef of the binding %[1]s-params names (ConfigMap "limits" in `+
-				`namespace %[1]q)`, namespace), "kubectl get validatingadmissionpolicybinding " + namespace + "-params"}},
+				`namespace %[1]q)`, namespace), "kubectl get validatingadmissionpolicybinding " +
+				"" + namespace + "-params"}},
 		{"selected-params", create,
 			"paramKind: {apiVersion: v1, kind: ConfigMap}\n  validations: [{expression: 'true'}]",
 			"paramRef: {selector: {matchLabels: {a: b}}, parameterNotFoundAction: Deny}",
@@ -157,7 +160,8 @@ func TestFailuresOfPolicies(t *testing.T) {
 			[]string{"Correct the policy: its expression reads", "has() before"}},
 		{"deleted", deletes, "validations: [{expression: object.metadata.name != 'a'}]", "",
 			[]string{"Have the policy's expression read oldObject: on DELETE object is null"}},
-		{"holds", create, "validations: [{expression: 'false', message: all spec.containers need a memory limit}]", "",
+		{"holds", create, "validations: [{expression: 'false', message: all spec.containers need a memory " +
+			"limit}]", "",
 			[]string{"Change the object so that the policy's expression holds"}},
 	} {
 		name := namespace + "-" + test.name
@@ -184,7 +188,8 @@ spec:
 		if test.operation == deletes {
 			pod := servertest.Pod(test.name)
 			pod.Labels = map[string]string{"case": test.name}
-			if _, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			if _, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod,
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			request = func() error {
