@@ -116,6 +116,9 @@ func (r *Resolver) Resolve(c *Criteria) *Candidate {
 	return c.candidate(r.Target, r.equivalents)
 }
 
+// MaxMissed is how many near misses of a target are told, so that a request costs no more for many.
+const MaxMissed = 100
+
 // Nearest is Resolve, but where the Criteria have no rule for the target, and one for the resource
 // of which that is a subresource, it returns a Candidate that never matches, and says why.
 func (r *Resolver) Nearest(c *Criteria) *Candidate {
@@ -132,8 +135,7 @@ func (r *Resolver) Nearest(c *Criteria) *Candidate {
 	for _, rule := range c.rules {
 		if matches(rule.RuleWithOperations, whole) ||
 			c.equivalent && RuleMatches(rule.RuleWithOperations, whole) {
-			return &Candidate{missed: Mismatch(fmt.Sprintf("its rules are for %s, and not for "+
-				"%s/%s", t.Resource.Resource,
+			return &Candidate{missed: Mismatch(fmt.Sprintf("its rules are for %s, and not for %[1]s/%[2]s",
 				t.Resource.Resource, t.Subresource))}
 		}
 	}
@@ -146,6 +148,6 @@ func (r *Resolver) Exempt(c *Criteria) *Candidate {
 	if r.Resolve(c) == nil {
 		return nil
 	}
-	return &Candidate{missed: Mismatch(fmt.Sprintf("%s are exempt, whatever its rules "+
-		"say", r.Target.Resource.Resource))}
+	return &Candidate{missed: Mismatch(fmt.Sprintf("%s are exempt, whatever its rules say",
+		r.Target.Resource.Resource))}
 }

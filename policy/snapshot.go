@@ -51,10 +51,14 @@ func newSnapshot[E action](policies []inForce[E]) *snapshot[E] {
 
 // resolve finds the candidates for a target.
 func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) {
+	if r.Target.IsReview() {
+		return nil
+	}
+	missed := 0
 	for i := range s.policies {
 		p := &s.policies[i]
 		var match *matching.Candidate
-		if r.Target.IsReview() || r.Target.IsPolicy() && !p.static { // lest a policy make itself irremovable
+		if r.Target.IsPolicy() && !p.static { // lest a policy make itself irremovable
 			match = r.Exempt(p.criteria)
 		} else {
 			match = r.Nearest(p.criteria)
@@ -63,7 +67,7 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 		case match == nil:
 			continue
 		case match.Missed():
-			if len(p.bindings) > 0 {
+			if missed++; len(p.bindings) > 0 && missed <= matching.MaxMissed {
 				candidates = append(candidates, candidate[E]{inForce: p, match: match})
 			}
 			continue

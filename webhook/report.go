@@ -34,8 +34,8 @@ func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err er
 		call.Verdict, call.Code = verdictOf(err)
 		call.Why = h.explained(err)
 	case len(did.dropped) > 0:
-		call.Why = fmt.Sprintf("its patch set %s, which objects of this kind don't "+
-			"have", strings.Join(did.dropped, ", "))
+		call.Why = fmt.Sprintf("its patch set %s, which objects of this kind don't have",
+			strings.Join(did.dropped, ", "))
 	}
 	if response != nil {
 		call.Warnings = response.Warnings

@@ -28,6 +28,7 @@ func newSnapshot(hooks []*hook) *snapshot {
 // candidates are the webhooks with a rule for a target, in order, and those that nearly have one.
 func (s *snapshot) candidates(r *matching.Resolver) []candidate {
 	var candidates []candidate
+	missed := 0
 	for i, h := range s.hooks {
 		var match *matching.Candidate
 		if r.Target.IsConfiguration() && !h.static {
@@ -35,7 +36,10 @@ func (s *snapshot) candidates(r *matching.Resolver) []candidate {
 		} else {
 			match = r.Nearest(h.criteria)
 		}
-		if match != nil {
+		if match != nil && match.Missed() {
+			missed++
+		}
+		if match != nil && (!match.Missed() || missed <= matching.MaxMissed) {
 			candidates = append(candidates, candidate{h, i, match})
 		}
 	}

@@ -18,14 +18,14 @@ func (c Cause) String() string { return c.Field + " " + c.Verb + " by " + c.Sour
 
 var (
 	// fieldError is how Kubernetes' validation names a field, and what is wrong with it.
-	fieldError = regexp.MustCompile(`\b([a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)*): ` +
-		`(Invalid value|Required value|Duplicate value|Forbidden|Unsupported value|Too long|Too many)` +
-		`(?:: ("(?:[^"\\]|\\.)*"))?([^\n]*)`)
+	fieldError = regexp.MustCompile(`\b([a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)*): (Invalid ` +
+		`value|Required value|Duplicate value|Forbidden|Unsupported value|Too long|Too many)(?:: ` +
+		`("(?:[^"\\]|\\.)*"))?([^\n]*)`)
 	// named are the fields in any other message: spec.containers[0].resources.limits.
 	named = regexp.MustCompile(`\b[a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)+`)
 	// element is the name of a container or volume in a message.
-	element = regexp.MustCompile(`(?i)\b(?:container|volume)s?:? ` +
-		`((?:["'<][^"'<>\s]+["'>](?:, | and )?)+|[a-z0-9][-a-z0-9]*)`)
+	element = regexp.MustCompile(`(?i)\b(?:container|volume)s?:? ((?:["'<][^"'<>\s]+["'>](?:, | and ` +
+		`)?)+|[a-z0-9][-a-z0-9]*)`)
 	elementName = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
 	// hostNamespace is how PodSecurity names the fields of a pod that share the host's namespaces.
 	hostNamespace = regexp.MustCompile(`\b(hostNetwork|hostPID|hostIPC)=true\b`)

@@ -37,8 +37,9 @@ const (
 	getIt      = "kubectl get {resource} {object} -o yaml"
 	describeIt = "kubectl describe {resource} {object}{in}"
 	getBinding = "kubectl get {resource}binding {binding} -o yaml"
-	showBundle = "kubectl get {resource} {object} -o jsonpath='{.webhooks[?(@.name==\"{webhook}\")].clientConfig." +
-		"caBundle}' | base64 -d | openssl x509 -noout -subject -dates"
+	showBundle = "kubectl get {resource} {object} -o " +
+		"jsonpath='{.webhooks[?(@.name==\"{webhook}\")].clientConfig.caBundle}' | base64 -d | openssl x509 -noout " +
+		"-subject -dates"
 )
 
 var says = regexp.MustCompile
@@ -58,57 +59,50 @@ var failures = []failure{
 
 	// Webhooks that could not be asked
 	{name: "match condition", by: webhook, says: says(`match condition ("[^"]+")`),
-		words: "Nobody was asked: correct the webhook's match condition $1, which could not be evaluated. It " +
-			"may have " +
-			"to ask has() before it reads a field.", command: getIt},
+		words: "Nobody was asked: correct the webhook's match condition $1, which could not be evaluated. It may " +
+			"have to ask has() before it reads a field.", command: getIt},
 	{name: "dry run", by: webhook, says: says(`does not support dry run`),
 		words: "It wasn't asked: its configuration says that it has side effects. If it has none in a dry run, " +
-			"have its " +
-			"sideEffects say None or NoneOnDryRun. Without --dry-run it is asked.", command: getIt},
+			"have its sideEffects say None or NoneOnDryRun. Without --dry-run it is asked.", command: getIt},
 	{name: "expired", by: webhook, says: says(`x509: certificate has expired or is not yet valid: (.*)`),
 		words:   "Have the certificate of the webhook's server ({server}) renewed, or the clocks set right: $1.",
 		command: getIt},
 	{name: "other name", by: webhook,
 		says: says(`x509: (?:certificate is (?:not )?valid for|cannot validate certificate|certificate relies on)`),
 		words: "Give the webhook's server a certificate for the name, or IP address, by which it is called " +
-			"({server}), " +
-			"as a subject alternative name.", command: getIt},
+			"({server}), as a subject alternative name.", command: getIt},
 	{name: "other authority of that name", by: webhook,
 		says: says(`x509: .*while trying to verify candidate authority certificate ("[^"]+")`),
-		words: "Put into clientConfig.caBundle the authority that signed the server's certificate: the one " +
-			"there has " +
-			"the same name, $1, and another key, as when an authority was made anew.", command: showBundle},
+		words: "Put into clientConfig.caBundle the authority that signed the server's certificate: the one there " +
+			"has the same name, $1, and another key, as when an authority was made anew.", command: showBundle},
 	{name: "no caBundle", by: webhook, says: says(`x509: .*signed by unknown authority.*caBundle is empty`),
-		words: "Put the authority that signed the server's certificate into clientConfig.caBundle, which is " +
-			"empty: so " +
-			"only the authorities are trusted that the API server's machine trusts.", command: getIt},
+		words: "Put the authority that signed the server's certificate into clientConfig.caBundle, which is empty: " +
+			"so only the authorities are trusted that the API server's machine trusts.", command: getIt},
 	{name: "other authority", by: webhook, says: says(`x509: certificate (?:is not trusted|signed by unknown ` +
 		`authority)`),
-		words: "Put the authority that signed the server's certificate into clientConfig.caBundle: it is none " +
-			"of those " +
-			"that are there.", command: showBundle},
+		words: "Put the authority that signed the server's certificate into clientConfig.caBundle: it is none of " +
+			"those that are there.", command: showBundle},
 	{name: "other TLS", by: webhook, says: says(`x509: |tls: `),
-		words: "Correct the TLS of the webhook's server ({server}), or the webhook's clientConfig: they don't " +
-			"get on.",
+		words: "Correct the TLS of the webhook's server ({server}), or the webhook's clientConfig: they don't get " +
+			"on.",
 		command: getIt},
-	{name: "no TLS", by: webhook, says: says(`server gave HTTP response to HTTPS client|first record does not ` +
-		`look like`),
+	{name: "no TLS", by: webhook, says: says(`server gave HTTP response to HTTPS client|first record does not look ` +
+		`like`),
 		words: "Have the webhook's server ({server}) speak HTTPS, or name the port where it does.", command: getIt},
 	{name: "bad caBundle", by: webhook, says: says(`could not get REST client: (.*)`),
 		words: "Correct the webhook's clientConfig: $1.", command: getIt},
 	{name: "timeout", by: webhook, says: says(`context deadline exceeded|Client\.Timeout|i/o timeout`),
-		words: "Have the webhook's server ({server}) answer faster, or be reachable through the network, or " +
-			"raise the " +
-			"webhook's timeoutSeconds (30 at most).", command: getIt},
+		words: "Have the webhook's server ({server}) answer faster, or be reachable through the network, or raise " +
+			"the webhook's timeoutSeconds (30 at most).", command: getIt},
 	{name: "connection refused", by: webhook, says: says(`connection refused`),
 		words: "Start the webhook's server: nothing listens at {server}. Or correct the address in its " +
 			"clientConfig.",
 		command: getIt},
 	{name: "no such host", by: webhook,
-		says: says(`no such host|service "[^"]+" not found|no endpoints available|no route to host|network ` +
-			`is unreachable`),
-		words: "Correct the webhook's clientConfig, or have its Service and its pods there: nothing is found " +
-			"at {server}.",
+		says: says(`no such host|service "[^"]+" not found|no endpoints available|no route to host|network is ` +
+			`unreachable`),
+		words: "Correct the webhook's clientConfig, or have its Service and its pods there: nothing is found at " +
+			"{server}.",
 		command: getIt},
 	{name: "404", by: webhook, verdict: v1alpha1.Failed, says: says(`could not find the requested resource|404`),
 		words: "Correct the path in the webhook's clientConfig: its server answers 404 to {server}.", command: getIt},
@@ -117,30 +111,27 @@ var failures = []failure{
 			`credentials|.*orbidden)`),
 		words:   "Have the webhook's server ({server}) let the API server ask: it wants other credentials.",
 		command: getIt},
-	{name: "cut off", by: webhook, verdict: v1alpha1.Failed, says: says(`EOF|connection reset|broken ` +
-		`pipe|stream error`),
+	{name: "cut off", by: webhook, verdict: v1alpha1.Failed, says: says(`EOF|connection reset|broken pipe|stream ` +
+		`error`),
 		words:   "See in the log of the webhook's server ({server}) why it ends connections without an answer.",
 		command: getIt},
 	// Webhooks that answered what isn't an answer
 	{name: "wrong uid", by: webhook, says: says(`expected response\.uid`),
 		words:   "Have the webhook's server put the request's uid into its response: it answers with another one.",
 		command: getIt},
-	{name: "bad patch", by: webhook, says: says(`undecodable patch|patch that |returned a patch|response\.patch|` +
-		`patch type|apiVersion and kind must stay|which is not supported for this operation`),
-		words: "Have the webhook's patch corrected: it can't be applied to this object. It has to be a JSON " +
-			"patch (RFC " +
-			"6902) of what is there.", command: getIt},
+	{name: "bad patch", by: webhook, says: says(`undecodable patch|patch that |returned a ` +
+		`patch|response\.patch|patch type|apiVersion and kind must stay|which is not supported for this operation`),
+		words: "Have the webhook's patch corrected: it can't be applied to this object. It has to be a JSON patch " +
+			"(RFC 6902) of what is there.", command: getIt},
 	{name: "no review", by: webhook, verdict: v1alpha1.Failed,
-		says: says(`couldn't get version/kind|invalid webhook response|expected webhook response of|response ` +
-			`was absent|` +
-			`0-length response|unknown conversion|no kind "|AdmissionReview versions`),
-		words: "Have the webhook's server ({server}) answer with an AdmissionReview of the version that it " +
-			"was sent.",
+		says: says(`couldn't get version/kind|invalid webhook response|expected webhook response of|response was ` +
+			`absent|0-length response|unknown conversion|no kind "|AdmissionReview versions`),
+		words: "Have the webhook's server ({server}) answer with an AdmissionReview of the version that it was " +
+			"sent.",
 		command: getIt},
 	{name: "webhook failed", by: webhook, verdict: v1alpha1.Failed,
-		words: "Have the webhook's server ({server}) answer. Until it does nothing that its rules, selectors " +
-			"and match " +
-			"conditions cover passes, unless its failurePolicy is Ignore.", command: getIt},
+		words: "Have the webhook's server ({server}) answer. Until it does nothing that its rules, selectors and " +
+			"match conditions cover passes, unless its failurePolicy is Ignore.", command: getIt},
 	{name: "webhook refused", by: webhook,
 		words: "Change what the webhook's words name, or ask who runs it; what it is asked about is in its " +
 			"configuration.", command: getIt},
@@ -150,43 +141,39 @@ var failures = []failure{
 		words: "Create what the paramRef of the binding {binding} names ($1), or have its parameterNotFoundAction " +
 			"say Allow.", command: getBinding},
 	{name: "missing paramKind", by: policy, says: says(`failed to find resource referenced by paramKind: '([^']+)'`),
-		words: "Have the policy's paramKind name a kind that there is, or install its " +
-			"CustomResourceDefinition: $1.",
+		words:   "Have the policy's paramKind name a kind that there is, or install its CustomResourceDefinition: $1.",
 		command: getIt},
 	{name: "paramRef", by: policy, says: says(`paramRef|one of name or selector must be provided`),
 		words: "Correct the paramRef of the binding {binding}.", command: getBinding},
 	{name: "policy's match condition", by: policy, says: says(`^match conditions: `),
-		words: "Nothing was judged: correct the policy's match conditions, which could not be evaluated. They " +
-			"may have " +
-			"to ask has() before they read a field.", command: getIt},
+		words: "Nothing was judged: correct the policy's match conditions, which could not be evaluated. They may " +
+			"have to ask has() before they read a field.", command: getIt},
 	{name: "messageExpression", by: policy, says: says(`failed messageExpression`),
-		words: "Correct the policy's messageExpression: it could not be evaluated, so the validation counts " +
-			"as failed.",
+		words: "Correct the policy's messageExpression: it could not be evaluated, so the validation counts as " +
+			"failed.",
 		command: getIt},
 	{name: "object is null", by: policy, verdict: v1alpha1.Failed, operation: "DELETE", says: says(`\bobject\b`),
-		words: "Have the policy's expression read oldObject: on DELETE object is null. Or leave DELETE out of " +
-			"its rules.",
+		words: "Have the policy's expression read oldObject: on DELETE object is null. Or leave DELETE out of its " +
+			"rules.",
 		command: getIt},
 	{name: "cost", by: policy, verdict: v1alpha1.Failed, says: says(`cost budget|cost limit`),
-		words: "Make the policy's expressions cheaper: to evaluate them on this object costs more than one " +
-			"request may.",
+		words: "Make the policy's expressions cheaper: to evaluate them on this object costs more than one request " +
+			"may.",
 		command: getIt},
 	{name: "no such key", by: policy, verdict: v1alpha1.Failed, says: says(`no such key: (\S+)`),
-		words: "Correct the policy: its expression reads $1, which this object doesn't have. It has to ask " +
-			"has() before.",
+		words: "Correct the policy: its expression reads $1, which this object doesn't have. It has to ask has() " +
+			"before.",
 		command: getIt},
 	{name: "policy failed", by: policy, verdict: v1alpha1.Failed,
 		words: "Correct the policy: it could not be evaluated, and its failurePolicy is Fail.", command: getIt},
 	{name: "policy refused", by: policy,
-		words: "Change the object so that the policy's expression holds, or have its binding leave this " +
-			"object out.",
+		words:   "Change the object so that the policy's expression holds, or have its binding leave this object out.",
 		command: getIt},
 
 	// Quotas and LimitRanges
 	{name: "unstated", by: quota, says: says(`must specify (.+)`),
 		words: "Set what the quota counts in the resources of each container that is named ($1), or have a " +
-			"LimitRange " +
-			"of the namespace give it by default.", command: describeIt},
+			"LimitRange of the namespace give it by default.", command: describeIt},
 	{name: "quota", by: quota,
 		words:   "Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised.",
 		command: describeIt},
@@ -198,8 +185,7 @@ var failures = []failure{
 		words: "Try again: the request was over before the plugin had decided."},
 	{name: "other namespace", by: byAPI, caused: true, says: says(`the namespace of the (?:provided )?object`),
 		words: "Have what set metadata.namespace leave it alone: an object is stored in the namespace that the " +
-			"request " +
-			"names."},
+			"request names."},
 	{name: "no name", by: byAPI, says: says(`name or generateName is required`),
 		words: "No plugin refused it: give the object a metadata.name, or a generateName."},
 	{name: "invalid name", by: byAPI, reason: metav1.StatusReasonInvalid,
@@ -207,8 +193,7 @@ var failures = []failure{
 		words: "No plugin refused it: take a name of the form that the message describes."},
 	{name: "made invalid", by: byAPI, reason: metav1.StatusReasonInvalid, caused: true,
 		words: "No plugin refused it, but what plugins made of it isn't a valid object. Send what they leave " +
-			"valid, or " +
-			"have what they set changed."},
+			"valid, or have what they set changed."},
 	{name: "invalid", by: byAPI, reason: metav1.StatusReasonInvalid,
 		words: "No plugin refused it: what came of it isn't a valid object. Change the fields named."},
 	{name: "another namespace", by: byAPI, says: says(`the name(?:space)? of the (?:provided )?object`),
@@ -221,9 +206,8 @@ var failures = []failure{
 	{name: "not found", by: byAPI, reason: metav1.StatusReasonNotFound,
 		words: "No plugin refused it: what it is about isn't there. Create that first."},
 	{name: "conflict", by: byAPI, reason: metav1.StatusReasonConflict,
-		words: "No plugin refused it: the object has changed since it was read, or another manager has the " +
-			"field. Read " +
-			"it again, and then write it."},
+		words: "No plugin refused it: the object has changed since it was read, or another manager has the field. " +
+			"Read it again, and then write it."},
 	{name: "too many requests", by: byAPI, reason: metav1.StatusReasonTooManyRequests,
 		words: "Try again later: the server, or what the request would take away, can't bear it now."},
 	{name: "timeout of the server", by: byAPI, reason: metav1.StatusReasonTimeout,
@@ -236,8 +220,7 @@ var failures = []failure{
 		words: "Nobody refused it: the client had gone, or the server broke, before there was an answer."},
 	{name: "conversion", by: byAPI, verdict: v1alpha1.Failed, says: says(`^conversion webhook for `),
 		words: "Nobody refused it: it can't be had in another version of its kind. Have the webhook answer that " +
-			"its " +
-			"CustomResourceDefinition names for that, or send it in the version that is stored."},
+			"its CustomResourceDefinition names for that, or send it in the version that is stored."},
 	{name: "failed", by: byAPI, verdict: v1alpha1.Failed,
 		words: "Nobody refused it: something in the server, or behind it, is broken. Its log says more."},
 }

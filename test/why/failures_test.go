@@ -92,7 +92,8 @@ func TestFailuresOfWebhooks(t *testing.T) {
 		{name: "denied", client: at(webhooktest.New(t, webhooktest.Deny(403, "no"))),
 			want: "Change what the webhook's words name, or ask who runs it"},
 	}
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	for _, test := range cases {
 		w := admissionregistrationv1.MutatingWebhook{
 			Name: test.name + ".example.com", ClientConfig: test.client, AdmissionReviewVersions: []string{"v1"},
