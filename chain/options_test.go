@@ -123,14 +123,14 @@ func TestFlags(t *testing.T) {
 	}
 	usage := fs.FlagUsages()
 	for _, want := range []string{"--enable-admission-plugins", "--disable-admission-plugins", "--admission-control ",
-		"--admission-control-config-file", "by default (A, C)", "names of: A, B, C, D."} {
+		"--admission-control-config-file", "On by default: A, C.", "names of: A, B, C, D."} {
 		if !strings.Contains(usage, want) {
 			t.Errorf("the help has no %q:\n%s", want, usage)
 		}
 	}
 	fs = pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.AddFlags(fs, optionList()[1:2])
-	if usage := fs.FlagUsages(); !strings.Contains(usage, "by default (none)") {
+	if usage := fs.FlagUsages(); !strings.Contains(usage, "On by default: none.") {
 		t.Errorf("the help doesn't say that no plugin is on by default:\n%s", usage)
 	}
 }
