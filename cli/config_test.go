@@ -50,7 +50,8 @@ func TestConfigWrong(t *testing.T) {
 		"secure-port: 1\nsecure-prot: 6444\n": `gatehouse.yaml:2: secure-prot: there is no such flag, did you mean ` +
 			`"secure-port"?`,
 		"controllers: true\ndata-dir: [a]\n": "gatehouse.yaml:1: controllers: is a boolean, must be a list, or a " +
-			"string as on the command line; gatehouse.yaml:2: data-dir: is a list, must be a string",
+			"string as on the command line\n" +
+			"gatehouse: --config: gatehouse.yaml:2: data-dir: is a list, must be a string",
 		"enable-admission-plugins: [LimitRangr]\n":           "",
 		"enable-admission-plugins: LimitRanger,LimitRangr\n": "",
 	} {

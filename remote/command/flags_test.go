@@ -30,8 +30,8 @@ func TestWrongFlags(t *testing.T) {
 {cluster: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`)
 	const both, url = "--plugins=AlwaysPullImages --url=https://a:1", "--plugins=AlwaysPullImages "
 	for _, test := range []struct{ args, want string }{
-		{"", `--plugins is required: the names of the plugins to run; --url or --service is required: where API ` +
-			`servers call`},
+		{"", `--plugins is required: the names of the plugins to run` + "\n" +
+			`gatehouse-webhook: --url or --service is required: where API servers call`},
 		{"a " + both, `gatehouse-webhook takes no arguments, got ["a"]`},
 		{both + " --plugins=NoSuch",
 			`--plugins: there is no plugin "NoSuch": gatehouse plugins lists those that there are`},
@@ -99,8 +99,18 @@ func TestWrongFlags(t *testing.T) {
 		code := commandline.Run(ctx, root, args, &out, &errs)
 		cancel()
 		if code == 0 || out.Len() > 0 || !strings.Contains(errs.String(), test.want) ||
-			strings.Count(errs.String(), "\n") != 1 {
+			!allBeginWith(errs.String(), "gatehouse-webhook: ") {
 			t.Errorf("%s: exit code %d, %s%s, want %s", test.args, code, &out, &errs, test.want)
 		}
 	}
+}
+
+// allBeginWith reports whether each line, of which there is one at least, begins with a prefix.
+func allBeginWith(text, prefix string) bool {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, prefix) {
+			return false
+		}
+	}
+	return strings.HasSuffix(text, "\n")
 }

@@ -233,8 +233,8 @@ func connect(p *process, kubeconfig string) (g *gatehouse, err error) {
 	return g, err
 }
 
-// refused runs `gatehouse` with args, which must not start, and returns what it says: one sentence
-// and no stack. It must leave nothing running, and exit with code.
+// refused runs `gatehouse` with args, which must not start, and returns what it says: sentences in
+// lines, and no stack. It must leave nothing running, and exit with code.
 func refused(t testing.TB, code int, args ...string) string {
 	t.Helper()
 	return refusedBy(t, code, startFor(t, exec.Command(binaries.gatehouse, args...)))
@@ -253,11 +253,15 @@ func refusedBy(t testing.TB, code int, p *process) string {
 	if p.stdout.String() != "" {
 		t.Errorf("unexpected output: %s", p.stdout)
 	}
-	sentence, ok := strings.CutPrefix(strings.TrimSuffix(said, "\n"), "gatehouse: ")
-	if !ok || strings.Contains(sentence, "\n") || strings.Contains(said, "goroutine ") {
-		t.Errorf("want one line that begins with %q, got:\n%s", "gatehouse: ", said)
+	var sentences []string
+	for _, line := range strings.Split(strings.TrimSuffix(said, "\n"), "\n") {
+		sentence, ok := strings.CutPrefix(line, "gatehouse: ")
+		if !ok || strings.Contains(said, "goroutine ") {
+			t.Errorf("want lines that begin with %q, got:\n%s", "gatehouse: ", said)
+		}
+		sentences = append(sentences, sentence)
 	}
-	return sentence
+	return strings.Join(sentences, "\n")
 }
 
 // says fails the test where sentence lacks any of the words.
