@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"gatehouse.dev/chain"
 	"gatehouse.dev/dashboard"
 	"gatehouse.dev/internal/commandline"
 )
 
-func newDashboard() *cobra.Command {
+func newDashboard(plugins []chain.Descriptor) *cobra.Command {
 	reach := commandline.NewKubeconfig()
 	var port int
 	var noBrowser bool
@@ -42,7 +43,7 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 			if !byFlag {
 				namespace = "" // decisions of all namespaces are what one looks for
 			}
-			d, err := dashboard.New(config, namespace, port)
+			d, err := dashboard.New(config, namespace, port, remediesOf(plugins))
 			if err != nil {
 				return fmt.Errorf("%w (--port chooses another)", err)
 			}

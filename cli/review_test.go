@@ -99,7 +99,7 @@ refused   ConfigMap default/Two                       in/j-list.yaml:7
 	`subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an ` +
 	`alphanumeric character (e.g. 'example.com', regex used for validation is ` +
 	`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
-          ` + invalid + `
+          to pass: No plugin refused it: take a name of the form that the message describes.
 failed    -                                           in/loop
           a link that leads to a directory above it
 failed    -                                           in/a-broken.yaml:8

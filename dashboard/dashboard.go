@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/decision/why"
 )
 
 //go:embed page
@@ -44,6 +45,7 @@ type Dashboard struct {
 	token     string
 	cookie    string // its name: cookies don't know of ports
 	mux       *http.ServeMux
+	remedies  map[string]string
 
 	mu     sync.Mutex
 	ticket string // what opens the page once, until then
@@ -51,8 +53,9 @@ type Dashboard struct {
 }
 
 // New listens on a port of 127.0.0.1, 0 for any, to show the decisions of the server that config
-// leads to: those of one namespace, or all if it is empty. It serves once Run is called.
-func New(config *rest.Config, namespace string, port int) (*Dashboard, error) {
+// leads to: those of one namespace, or all if it is empty. It serves once Run is called. remedies
+// are what plugins say would have to change for a request to pass, by their names.
+func New(config *rest.Config, namespace string, port int, remedies map[string]string) (*Dashboard, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func New(config *rest.Config, namespace string, port int) (*Dashboard, error) {
 	d := &Dashboard{
 		config: config, client: client, namespace: namespace, listener: netutil.LimitListener(listener, maxConnections),
 		mirror: newMirror(maxDecisions, state{State: connecting, Server: config.Host, Namespace: namespace}),
-		host:   listener.Addr().String(), token: rand.Text(), mux: http.NewServeMux(),
+		host:   listener.Addr().String(), token: rand.Text(), mux: http.NewServeMux(), remedies: remedies,
 	}
 	_, boundTo, _ := net.SplitHostPort(d.host)
 	d.cookie = "gatehouse-dashboard-" + boundTo
@@ -187,7 +190,14 @@ func refuse(w http.ResponseWriter, code int, why string) {
 	http.Error(w, "gatehouse dashboard: "+why, code)
 }
 
-// decision is one decision, as the API has it.
+// explained is one decision, as the API has it, and what would have to change for its request to
+// pass.
+type explained struct {
+	Decision *v1alpha1.Decision `json:"decision"`
+	Remedies []why.Remedy       `json:"remedies"`
+}
+
+// decision answers with one decision.
 func (d *Dashboard) decision(w http.ResponseWriter, r *http.Request) {
 	found := d.mirror.get(r.PathValue("namespace") + "/" + r.PathValue("name"))
 	if found == nil {
@@ -196,7 +206,7 @@ func (d *Dashboard) decision(w http.ResponseWriter, r *http.Request) {
 	}
 	whole := *found
 	whole.APIVersion, whole.Kind = v1alpha1.SchemeGroupVersion.String(), "Decision"
-	respond(w, &whole)
+	respond(w, explained{&whole, why.Explain(&whole, d.remedies).Remedies})
 }
 
 func respond(w http.ResponseWriter, object any) {

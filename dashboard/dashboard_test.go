@@ -140,7 +140,7 @@ func start(t *testing.T, f *fakeAPI, namespace string) (*Dashboard, *http.Client
 
 func startOver(t *testing.T, config *rest.Config, namespace string) (*Dashboard, *http.Client) {
 	t.Helper()
-	d, err := New(config, namespace, 0)
+	d, err := New(config, namespace, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,14 +243,14 @@ func TestEvents(t *testing.T) {
 		t.Errorf("gone is %s", got)
 	}
 
-	var whole v1alpha1.Decision
+	var whole explained
 	response, err := client.Get("http://" + d.host + "/decision/shop/third")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&whole); err != nil || whole.Kind != "Decision" ||
-		whole.Steps[0].Patch[0].Path != "/spec/x" {
+	if err := json.NewDecoder(response.Body).Decode(&whole); err != nil ||
+		whole.Decision.Kind != "Decision" || whole.Decision.Steps[0].Patch[0].Path != "/spec/x" {
 		t.Errorf("got %+v, %v", whole, err)
 	}
 	if gone, err := client.Get("http://" + d.host + "/decision/shop/first"); err != nil || gone.StatusCode != 404 {

@@ -150,7 +150,7 @@ func TestBounds(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one page more: got %v, %v", response, err)
 	}
-	if _, err := New(d.config, "", 70000); err == nil {
+	if _, err := New(d.config, "", 70000, nil); err == nil {
 		t.Error("listens on port 70000")
 	}
 	// somebody who begins a request and doesn't go on
@@ -202,7 +202,7 @@ func TestMirrorIsBounded(t *testing.T) {
 // A dashboard ends with its context, with pages open.
 func TestEnds(t *testing.T) {
 	f := newFakeAPI(t)
-	d, err := New(f.config(), "", 0)
+	d, err := New(f.config(), "", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,8 +64,9 @@ func newRow(d *v1alpha1.Decision) row {
 		ID: key(d), At: d.Time.UnixMicro(), Took: micro(d.Duration), Operation: d.Request.Operation,
 		Group: d.Request.Group, Resource: d.Request.Resource, Object: decision.Object(&d.Request),
 		Namespace: d.Request.Namespace, DryRun: d.Request.DryRun, User: d.Request.User.Username,
-		Agent: cut(d.Request.UserAgent, maxRowAgent), Server: d.Labels[v1alpha1.ServerLabel], Verdict: d.Verdict,
-		Code: d.Code, Message: cut(d.Message, maxRowMessage), By: d.By, ChangedBy: d.ChangedBy,
+		Agent: cut(d.Request.UserAgent, maxRowAgent), Server: d.Labels[v1alpha1.ServerLabel],
+		Verdict: v1alpha1.Verdict(v1alpha1.Outcome(d)),
+		Code:    d.Code, Message: cut(d.Message, maxRowMessage), By: d.By, ChangedBy: d.ChangedBy,
 	}
 	if d.Request.Subresource != "" {
 		r.Resource += "/" + d.Request.Subresource

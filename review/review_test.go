@@ -158,6 +158,7 @@ refused   ConfigMap default/c  -:1
 admitted  Namespace shop     -:1
 refused   Namespace default  -:5
           by NamespaceLifecycle: namespaces "default" is forbidden: this namespace may not be deleted
+          to pass: Nobody can delete this namespace: the API server needs it.
 1 admitted, 1 refused, 0 failed
 `},
 		"connected to": {state: []string{shop, "kind: Pod\napiVersion: v1\nmetadata: {name: p, namespace: shop}\n" +

@@ -66,7 +66,7 @@ admitted  ConfigMap default/c  -:1
 refused   ConfigMap default/c  -:1
           by ValidatingAdmissionWebhook: Internal error occurred: failed calling webhook "a.example.com": ` +
 			`failed to call webhook: all webhooks are taken to be down
-          to pass: Have the webhook's server answer. Until it does nothing that its rules, selectors and match ` +
+          to pass: Have the webhook's server (URL) answer. Until it does nothing that its rules, selectors and match ` +
 			`conditions cover passes, unless its failurePolicy is Ignore.
 0 admitted, 1 refused, 0 failed
 `},

@@ -20,7 +20,7 @@ let configured = null;
 
 function read() {
   const parameters = new URLSearchParams(location.hash.slice(1));
-  const known = ["view", "open", ...filters];
+  const known = ["view", "open", "leases", ...filters];
   return Object.fromEntries(known.map((name) => [name, parameters.get(name) ?? ""]));
 }
 
@@ -37,7 +37,8 @@ function set(change) {
 
 window.addEventListener("popstate", () => {
   state = read();
-  update();
+  if (state.view === "parts") configure();
+  again();
   openStated();
 });
 
@@ -90,9 +91,11 @@ function draw() {
   shown = wanted(rows.all, state);
   list.show(shown);
   const filtered = filters.some((name) => state[name]);
-  byId("count").textContent = filtered ? `${shown.length.toLocaleString("en")} of ${count(rows.all.length, "request")}`
+  byId("count").textContent = shown.length < rows.all.length ? `${shown.length.toLocaleString("en")} of ${count(rows.all.length, "request")}`
     : count(rows.all.length, "request");
   byId("clear").hidden = !filtered;
+  const leases = byId("leases");
+  leases.setAttribute("aria-pressed", String(state.leases === "shown"));
   const newer = byId("newer");
   newer.hidden = !rows.since;
   newer.textContent = `${count(rows.since, "newer request")}: go on`;
@@ -210,7 +213,7 @@ async function openStated() {
   if (asked !== id) return undefined; // another one by now
   article.replaceChildren(...(content.problem
     ? [h("p", { class: "note" }, content.problem), h("button", { onclick: close }, "Close")]
-    : request(content, close)).flat().filter(Boolean));
+    : request(content.decision, content.remedies ?? [], close)).flat().filter(Boolean));
   article.scrollTop = 0;
   // Where there is room for the request alone, who opened it goes there.
   if (getComputedStyle(byId("list").parentElement).display === "none") article.querySelector("h2")?.focus();
@@ -271,7 +274,7 @@ async function configure() {
 // ---- What the user does ----
 
 function show(view) {
-  write({ view: view === "requests" ? "" : view }, false);
+  write({ view: view === "requests" ? "" : view }, true); // which Back undoes
   if (view === "parts") configure();
   again();
 }
@@ -300,7 +303,7 @@ function theme(name) {
 const nextTheme = () => theme(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]);
 
 byId("verdicts").append(...Object.keys(verdicts).map((name) =>
-  h("button", { type: "button", value: name, class: name.replace(" ", "-"), "aria-pressed": "false", onclick: () => {
+  h("button", { type: "button", value: name, class: name.replace(/\W+/g, "-"), "aria-pressed": "false", onclick: () => {
     set({ verdict: state.verdict === name ? "" : name });
     again();
   } }, `${name} `, h("span", { class: "n" }, "0"))));
@@ -320,6 +323,10 @@ document.querySelector("nav").addEventListener("keydown", (event) => {
   byId(`tab-${to}`).focus();
 });
 byId("clear").addEventListener("click", clear);
+byId("leases").addEventListener("click", () => {
+  set({ leases: state.leases === "shown" ? "" : "shown" });
+  again();
+});
 byId("pause").addEventListener("click", pause);
 byId("newer").addEventListener("click", () => {
   pause();

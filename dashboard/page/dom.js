@@ -50,4 +50,5 @@ export function time(us) {
 export const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 // marks tell verdicts apart without colour.
-export const marks = { Admitted: "✓", Refused: "✗", Failed: "!", Skipped: "–" };
+export const marks = { Admitted: "✓", Refused: "✗", Failed: "!", Skipped: "–", NotFound: "·", Conflict: "·",
+  AlreadyExists: "·" };

@@ -2,7 +2,7 @@ import { count, h, marks, micro, time, took } from "./dom.js";
 import { diff, fields, Known } from "./diff.js";
 
 // request is one decision's page: what it came to, and its way through the chain.
-export function request(decision, close) {
+export function request(decision, remedies, close) {
   const r = decision.request;
   const total = micro(decision.duration);
   const steps = (decision.steps ?? []).map((step) => ({ ...step, took: micro(step.duration) }));
@@ -18,6 +18,8 @@ export function request(decision, close) {
         h("button", { class: "close", onclick: close, "aria-label": "Close (Esc)", title: "Close (Esc)" }, "✕")),
       h("p", { class: "summary" }, sentence(decision)),
       decision.message && h("blockquote", {}, decision.message),
+      remedies.length > 0 && h("dl", { class: "pass" }, h("dt", {}, "To pass"), remedies.map((remedy) =>
+        h("dd", {}, remedy.words, remedy.command && h("code", {}, remedy.command)))),
       facts(decision, total)),
     h("h3", {}, "Its way through the chain ", steps.length > 0 && h("button", { id: "every", onclick: every }, "Show all")),
     shares(total, chain("Mutate"), chain("Validate")),

@@ -75,7 +75,11 @@ export const verdicts = {
   "Failed open": failedOpen,
   Changed: (row) => row.changed !== undefined,
   Admitted: (row) => row.verdict === "Admitted",
+  "Not found, conflict": (row) => ["NotFound", "Conflict", "AlreadyExists"].includes(row.verdict),
 };
+
+// isLeaseUpdate is whether a request only says that a node or a leader is alive.
+const isLeaseUpdate = (row) => row.group === "coordination.k8s.io" && row.op === "UPDATE" && row.verdict === "Admitted";
 
 export const noNamespace = "(none)"; // no namespace has parentheses
 
@@ -90,6 +94,7 @@ export const values = {
 // tests are what the filters that are set want of a row, by their names.
 function tests(state) {
   const set = {};
+  if (state.leases !== "shown" && !/lease/i.test(`${state.q} ${state.res}`)) set.leases = (row) => !isLeaseUpdate(row);
   for (const [name, of] of Object.entries(values)) {
     if (state[name]) set[name] = (row) => of(row).includes(state[name]);
   }

@@ -9,9 +9,9 @@ import (
 // A Remedy is what would have to change for a request to pass.
 type Remedy struct {
 	// Words say it.
-	Words string
+	Words string `json:"words"`
 	// Command shows what the words speak of, or does it; empty for none.
-	Command string
+	Command string `json:"command,omitempty"`
 }
 
 // remedies are those of all who refused, each once.

@@ -120,7 +120,11 @@ func TestReadme(t *testing.T) {
 		`Error from server (Forbidden): admission webhook "keep.example.com" denied the request: `+
 			`pods "web" is protected against deletion: set its label example.com/protected to "false" first`+"\n")
 	shows("kubectl label pod web example.com/protected=false --overwrite", "pod/web labeled\n")
-	shows("kubectl delete pod web", `pod "web" deleted from default namespace`+"\n")
+	// What follows "deleted" depends on the version of kubectl.
+	if got := s.run("kubectl delete pod web"); !strings.HasPrefix(got, `pod "web" deleted`) {
+		t.Errorf("kubectl delete pod web prints %s", got)
+	}
+	inReadme(t, readme, "$ kubectl delete pod web", `pod "web" deleted…`)
 	shows("kubectl run web --image=nginx --labels=example.com/protected=false",
 		`Warning: metadata.labels[example.com/protected]: "false" leaves this pod without protection against `+
 			`deletion`+"\npod/web created\n")

@@ -52,10 +52,10 @@ nobody may set --enable-admission-plugins.
 The plugins are those of serve, and do the same. The cluster is that of --kubeconfig, of $KUBECONFIG
 or ~/.kube/config, or in a pod the one that the pod is in.
 
-Stop it with ctrl-c or SIGTERM. With --url it then removes its webhook configurations, unless another
-replica keeps them or --keep is given. With --service they stay, since another replica is to be asked:
-"webhook uninstall" removes them. Until then requests are refused while no replica serves, or pass, by
---failure-policy.
+Stop it with ctrl-c or SIGTERM. With --url it then removes its webhook configurations, unless
+another replica keeps them or --keep is given. With --service they stay, for another replica to be
+asked, and "webhook uninstall" removes them. Until then --failure-policy says whether requests are
+refused or pass while no replica serves.
 
 /metrics, /healthz, /livez and /readyz are at the same address. "plugins -o wide" says which plugins
 can run outside the API server.`,

@@ -26,7 +26,7 @@ func held(t *testing.T, b *browser, cluster *servertest.Cluster) {
 	t.Helper()
 	others := make(chan struct{})
 	address := command(t, "--kubeconfig="+slowly(t, cluster, others))
-	visit(b, address)
+	visit(b, address+"#leases=shown")
 	b.until("document.querySelector('#list .row')")
 	write(t, cluster, 80)
 	if n := see[int](b, "Number(document.querySelector('#list .row').ariaSetSize)"); n == 0 || n >= many*9/10 {

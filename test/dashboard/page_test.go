@@ -172,6 +172,10 @@ func TestPage(t *testing.T) {
 				t.Errorf("the diff lacks %s:\n%s", text, diff)
 			}
 		}
+		if pass := see[string](b, "document.querySelector('#request .pass').innerText"); !strings.Contains(pass,
+			"Change the object so that the policy's expression holds") {
+			t.Errorf("to pass it says %q", pass)
+		}
 		b.as(width, height, "dark")
 		b.press("e")
 		b.until("[...document.querySelectorAll('.step > .head[aria-expanded]')].every(e => e.ariaExpanded === 'true')")
@@ -211,6 +215,46 @@ func TestPage(t *testing.T) {
 		b.until(row("configmaps/later"))
 	})
 
+	b.run(t, "leases and conflicts", func(t *testing.T) {
+		kubectl.OK(lease, "create", "--filename=-")
+		kubectl.OK("", "annotate", "lease/alive", "a=b")
+		kubectl.Fails(lease, []string{"create", "--filename=-"}, "already exists")
+		b.press("x")
+		const rows, alive = "[...document.querySelectorAll('#list .row", "e.innerText.includes('leases/alive')"
+		b.until(rows + ".AlreadyExists')].some(e => " + alive + ")")
+		const update = rows + "')].some(e => " + alive + " && e.innerText.includes('UPDATE'))"
+		if see[bool](b, update) {
+			t.Error("an update of a lease is shown")
+		}
+		see[any](b, "document.querySelector('#leases').click()")
+		b.until("location.hash.includes('leases=shown') && " + update)
+		see[any](b, "document.querySelector('#leases').click()")
+		b.until("!" + update)
+	})
+
+	b.run(t, "views by address and back", func(t *testing.T) {
+		b.as(width, height, "light")
+		b.press("2")
+		b.until("!document.querySelector('#chain').hidden && location.hash.includes('view=chain')")
+		b.press("3")
+		b.until("!document.querySelector('#parts').hidden")
+		see[any](b, "history.back()")
+		b.until("!document.querySelector('#chain').hidden && document.querySelectorAll('#chain tbody tr').length > 12")
+		see[any](b, "history.back()")
+		b.until("!document.querySelector('#requests').hidden")
+		see[any](b, "location.hash = 'view=parts'")
+		b.until("!document.querySelector('#parts').hidden && " +
+			"document.querySelector('#parts').innerText.includes('never matched')")
+		see[any](b, "history.back()")
+		b.until("!document.querySelector('#requests').hidden && " + row("configmaps/later"))
+		// The cells of the header are above those of the rows.
+		if !see[bool](b, `[...document.querySelectorAll('#heads > span')].every((head) => Math.abs(
+			head.getBoundingClientRect().left -
+			document.querySelector('#list .row > .' + head.className).getBoundingClientRect().left) < 1)`) {
+			t.Error("the header isn't aligned with the rows")
+		}
+	})
+
 	b.run(t, "sums", func(t *testing.T) {
 		b.as(width, height, "light")
 		b.press("x", "2")
@@ -236,6 +280,11 @@ func TestPage(t *testing.T) {
 	})
 	b.quiet(address)
 }
+
+const lease = `apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: alive}
+`
 
 // Who may not see decisions is told which role to ask for, and sees them once it is bound.
 func TestWithoutRights(t *testing.T) {
