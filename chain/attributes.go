@@ -78,8 +78,7 @@ func (v *versioned) GetObject() runtime.Object {
 		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
-		before := stateOf(v.object.shown)
-		v.before = &before
+		v.before = stateOf(v.object.shown)
 	}
 	return v.object.shown
 }
@@ -133,7 +132,7 @@ func (v *versioned) changes() *Changes {
 	}
 	now := stateOf(v.object.shown)
 	changes := v.before.changedTo(now)
-	v.before = &now
+	v.before = now
 	return changes
 }
 
@@ -183,8 +182,7 @@ type internalForm struct {
 func (f *internalForm) GetObject() runtime.Object {
 	f.once.Do(func() {
 		if shown := f.shown(); shown != nil {
-			before := stateOf(shown)
-			f.before = &before
+			f.before = stateOf(shown)
 		}
 	})
 	return f.Attributes.GetObject()

@@ -20,7 +20,7 @@ type Changes struct {
 	size int // of both states
 
 	once          sync.Once
-	before, after state // until they are compared
+	before, after *state // until they are compared
 	patch         []jsondiff.Operation
 	err           error
 }
@@ -41,14 +41,14 @@ func (c *Changes) Patch() ([]jsondiff.Operation, error) {
 	}
 	c.once.Do(func() {
 		c.patch, c.err = compare(c.before, c.after)
-		c.before, c.after = state{}, state{}
+		c.before, c.after = nil, nil
 	})
 	return c.patch, c.err
 }
 
 // compare compares two states of an object. It runs behind the request, so a type that panics when
 // it is encoded is an error.
-func compare(before, after state) (patch []jsondiff.Operation, err error) {
+func compare(before, after *state) (patch []jsondiff.Operation, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			patch, err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
@@ -76,6 +76,10 @@ type state struct {
 	binary bool
 	data   []byte
 	err    error
+
+	once       sync.Once
+	decoded    any // once it is asked for: what is after one plugin is before the next
+	unreadable error
 }
 
 // protobuf is implemented by the types of Kubernetes' API.
@@ -85,8 +89,8 @@ type protobuf interface {
 }
 
 // stateOf returns the object's state.
-func stateOf(object runtime.Object) state {
-	s := state{kind: reflect.TypeOf(object)}
+func stateOf(object runtime.Object) *state {
+	s := &state{kind: reflect.TypeOf(object)}
 	switch object := object.(type) {
 	case protobuf:
 		s.binary = true
@@ -101,18 +105,27 @@ func stateOf(object runtime.Object) state {
 }
 
 // changedTo returns what has changed in the object since, nil if nothing has.
-func (s state) changedTo(now state) *Changes {
+func (s *state) changedTo(now *state) *Changes {
 	if s.err == nil && now.err == nil && s.kind == now.kind && bytes.Equal(s.data, now.data) {
 		return nil
 	}
 	return &Changes{before: s, after: now, size: len(s.data) + len(now.data)}
 }
 
-// decode returns an object that is what the state's object was.
-func (s state) decode() (any, error) {
-	if s.err != nil {
-		return nil, fmt.Errorf("encoding a %v: %w", s.kind, s.err)
+// decode returns an object that is what the state's object was, which nobody may change.
+func (s *state) decode() (any, error) {
+	s.once.Do(func() {
+		if s.unreadable = s.err; s.err == nil {
+			s.decoded, s.unreadable = s.object()
+		}
+	})
+	if s.unreadable != nil {
+		return nil, fmt.Errorf("comparing a %v: %w", s.kind, s.unreadable)
 	}
+	return s.decoded, nil
+}
+
+func (s *state) object() (any, error) {
 	if s.kind.Kind() == reflect.Map {
 		var content map[string]any
 		err := utiljson.Unmarshal(s.data, &content)

@@ -13,10 +13,13 @@ package jsondiff
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Operation is one operation of a JSON patch.
@@ -146,7 +149,11 @@ func (w *walk) values(before, after reflect.Value, key string) {
 
 // encoded compares values by their JSON.
 func (w *walk) encoded(before, after reflect.Value) {
-	if reflect.DeepEqual(before.Interface(), after.Interface()) {
+	if before.Type().Comparable() {
+		if before.Equal(after) {
+			return
+		}
+	} else if reflect.DeepEqual(before.Interface(), after.Interface()) {
 		return
 	}
 	was, err := encode(before)
@@ -196,6 +203,16 @@ func (w *walk) maps(before, after reflect.Value) {
 	if before.Type().Key().Kind() != reflect.String {
 		w.encoded(before, after)
 		return
+	}
+	switch was := before.Interface().(type) { // most are alike
+	case map[string]string:
+		if maps.Equal(was, after.Interface().(map[string]string)) {
+			return
+		}
+	case corev1.ResourceList:
+		if maps.Equal(was, after.Interface().(corev1.ResourceList)) {
+			return
+		}
 	}
 	keys := before.MapKeys()
 	for _, key := range after.MapKeys() {

@@ -16,6 +16,9 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 		}
 		return
 	}
+	if w.equal(before, after) {
+		return // as lists are, mostly
+	}
 	steps, ok := w.align(before, after, key)
 	if !ok {
 		w.emit(replace, after)
