@@ -70,7 +70,8 @@ func authenticateCallers(ctx context.Context, t *testing.T, bin string) {
 			address := "https://127.0.0.1:" + ports[i]
 			p, err := s.exec(gatehouseWebhook, "--name=caller-"+ports[i], "--plugins="+plugin, "--kubeconfig="+admin,
 				"--url="+address, "--bind-address=127.0.0.1", "--secure-port="+ports[i],
-				"--client-ca-file="+filepath.Join(ours, "ca.crt"), "--shutdown-delay-duration=0s")
+				"--client-ca-file="+filepath.Join(ours, "ca.crt"), "--shutdown-delay-duration=0s",
+				"--skip-reachability-check") // two of them are to be unreachable
 			if err != nil {
 				return err
 			}
