@@ -149,11 +149,7 @@ func (w *walk) values(before, after reflect.Value, key string) {
 
 // encoded compares values by their JSON.
 func (w *walk) encoded(before, after reflect.Value) {
-	if before.Type().Comparable() {
-		if before.Equal(after) {
-			return
-		}
-	} else if reflect.DeepEqual(before.Interface(), after.Interface()) {
+	if reflect.DeepEqual(before.Interface(), after.Interface()) {
 		return
 	}
 	was, err := encode(before)

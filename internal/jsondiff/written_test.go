@@ -292,3 +292,21 @@ func TestWhatCantBeWritten(t *testing.T) {
 		}
 	}
 }
+
+// A type that encodes itself may hold what can't be compared by ==.
+func TestWhatCantBeCompared(t *testing.T) {
+	type holder struct{ V hidden }
+	was, now := &holder{hidden{[]int{1}}}, &holder{hidden{[]int{2}}}
+	for _, test := range []struct {
+		after *holder
+		want  int
+	}{{now, 1}, {&holder{hidden{[]int{1}}}, 0}} {
+		if operations, err := jsondiff.Of(was, test.after); err != nil || len(operations) != test.want {
+			t.Errorf("got %v, %v", operations, err)
+		}
+	}
+}
+
+type hidden struct{ any any }
+
+func (h hidden) MarshalJSON() ([]byte, error) { return json.Marshal(h.any) }
