@@ -184,7 +184,7 @@ func TestNoRows(t *testing.T) {
 	}
 }
 
-// What is too wide goes on in the next line, below where it began.
+// A cell that is too wide goes on in the next line, below its beginning.
 func TestWideRows(t *testing.T) {
 	word := strings.Repeat("a", 20)
 	row := Row{Name: "A", Phases: []string{"mutating"},

@@ -246,8 +246,8 @@ func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.Dec
 	return of, fixed, nil
 }
 
-// kinds are those that the policy's rules name, in order, and whether they are all that it is for:
-// what a rule names by a wildcard, or as a subresource, is not among them.
+// kinds returns the kinds that the policy's rules name, in order, and whether the policy is for no
+// others: a rule with a wildcard or a subresource may be for more.
 func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (
 	kinds []schema.GroupVersionKind, all bool) {
 	if policy.Spec.MatchConstraints == nil {

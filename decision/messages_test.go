@@ -134,7 +134,7 @@ func TestWithoutObjects(t *testing.T) {
 	}
 }
 
-// The documented variables are those whose values are shown.
+// The page lists all variables whose values are shown, and no others.
 func TestHarmlessVariablesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/why.md")
 	if err != nil {

@@ -114,7 +114,7 @@ func TestSharesOfUsers(t *testing.T) {
 	if len(bobs) != 20 || len(s.byName) != 100 {
 		t.Errorf("of %d decisions bob has %d, want 20 of 100", len(s.byName), len(bobs))
 	}
-	// What bob does next is kept, too, until both have as much.
+	// Later requests of bob are kept, too, until both have as many.
 	for i := range 100 {
 		s.add(byUser("bob", fmt.Sprintf("more%d", i), refused, 1000))
 	}
@@ -163,7 +163,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What a client chooses is cut, so that no decision is large.
+// Fields that a client chooses are cut, so that no decision is large.
 func TestCutRequest(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	r := v1alpha1.Request{Name: long, Namespace: long, GenerateName: long, Subresource: long, Resource: long,

@@ -46,7 +46,7 @@ var says = regexp.MustCompile
 
 // failures are all kinds; the first that a refusal is counts.
 var failures = []failure{
-	// What the namespace doesn't allow, whoever looks at it
+	// Refusals because of the namespace
 	{name: "missing namespace", reason: metav1.StatusReasonNotFound, says: says(`^namespaces "([^"]+)" not found`),
 		words: "Create the namespace, or name one that exists.", command: "kubectl create namespace $1"},
 	{name: "terminating namespace",
