@@ -119,13 +119,18 @@ func (r *Resolver) Resolve(c *Criteria) *Candidate {
 // MaxMissed is how many near misses of a target are told, so that a request costs no more for many.
 const MaxMissed = 100
 
-// Nearest is Resolve, but where the Criteria have no rule for the target, and one for the resource
-// of which that is a subresource, it returns a Candidate that never matches, and says why.
+// Nearest is Resolve, but if the Criteria nearly have a rule for the target it returns a Candidate
+// that never matches, and says why: they have one for the resource of which that is a subresource,
+// or one, and another that excludes it.
 func (r *Resolver) Nearest(c *Criteria) *Candidate {
 	if found := r.Resolve(c); found != nil {
 		return found
 	}
 	t := r.Target
+	if len(c.optionsOf(c.exclusions, t, r.equivalents)) > 0 &&
+		(c.all || len(c.optionsOf(c.rules, t, r.equivalents)) > 0) {
+		return &Candidate{missed: Excluded}
+	}
 	// Most writes of a status are nobody's concern, and there are many.
 	if t.Subresource == "" || t.Subresource == "status" || c.all {
 		return nil

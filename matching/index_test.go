@@ -163,3 +163,74 @@ func TestIndexIsBounded(t *testing.T) {
 		t.Errorf("the index has %d entries", n)
 	}
 }
+
+// Criteria that nearly have a rule for a target say what is missing, and match nothing.
+func TestNearest(t *testing.T) {
+	deployments, pods := gvr("apps", "v1", "deployments"), gvr("", "v1", "pods")
+	scale := Target{Operation: update, Resource: deployments, Subresource: "scale"}
+	of := func(rules ...admissionregistrationv1.RuleWithOperations) ruleList {
+		var all ruleList
+		for _, rule := range rules {
+			all = append(all, named(rule))
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		criteria *Criteria
+		target   Target
+		want     Mismatch // of a near miss
+		matches  bool
+	}{
+		"the resource of a subresource": {criteria: aWebhook(&exact, aRule("*", "apps", "v1", "deployments")),
+			target: scale, want: "its rules are for deployments, and not for deployments/scale"},
+		"all resources, but no subresource": {criteria: aWebhook(&exact, aRule("*", "*", "*", "*")),
+			target: Target{Operation: update, Resource: pods, Subresource: "ephemeralcontainers"},
+			want:   "its rules are for pods, and not for pods/ephemeralcontainers"},
+		"another version of it": {criteria: aWebhook(&equivalent, aRule("*", "apps", "v1beta1", "deployments")),
+			target: scale, want: "its rules are for deployments, and not for deployments/scale"},
+		"another version of it, which has to be the same": {
+			criteria: aWebhook(&exact, aRule("*", "apps", "v1beta1", "deployments")), target: scale},
+		"another operation": {criteria: aWebhook(&exact, aRule("DELETE", "apps", "v1", "deployments")), target: scale},
+		"another resource":  {criteria: aWebhook(&exact, aRule("*", "", "v1", "pods")), target: scale},
+		"a status": {criteria: aWebhook(&exact, aRule("*", "", "v1", "pods")),
+			target: Target{Operation: update, Resource: pods, Subresource: "status"}},
+		"a rule": {criteria: aWebhook(&exact, aRule("*", "apps", "v1", "deployments/*")), target: scale, matches: true},
+		"a policy's rule that another excludes": {
+			criteria: ForResources(resources(of(aRule("*", "*", "*", "*")),
+				excluding(named(aRule("*", "", "*", "pods"))))),
+			target: Target{Operation: create, Resource: pods}, want: Excluded},
+		"everything but what is excluded": {
+			criteria: ForResources(resources(nil, excluding(named(aRule("*", "", "*", "pods"))))),
+			target:   Target{Operation: create, Resource: pods}, want: Excluded},
+		"excluded by name": {
+			criteria: ForResources(resources(nil, excluding(named(aRule("*", "", "*", "pods"), "p")))),
+			target:   Target{Operation: create, Resource: pods}, matches: true},
+		"excluded, and no rule's": {criteria: ForResources(resources(of(aRule("*", "apps", "v1", "deployments")),
+			excluding(named(aRule("*", "", "*", "pods"))))), target: Target{Operation: create, Resource: pods}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got Mismatch
+			found := (&Resolver{Target: test.target}).Nearest(test.criteria)
+			if found != nil {
+				got = found.missed
+			}
+			if got != test.want || (found != nil && got == Matches) != test.matches {
+				t.Errorf("found %+v, which misses for %q, want %q", found, got, test.want)
+			}
+		})
+	}
+}
+
+// Criteria that have a rule for what is exempt say so.
+func TestExempt(t *testing.T) {
+	policies := Target{Operation: create, Resource: gvr("admissionregistration.k8s.io", "v1",
+		"validatingadmissionpolicies")}
+	for resource, want := range map[string]Mismatch{
+		"*": "validatingadmissionpolicies are exempt, whatever its rules say", "pods": Matches,
+	} {
+		found := (&Resolver{Target: policies}).Exempt(aWebhook(&exact, aRule("*", "*", "*", resource)))
+		if (found != nil) != (want != Matches) || found != nil && found.missed != want {
+			t.Errorf("%s: found %+v, want %q", resource, found, want)
+		}
+	}
+}

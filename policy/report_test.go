@@ -89,3 +89,46 @@ func TestObserversAreTold(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Observers are told of policies and bindings that nearly have a rule for the request, and nothing
+// else is done for those: an error in matching the policy is none of the request's.
+func TestNearMissesAreReported(t *testing.T) {
+	const never = `validations: [{expression: "false"}]`
+	forPods, forAll := policyOf(t, "pods", never), policyOf(t, "all", never)
+	forAll.Spec.MatchConstraints = resources("pods", "pods/*")
+	read(t, `{namespaceSelector: {matchLabels: {a: b}}}`, forAll.Spec.MatchConstraints)
+	excluding := policyOf(t, "excluding", never)
+	excluding.Spec.MatchConstraints = resources("pods/*")
+	read(t, `excludeResourceRules:
+- {operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/resize"]}`, excluding.Spec.MatchConstraints)
+	bound := bind(t, "all", "")
+	bound.Spec.MatchResources = resources("pods")
+	c := cluster(t, forPods, bind(t, "pods", ""), forAll, bound, excluding, bind(t, "excluding", ""))
+	plugin := c.Build(t, descriptor, "").Interface
+	d := descriptor
+	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+	var got []string
+	admit, err := chain.New([]chain.Descriptor{d}, nil, c.Env, chain.ObserverFuncs{Calls: true,
+		Plugin: func(_ context.Context, step chain.PluginStep) {
+			for _, call := range step.Calls {
+				got = append(got, call.Name+" "+call.Binding+" "+string(call.Verdict)+": "+call.Why)
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := create()
+	resized := admission.NewAttributesRecord(pod.GetObject(), pod.GetObject(), pod.GetKind(), "nowhere", pod.GetName(),
+		pod.GetResource(), "resize", admission.Update, nil, false, nil)
+	if err := admit.Validate(t.Context(), resized, interfaces); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	want := []string{
+		"all all-binding Skipped: its rules are for pods, and not for pods/resize",
+		"excluding  Skipped: excludeResourceRules exclude the object",
+		"pods  Skipped: its rules are for pods, and not for pods/resize",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

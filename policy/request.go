@@ -114,6 +114,13 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 		r.reportFailure(c.name, b, c.ignores(), err)
 		tell(b, err)
 	}
+	for i := range c.missed {
+		_, mismatch, _ := r.Match(ctx, c.missed[i].match)
+		r.reportMismatch(c.name, c.missed[i].binding, mismatch)
+	}
+	if len(c.bound) == 0 && len(c.missed) > 0 && c.paramsErr == nil {
+		return nil // the request is none of the policy's
+	}
 	match, mismatch, err := r.Match(ctx, c.match)
 	switch {
 	case err != nil:

@@ -36,6 +36,8 @@ type candidate[E action] struct {
 	*inForce[E]
 	match *matching.Candidate
 	bound []bound
+	// missed are bindings that only nearly have a rule for the request.
+	missed []bound
 }
 
 type bound struct {
@@ -74,11 +76,17 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 		}
 		c := candidate[E]{inForce: p, match: match}
 		for _, b := range p.bindings {
-			if match := r.Resolve(b.criteria); match != nil {
+			switch match := r.Nearest(b.criteria); {
+			case match == nil:
+			case !match.Missed():
 				c.bound = append(c.bound, bound{b, match})
+			default:
+				if missed++; missed <= matching.MaxMissed {
+					c.missed = append(c.missed, bound{b, match})
+				}
 			}
 		}
-		if len(c.bound) > 0 || p.paramsErr != nil {
+		if len(c.bound)+len(c.missed) > 0 || p.paramsErr != nil {
 			candidates = append(candidates, c)
 		}
 	}
