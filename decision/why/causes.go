@@ -24,11 +24,13 @@ var (
 	// named are the fields in any other message: spec.containers[0].resources.limits.
 	named = regexp.MustCompile(`\b[a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)+`)
 	// element is the name of a container or volume in a message.
-	element = regexp.MustCompile(`(?i)\b(?:container|volume)s?:? ((?:["'<][^"'<>\s]+["'>](?:, | and ` +
+	element = regexp.MustCompile(`(?i)\b(container|volume)s?:? ((?:["'<][^"'<>\s]+["'>](?:, | and ` +
 		`)?)+|[a-z0-9][-a-z0-9]*)`)
 	elementName = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
 	// hostNamespace is how PodSecurity names the fields of a pod that share the host's namespaces.
 	hostNamespace = regexp.MustCompile(`\b(hostNetwork|hostPID|hostIPC)=true\b`)
+	// wanted is how it names the fields of a security context.
+	wanted = regexp.MustCompile(`\bmust (not )?set (securityContext\.[\w.]+)=(\w+)`)
 )
 
 // identity are messages about the object's identity that don't name the field.
@@ -54,7 +56,7 @@ func causes(message string, all []Change) []Cause {
 			return c.concerns(e[1], e[2], e[3], e[4], all)
 		}):
 		case len(errors) == 0 && c.isNamed(message):
-		case c.Added && c.Name != "" && isElement(c.Field) && slices.Contains(elementsIn(message), c.Name):
+		case c.Added && c.Name != "" && slices.Contains(elementsIn(message), elementOf(&c)):
 			cause.Verb = "(" + c.Name + ") was added"
 		default:
 			continue
@@ -113,32 +115,47 @@ func (c *Change) isNamed(message string) bool {
 			return true
 		}
 	}
+	for _, m := range wanted.FindAllStringSubmatch(message, -1) {
+		if strings.HasSuffix(c.Field, "."+m[2]) && (c.Value == m[3]) == (m[1] != "") {
+			return true
+		}
+	}
 	return slices.ContainsFunc(named.FindAllString(message, -1), func(field string) bool {
 		return within(field, c.Field)
 	})
 }
 
-// isElement reports whether a field is an element of a list of containers or volumes.
-func isElement(field string) bool {
-	i := strings.LastIndexByte(field, '[')
-	if i < 0 || !strings.HasSuffix(field, "]") {
-		return false
+// A podElement is a container or a volume of a pod.
+type podElement struct{ kind, name string }
+
+// elementOf returns the container or volume that a change added; one without a kind if it was
+// something else.
+func elementOf(c *Change) podElement {
+	i := strings.LastIndexByte(c.Field, '[')
+	if i < 0 || !strings.HasSuffix(c.Field, "]") {
+		return podElement{}
 	}
-	list := strings.ToLower(field[strings.LastIndexByte(field[:i], '.')+1 : i])
-	return strings.HasSuffix(list, "containers") || list == "volumes"
+	list := strings.ToLower(c.Field[strings.LastIndexByte(c.Field[:i], '.')+1 : i])
+	switch {
+	case strings.HasSuffix(list, "containers"):
+		return podElement{"container", c.Name}
+	case list == "volumes":
+		return podElement{"volume", c.Name}
+	}
+	return podElement{}
 }
 
-// elementsIn are the names of containers and volumes in a message.
-func elementsIn(message string) []string {
-	var names []string
+// elementsIn returns the containers and volumes that a message names.
+func elementsIn(message string) []podElement {
+	var found []podElement
 	for _, m := range element.FindAllStringSubmatch(message, -1) {
-		for _, name := range elementName.FindAllString(m[1], -1) {
+		for _, name := range elementName.FindAllString(m[2], -1) {
 			if name != "and" {
-				names = append(names, name)
+				found = append(found, podElement{strings.ToLower(m[1]), name})
 			}
 		}
 	}
-	return names
+	return found
 }
 
 // sameList reports whether two fields are elements of the same list.

@@ -26,8 +26,11 @@ type Explanation struct {
 	// NotAsked are webhooks and policies that were skipped although they have a rule for the
 	// request, or nearly have one; those that came nearest first.
 	NotAsked []Refusal
-	// Dropped are webhooks whose patches set fields that the object's kind doesn't have.
+	// Dropped are webhooks and policies that set fields that the object's kind doesn't have.
 	Dropped []Refusal
+	// Omitted is how many webhooks, policies and others the decision doesn't name, which admitted
+	// the request or were skipped.
+	Omitted int
 }
 
 // A Refusal is what somebody in the chain had against a request.
@@ -51,6 +54,7 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 	e := &Explanation{Decision: d, Changes: changes(d)}
 	for i := range d.Steps {
 		step := &d.Steps[i]
+		e.Omitted += int(step.OmittedCalls)
 		refused := step.Verdict != v1alpha1.Admitted
 		named := false
 		for j := range step.Calls {
@@ -61,8 +65,12 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 				for _, text := range call.Warnings {
 					e.Warned = append(e.Warned, Refusal{r.Source, text})
 				}
-				if call.Kind == webhook && call.Why != "" {
+				switch {
+				case call.Why == "" || len(call.Warnings) > 0 && call.Kind == policy:
+				case step.Phase == "Mutate" && (call.Kind == webhook || call.Kind == policy):
 					e.Dropped = append(e.Dropped, r)
+				case call.Kind == policy:
+					e.LetPass = append(e.LetPass, r)
 				}
 			case call.Verdict == v1alpha1.Skipped:
 				e.NotAsked = append(e.NotAsked, r)

@@ -27,7 +27,9 @@ type failure struct {
 	reason     metav1.StatusReason
 	caused     bool // by what plugins set
 	unanswered bool
+	codes      []int32        // one of which the call has
 	says       *regexp.Regexp // what is found in the refusal's words
+	also       func(words string) bool
 	// words and command are the remedy. $1 stands for what was found; see facts for {names}.
 	words, command string
 }
@@ -44,6 +46,21 @@ const (
 
 var says = regexp.MustCompile
 
+const nothingInTime = "Try again: nothing was decided in time."
+
+// readsObject reports whether an expression failed since it read a field of object itself: that of
+// a key which every object has, or which it reads right there.
+func readsObject(words string) bool {
+	found := noSuchKey.FindStringSubmatch(words)
+	if found == nil {
+		return false
+	}
+	key := found[1]
+	return key == "metadata" || says(`\bobject\.`+key+`\b`).MatchString(words)
+}
+
+var noSuchKey = says(`no such key: (\w+)`)
+
 // failures are all kinds; the first that a refusal is counts.
 var failures = []failure{
 	// Refusals because of the namespace
@@ -57,11 +74,20 @@ var failures = []failure{
 	{name: "immortal namespace", says: says(`^namespaces "[^"]+" is forbidden: this namespace may not be deleted`),
 		words: "Nobody can delete this namespace: the API server needs it."},
 
+	// Webhooks that said no, in words of their own
+	{name: "webhook refused", by: webhook, says: says(`^admission webhook "[^"]*" denied the request`),
+		words: "Change what the webhook's words name, or ask who runs it; what it is asked about is in its " +
+			"configuration.", command: getIt},
+
 	// Webhooks that could not be asked
-	{name: "match condition", by: webhook, says: says(`match condition ("[^"]+")`),
+	{name: "match condition on DELETE", by: webhook, operation: "DELETE",
+		says: says(`match condition ("[^"]+"): `), also: readsObject,
+		words: "Nobody was asked: have the webhook's match condition $1 read oldObject, as on DELETE object is null. " +
+			"Or leave DELETE out of its rules.", command: getIt},
+	{name: "match condition", by: webhook, says: says(`match condition ("[^"]+"): `),
 		words: "Nobody was asked: correct the webhook's match condition $1, which could not be evaluated. It may " +
 			"have to ask has() before it reads a field.", command: getIt},
-	{name: "dry run", by: webhook, says: says(`does not support dry run`),
+	{name: "dry run", by: webhook, says: says(`^admission webhook "[^"]*" does not support dry run$`),
 		words: "It wasn't asked: its configuration says that it has side effects. If it has none in a dry run, " +
 			"have its sideEffects say None or NoneOnDryRun. Without --dry-run it is asked.", command: getIt},
 	{name: "expired", by: webhook, says: says(`x509: certificate has expired or is not yet valid: (.*)`),
@@ -91,6 +117,8 @@ var failures = []failure{
 		words: "Have the webhook's server ({server}) speak HTTPS, or name the port where it does.", command: getIt},
 	{name: "bad caBundle", by: webhook, says: says(`could not get REST client: (.*)`),
 		words: "Correct the webhook's clientConfig: $1.", command: getIt},
+	{name: "canceled", by: webhook, says: says(`context canceled`),
+		words: "Try again: the client went, or the request's time was over, before the webhook had answered."},
 	{name: "timeout", by: webhook, says: says(`context deadline exceeded|Client\.Timeout|i/o timeout`),
 		words: "Have the webhook's server ({server}) answer faster, or be reachable through the network, or raise " +
 			"the webhook's timeoutSeconds (30 at most).", command: getIt},
@@ -104,16 +132,17 @@ var failures = []failure{
 		words: "Correct the webhook's clientConfig, or have its Service and its pods there: nothing is found at " +
 			"{server}.",
 		command: getIt},
-	{name: "404", by: webhook, verdict: v1alpha1.Failed, says: says(`could not find the requested resource|404`),
+	{name: "404", by: webhook, codes: []int32{404},
 		words: "Correct the path in the webhook's clientConfig: its server answers 404 to {server}.", command: getIt},
-	{name: "not allowed to ask", by: webhook, verdict: v1alpha1.Failed,
-		says: says(`failed to call webhook: (?:Unauthorized|the server has asked for the client to provide ` +
-			`credentials|.*orbidden)`),
+	{name: "not allowed to ask", by: webhook, codes: []int32{401, 403}, says: says(`failed to call webhook: `),
 		words:   "Have the webhook's server ({server}) let the API server ask: it wants other credentials.",
 		command: getIt},
 	{name: "cut off", by: webhook, verdict: v1alpha1.Failed, says: says(`EOF|connection reset|broken pipe|stream ` +
 		`error`),
 		words:   "See in the log of the webhook's server ({server}) why it ends connections without an answer.",
+		command: getIt},
+	{name: "server error", by: webhook, says: says(`an error on the server|currently unable to handle the request`),
+		words:   "See in the log of the webhook's server ({server}) what is wrong: it answers with an error.",
 		command: getIt},
 	// Webhooks that answered what isn't an answer
 	{name: "wrong uid", by: webhook, says: says(`expected response\.uid`),
@@ -132,11 +161,11 @@ var failures = []failure{
 	{name: "webhook failed", by: webhook, verdict: v1alpha1.Failed,
 		words: "Have the webhook's server ({server}) answer. Until it does nothing that its rules, selectors and " +
 			"match conditions cover passes, unless its failurePolicy is Ignore.", command: getIt},
-	{name: "webhook refused", by: webhook,
-		words: "Change what the webhook's words name, or ask who runs it; what it is asked about is in its " +
-			"configuration.", command: getIt},
 
 	// Policies
+	{name: "policy refused", by: policy, verdict: v1alpha1.Refused,
+		words:   "Change the object so that the policy's expression holds, or have its binding leave this object out.",
+		command: getIt},
 	{name: "missing params", by: policy, says: says(`parameterNotFoundAction: (.+)`),
 		words: "Create what the paramRef of the binding {binding} names ($1), or have its parameterNotFoundAction " +
 			"say Allow.", command: getBinding},
@@ -145,6 +174,10 @@ var failures = []failure{
 		command: getIt},
 	{name: "paramRef", by: policy, says: says(`paramRef|one of name or selector must be provided`),
 		words: "Correct the paramRef of the binding {binding}.", command: getBinding},
+	{name: "policy's match condition on DELETE", by: policy, operation: "DELETE", says: says(`^match conditions: `),
+		also: readsObject,
+		words: "Nothing was judged: have the policy's match conditions read oldObject, as on DELETE object is null. " +
+			"Or leave DELETE out of its rules.", command: getIt},
 	{name: "policy's match condition", by: policy, says: says(`^match conditions: `),
 		words: "Nothing was judged: correct the policy's match conditions, which could not be evaluated. They may " +
 			"have to ask has() before they read a field.", command: getIt},
@@ -152,23 +185,26 @@ var failures = []failure{
 		words: "Correct the policy's messageExpression: it could not be evaluated, so the validation counts as " +
 			"failed.",
 		command: getIt},
-	{name: "object is null", by: policy, verdict: v1alpha1.Failed, operation: "DELETE", says: says(`\bobject\b`),
+	{name: "object is null", by: policy, operation: "DELETE", also: readsObject,
 		words: "Have the policy's expression read oldObject: on DELETE object is null. Or leave DELETE out of its " +
 			"rules.",
 		command: getIt},
-	{name: "cost", by: policy, verdict: v1alpha1.Failed, says: says(`cost budget|cost limit`),
+	{name: "cost", by: policy, says: says(`cost budget|cost limit`),
 		words: "Make the policy's expressions cheaper: to evaluate them on this object costs more than one request " +
 			"may.",
 		command: getIt},
-	{name: "no such key", by: policy, verdict: v1alpha1.Failed, says: says(`no such key: (\S+)`),
+	{name: "no such key", by: policy, says: says(`no such key: (\S+)`),
 		words: "Correct the policy: its expression reads $1, which this object doesn't have. It has to ask has() " +
 			"before.",
 		command: getIt},
-	{name: "policy failed", by: policy, verdict: v1alpha1.Failed,
-		words: "Correct the policy: it could not be evaluated, and its failurePolicy is Fail.", command: getIt},
-	{name: "policy refused", by: policy,
-		words:   "Change the object so that the policy's expression holds, or have its binding leave this object out.",
+	{name: "mutation makes another kind", by: policy,
+		says:    says(`(?:strict decoding error: |to typed object: |unable to convert unstructured object to )(.+)`),
+		words:   "Correct the policy's mutation: with what it sets this is no object of its kind any more ($1).",
 		command: getIt},
+	{name: "bad mutation", by: policy, says: says(`JSON Patch: |error applying patch: |failed to create JSON patch`),
+		words: "Correct the policy's mutation: it can't be applied to this object.", command: getIt},
+	{name: "policy failed", by: policy,
+		words: "Correct the policy: it could not be evaluated, and its failurePolicy is Fail.", command: getIt},
 
 	// Quotas and LimitRanges
 	{name: "unstated", by: quota, says: says(`must specify (.+)`),
@@ -181,26 +217,40 @@ var failures = []failure{
 		words: "Give the resources values within the LimitRange's, or have those changed.", command: describeIt},
 
 	// Plugins, and the API itself
-	{name: "interrupted", by: byPlugin, says: says(`the request ended before the plugin did`),
+	{name: "interrupted", by: byPlugin, says: says(`^the request ended before the plugin did$`),
 		words: "Try again: the request was over before the plugin had decided."},
+	{name: "not ready", by: byPlugin, says: says(`is forbidden: not yet ready to handle request$`),
+		words: "Try again: the plugin doesn't know yet all that it has to, as when the server has just started."},
+	{name: "timeout of a plugin", by: byPlugin, reason: metav1.StatusReasonTimeout, words: nothingInTime},
+	{name: "server timeout of a plugin", by: byPlugin, reason: metav1.StatusReasonServerTimeout, words: nothingInTime},
+	{name: "unavailable to a plugin", by: byPlugin, reason: metav1.StatusReasonServiceUnavailable,
+		words: nothingInTime},
 	{name: "other namespace", by: byAPI, caused: true, says: says(`the namespace of the (?:provided )?object`),
 		words: "Have what set metadata.namespace leave it alone: an object is stored in the namespace that the " +
 			"request names."},
 	{name: "no name", by: byAPI, says: says(`name or generateName is required`),
 		words: "No plugin refused it: give the object a metadata.name, or a generateName."},
-	{name: "invalid name", by: byAPI, reason: metav1.StatusReasonInvalid,
-		says:  says(`metadata\.(?:name|generateName): (?:Invalid value|Too long)`),
-		words: "No plugin refused it: take a name of the form that the message describes."},
 	{name: "made invalid", by: byAPI, reason: metav1.StatusReasonInvalid, caused: true,
 		words: "No plugin refused it, but what plugins made of it isn't a valid object. Send what they leave " +
 			"valid, or have what they set changed."},
+	{name: "invalid name", by: byAPI, reason: metav1.StatusReasonInvalid, operation: "CREATE",
+		says:  says(`metadata\.(?:name|generateName): (?:Invalid value|Too long)`),
+		words: "No plugin refused it: take a name of the form that the message describes."},
+	{name: "immutable", by: byAPI, reason: metav1.StatusReasonInvalid, operation: "UPDATE",
+		says: says(`\bimmutable\b|updates to \S+ spec for fields other than|updates may not change fields other than|` +
+			`may not (?:be changed|change once set)`),
+		words: "No plugin refused it: fields that the message names can't be changed in an object that is there. " +
+			"Leave them as they are, or delete the object and create it anew."},
 	{name: "invalid", by: byAPI, reason: metav1.StatusReasonInvalid,
 		words: "No plugin refused it: what came of it isn't a valid object. Change the fields named."},
 	{name: "another namespace", by: byAPI, says: says(`the name(?:space)? of the (?:provided )?object`),
 		words: "No plugin refused it: what was sent has another name or namespace than the address it was sent to. " +
 			"Make them the same."},
 	{name: "bad request", by: byAPI, reason: metav1.StatusReasonBadRequest,
-		words: "No plugin refused it: the server can't read what was sent. Correct it."},
+		words: "No plugin refused it: correct in what was sent what the message names."},
+	{name: "being deleted", by: byAPI, reason: metav1.StatusReasonAlreadyExists,
+		says:  says(`^object is being deleted: `),
+		words: "No plugin refused it: one of that name is being deleted. Wait until it is gone, or take another name."},
 	{name: "already exists", by: byAPI, reason: metav1.StatusReasonAlreadyExists,
 		words: "No plugin refused it: there is one of that name. Update that, or take another name."},
 	{name: "not found", by: byAPI, reason: metav1.StatusReasonNotFound,
@@ -208,14 +258,23 @@ var failures = []failure{
 	{name: "conflict", by: byAPI, reason: metav1.StatusReasonConflict,
 		words: "No plugin refused it: the object has changed since it was read, or another manager has the field. " +
 			"Read it again, and then write it."},
+	{name: "disruption budget", by: byAPI, reason: metav1.StatusReasonTooManyRequests, says: says(`disruption budget`),
+		words: "Try again later: a PodDisruptionBudget wants this pod to stay until others are ready. Or have the " +
+			"budget allow more disruptions.", command: "kubectl get poddisruptionbudgets{in}"},
 	{name: "too many requests", by: byAPI, reason: metav1.StatusReasonTooManyRequests,
-		words: "Try again later: the server, or what the request would take away, can't bear it now."},
+		words: "Try again later: the server has too much to do."},
+	{name: "escalation", by: byAPI, reason: metav1.StatusReasonForbidden,
+		says: says(`attempting to grant RBAC permissions not currently held`),
+		words: "No plugin refused it: nobody may grant rights that they don't have. Have somebody do it who has " +
+			"these rights, or the verbs escalate and bind."},
+	{name: "resourceVersion", by: byAPI, says: says(`resourceVersion should not be set on objects to be created`),
+		words: "No plugin refused it: leave metadata.resourceVersion out of what is created."},
 	{name: "timeout of the server", by: byAPI, reason: metav1.StatusReasonTimeout,
-		words: "Try again: nothing was decided in time."},
+		words: nothingInTime},
 	{name: "server timeout", by: byAPI, reason: metav1.StatusReasonServerTimeout,
-		words: "Try again: nothing was decided in time."},
+		words: nothingInTime},
 	{name: "unavailable", by: byAPI, reason: metav1.StatusReasonServiceUnavailable,
-		words: "Try again: nothing was decided in time."},
+		words: nothingInTime},
 	{name: "no answer", by: byAPI, unanswered: true,
 		words: "Nobody refused it: the client had gone, or the server broke, before there was an answer."},
 	{name: "conversion", by: byAPI, verdict: v1alpha1.Failed, says: says(`^conversion webhook for `),

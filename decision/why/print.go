@@ -191,6 +191,10 @@ func (p *Printer) entry(e *Entry) {
 	if more := len(e.NotAsked) - shown; more > 0 {
 		p.item("", fmt.Sprintf("and %d more (gatehouse why %s names them)", more, e.Decision.Name))
 	}
+	if e.Omitted > 0 && p.whole {
+		p.item("omitted", fmt.Sprintf("%d more that admitted it or weren't asked, as one request keeps no more of them",
+			e.Omitted))
+	}
 	p.changes(e)
 	p.item("took", fmt.Sprintf("%s, audit ID %s", decision.Took(d.Duration.Duration), d.Name))
 }
@@ -238,16 +242,23 @@ func (p *Printer) refusals(e *Entry) {
 	}
 }
 
-// beyond is what a reason says that the message doesn't say already: nothing, or what comes after
-// the words that both have.
+// beyond returns what a reason says that the message doesn't say already: nothing, or what comes
+// after the words that both have.
 func beyond(message, why string) string {
-	for end := len(why); end > len(why)/2; {
+	for end := len(why); end > len(why)/2; end-- {
+		if end < len(why) && inWord(why[end-1]) && inWord(why[end]) {
+			continue
+		}
 		if strings.Contains(message, why[:end]) {
 			return strings.TrimLeft(why[end:], " :;,")
 		}
-		end = strings.LastIndexByte(why[:end], ' ')
 	}
 	return why
+}
+
+// inWord reports whether a byte is part of a word.
+func inWord(b byte) bool {
+	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z' || b >= utf8.RuneSelf
 }
 
 // passed is what a call said that refused nothing.
@@ -258,11 +269,7 @@ func passed(r *Refusal) string {
 	case r.Call.Verdict == v1alpha1.Failed:
 		return "could not be evaluated, and that was ignored: " + r.Why
 	}
-	actions := "don't deny"
-	if len(r.Call.Warnings) > 0 {
-		actions = "only warn"
-	}
-	return "was violated, and its validationActions " + actions + ": " + r.Why
+	return "was violated: " + r.Why
 }
 
 // changes are the fields that differ from what was sent, by who set them.

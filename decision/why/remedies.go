@@ -1,6 +1,7 @@
 package why
 
 import (
+	"slices"
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -43,10 +44,10 @@ func (e *Explanation) remedies(ofPlugins map[string]string) []Remedy {
 // without a plugin is the API's own.
 func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
 	d := e.Decision
-	by, verdict := byAPI, d.Verdict
+	by, verdict, code := byAPI, d.Verdict, d.Code
 	switch {
 	case r.Call != nil:
-		by, verdict = r.Call.Kind, r.Call.Verdict
+		by, verdict, code = r.Call.Kind, r.Call.Verdict, r.Call.Code
 	case r.Plugin != "":
 		by = byPlugin
 	}
@@ -59,7 +60,8 @@ func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
 		if f.by != "" && f.by != by ||
 			f.verdict != "" && f.verdict != verdict || f.reason != "" && f.reason != d.Reason ||
 			f.operation != "" && f.operation != d.Request.Operation || f.caused && len(e.Causes) == 0 ||
-			f.unanswered && d.Code != 0 {
+			f.unanswered && d.Code != 0 || f.codes != nil && !slices.Contains(f.codes, code) ||
+			f.also != nil && !f.also(why) {
 			continue
 		}
 		var match []int

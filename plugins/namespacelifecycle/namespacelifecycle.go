@@ -75,8 +75,7 @@ var Descriptor = chain.Descriptor{
 	Name: name,
 	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's " +
 		"namespaces",
-	Remedy: "Create the namespace, or name one that exists and isn't being deleted. The namespaces default, " +
-		"kube-system and kube-public can't be deleted.",
+	Remedy:     "Create the namespace, or name one that exists and isn't being deleted.",
 	Phases:     chain.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
 	Outside:    "every API server runs it itself, before it asks webhooks",
