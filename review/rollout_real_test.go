@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"gatehouse.dev/review/input"
 	"gatehouse.dev/test/servertest"
@@ -152,8 +153,11 @@ func TestControllersUpdateTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := controllers.of(manifest).Patch(t.Context(), "web", types.MergePatchType, data,
-			metav1.PatchOptions{}); err != nil {
+		if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // its status changes
+			_, err := controllers.of(manifest).Patch(t.Context(), "web", types.MergePatchType, data,
+				metav1.PatchOptions{})
+			return err
+		}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		old = append(old, namespaces[name], input.Document{Source: before[name].Source, Object: live[name]})

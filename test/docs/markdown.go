@@ -3,7 +3,7 @@
 // In a document, a block marked sh is run; if it starts a server, that server runs until the next
 // one or the document's end. In a block marked console, lines that begin with "$ " are run and must
 // print the lines that follow them; "…" stands for anything, alone on a line for any number of
-// lines.
+// lines. Columns may be further apart, or nearer: their width depends on what "…" stands for.
 //
 // Blocks marked "sh cluster" and "console cluster" are for readers who have a cluster of somebody
 // else's: the module bench has one.
@@ -58,7 +58,10 @@ func steps(path, kind string) ([]step, error) {
 	return found, nil
 }
 
-// matches tells whether output is what expect says.
+// gap matches the spaces between two columns, and nothing at the beginning of a line.
+var gap = regexp.MustCompile(`([\S\x00]) {2,}`)
+
+// matches reports whether output is what expect says.
 func matches(expect []string, output string) bool {
 	var pattern strings.Builder
 	pattern.WriteString(`\A`)
@@ -71,7 +74,8 @@ func matches(expect []string, output string) bool {
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
-		pattern.WriteString(strings.Join(parts, ".*") + ` *\n`)
+		text := gap.ReplaceAllString(strings.Join(parts, "\x00"), "$1 {2,}")
+		pattern.WriteString(strings.ReplaceAll(text, "\x00", ".*") + ` *\n`)
 		if parts[len(parts)-1] == "" {
 			pattern.WriteString(`(?: {8}.*\n)*?`) // in which the line goes on
 		}

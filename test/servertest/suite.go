@@ -76,6 +76,9 @@ func (s *Suite) Errorf(format string, args ...any) {
 	s.fail()
 }
 
+// Log implements testing.TB.
+func (*Suite) Log(args ...any) { fmt.Fprintln(os.Stderr, args...) }
+
 // Logf implements testing.TB.
 func (*Suite) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
