@@ -40,6 +40,8 @@ type versioned struct {
 	// an observer wants to know what plugins change. It is nil until a plugin looks.
 	tracking bool
 	before   *state
+	// spare is memory for the next state.
+	spare []byte
 	// calls are where plugins write theirs down, nil where no observer wants them.
 	calls *Calls
 	// plugin is the one that is being called, in which phase and round. late are those who are told
@@ -78,7 +80,7 @@ func (v *versioned) GetObject() runtime.Object {
 		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
-		v.before = stateOf(v.object.shown)
+		v.before = stateOf(v.object.shown, nil)
 	}
 	return v.object.shown
 }
@@ -130,9 +132,13 @@ func (v *versioned) changes() *Changes {
 	if v.before == nil || !v.looked {
 		return nil
 	}
-	now := stateOf(v.object.shown)
+	now := stateOf(v.object.shown, v.spare)
 	changes := v.before.changedTo(now)
-	v.before = now
+	if changes == nil {
+		v.spare = now.data
+		return nil
+	}
+	v.before, v.spare = now, nil
 	return changes
 }
 
@@ -182,7 +188,7 @@ type internalForm struct {
 func (f *internalForm) GetObject() runtime.Object {
 	f.once.Do(func() {
 		if shown := f.shown(); shown != nil {
-			f.before = stateOf(shown)
+			f.before = stateOf(shown, nil)
 		}
 	})
 	return f.Attributes.GetObject()
@@ -207,7 +213,7 @@ func (f *internalForm) changes() *Changes {
 		return nil
 	}
 	if shown := f.shown(); shown != nil {
-		return f.before.changedTo(stateOf(shown))
+		return f.before.changedTo(stateOf(shown, nil))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -57,15 +58,24 @@ func compare(before, after *state) (patch []jsondiff.Operation, err error) {
 	if before.kind != after.kind {
 		return nil, fmt.Errorf("comparing two states of an object: it was a %v and is a %v", before.kind, after.kind)
 	}
-	was, err := before.decode()
+	if err := errors.Join(before.err, after.err); err != nil {
+		return nil, fmt.Errorf("comparing two states of a %v: %w", before.kind, err)
+	}
+	was, now := before.data, after.data
+	if before.binary {
+		if was, now, err = jsondiff.Differing(before.kind.Elem(), was, now); err != nil {
+			return nil, fmt.Errorf("comparing two states of a %v: %w", before.kind, err)
+		}
+	}
+	old, err := before.decode(was)
 	if err != nil {
 		return nil, err
 	}
-	now, err := after.decode()
+	object, err := after.decode(now)
 	if err != nil {
 		return nil, err
 	}
-	return jsondiff.Of(was, now)
+	return jsondiff.Of(old, object)
 }
 
 // state is an object as it was at a moment: its encoding, in protobuf if its type has that and else
@@ -76,25 +86,30 @@ type state struct {
 	binary bool
 	data   []byte
 	err    error
-
-	once       sync.Once
-	decoded    any // once it is asked for: what is after one plugin is before the next
-	unreadable error
 }
 
 // protobuf is implemented by the types of Kubernetes' API.
 type protobuf interface {
-	Marshal() ([]byte, error)
+	Size() int
+	MarshalToSizedBuffer(buffer []byte) (int, error)
 	Unmarshal(data []byte) error
 }
 
-// stateOf returns the object's state.
-func stateOf(object runtime.Object) *state {
+// stateOf returns the object's state. It may be written into the spare memory.
+func stateOf(object runtime.Object, spare []byte) *state {
 	s := &state{kind: reflect.TypeOf(object)}
 	switch object := object.(type) {
 	case protobuf:
 		s.binary = true
-		s.data, s.err = object.Marshal()
+		size := object.Size()
+		if cap(spare) < size {
+			spare = make([]byte, size)
+		}
+		// A message is written from its end.
+		s.data = spare[:size]
+		var n int
+		n, s.err = object.MarshalToSizedBuffer(s.data)
+		s.data = s.data[size-n:]
 	case runtime.Unstructured:
 		s.kind = reflect.TypeFor[map[string]any]()
 		s.data, s.err = json.Marshal(object.UnstructuredContent())
@@ -112,28 +127,22 @@ func (s *state) changedTo(now *state) *Changes {
 	return &Changes{before: s, after: now, size: len(s.data) + len(now.data)}
 }
 
-// decode returns an object that is what the state's object was, which nobody may change.
-func (s *state) decode() (any, error) {
-	s.once.Do(func() {
-		if s.unreadable = s.err; s.err == nil {
-			s.decoded, s.unreadable = s.object()
-		}
-	})
-	if s.unreadable != nil {
-		return nil, fmt.Errorf("comparing a %v: %w", s.kind, s.unreadable)
-	}
-	return s.decoded, nil
-}
-
-func (s *state) object() (any, error) {
-	if s.kind.Kind() == reflect.Map {
+// decode returns the object of a state's type that data is the encoding of.
+func (s *state) decode(data []byte) (object any, err error) {
+	switch {
+	case s.kind.Kind() == reflect.Map:
 		var content map[string]any
-		err := utiljson.Unmarshal(s.data, &content)
-		return content, err
+		err = utiljson.Unmarshal(data, &content)
+		object = content
+	case s.binary:
+		object = reflect.New(s.kind.Elem()).Interface()
+		err = object.(protobuf).Unmarshal(data)
+	default:
+		object = reflect.New(s.kind.Elem()).Interface()
+		err = json.Unmarshal(data, object)
 	}
-	object := reflect.New(s.kind.Elem()).Interface()
-	if s.binary {
-		return object, object.(protobuf).Unmarshal(s.data)
+	if err != nil {
+		return nil, fmt.Errorf("comparing two states of a %v: %w", s.kind, err)
 	}
-	return object, json.Unmarshal(s.data, object)
+	return object, nil
 }

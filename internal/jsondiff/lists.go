@@ -8,16 +8,17 @@ import (
 // lists compares two lists. Elements that both have, in the same order, stay where they are. If
 // elements changed places, the list is replaced.
 func (w *walk) lists(before, after reflect.Value, key string) {
-	if w.only {
-		// That they differ shows without telling elements apart.
-		w.differs = before.Len() != after.Len()
-		for i := 0; i < before.Len() && !w.done(); i++ {
-			w.values(before.Index(i), after.Index(i), "")
-		}
+	if w.only && before.Len() != after.Len() {
+		w.differs = true // without telling elements apart
 		return
 	}
-	if w.equal(before, after) {
-		return // as lists are, mostly
+	if w.only || inPlace(before, after, key) {
+		for i := 0; i < before.Len() && !w.done(); i++ {
+			outside := w.enterElement(i)
+			w.values(before.Index(i), after.Index(i), "")
+			w.path = w.path[:outside]
+		}
+		return
 	}
 	steps, ok := w.align(before, after, key)
 	if !ok {
@@ -40,6 +41,24 @@ func (w *walk) lists(before, after reflect.Value, key string) {
 			at++
 		}
 	}
+}
+
+// inPlace reports whether align pairs each element with the one in its place.
+func inPlace(before, after reflect.Value, key string) bool {
+	if before.Len() != after.Len() {
+		return false
+	}
+	for i := range before.Len() {
+		was, hasOne := identity(before.Index(i), key)
+		now, hasAnother := identity(after.Index(i), key)
+		if !hasOne || !hasAnother {
+			return true // only their values tell the elements apart
+		}
+		if was != now {
+			return false
+		}
+	}
+	return true
 }
 
 // step pairs an element's index before and after, -1 if the element isn't there.

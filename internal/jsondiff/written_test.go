@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
 
@@ -22,6 +24,11 @@ import (
 // randomPod has something in most fields of a pod that there are.
 func randomPod(seed int64) *corev1.Pod {
 	pod := &corev1.Pod{}
+	fill(pod, seed)
+	return pod
+}
+
+func fill(object any, seed int64) {
 	randfill.NewWithSeed(seed).NilChance(0.3).NumElements(1, 2).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) {
 			*q = *resource.NewQuantity(c.Int63n(1e6), resource.BinarySI)
@@ -29,8 +36,11 @@ func randomPod(seed int64) *corev1.Pod {
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1e9), 0) },
 		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:a":{}}`) },
 		func(p *intstr.IntOrString, c randfill.Continue) { *p = intstr.FromInt32(c.Int31()) },
-	).Fill(pod)
-	return pod
+		func(o *runtime.RawExtension, c randfill.Continue) {
+			o.Raw = []byte(strconv.Quote(strconv.Itoa(c.Int())))
+		},
+		func(o *metav1.Duration, c randfill.Continue) { o.Duration = time.Duration(c.Int31()) },
+	).Fill(object)
 }
 
 // Every field counts, however deep it is.
