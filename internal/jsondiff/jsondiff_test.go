@@ -82,6 +82,7 @@ func TestOf(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			applies(t, before, after, got)
+			differsAlike(t, before, after)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package jsondiff
 
 import (
 	"bytes"
+	"iter"
 	"reflect"
 	"strconv"
 	"strings"
@@ -12,16 +13,12 @@ import (
 
 // Differing returns the protobuf encodings of two states of an object without the fields that are
 // alike in both: what is left has the same differences, and takes less time to decode and compare.
-// A list or a map is kept whole if there is a difference in it.
+// Elements of lists stay where they are. A list is kept whole if its elements are not in the same
+// places, and a map is if there is a difference in it.
 //
 // t is the object's type, a struct. The encodings are those of Kubernetes' types, which write the
 // elements of a list one after the other.
 func Differing(t reflect.Type, before, after []byte) (was, now []byte, err error) {
-	return differing(nil, nil, t, before, after)
-}
-
-// differing appends what differs to was and now.
-func differing(was, now []byte, t reflect.Type, before, after []byte) ([]byte, []byte, error) {
 	for len(before) > 0 || len(after) > 0 {
 		b, err := firstField(before)
 		if err != nil {
@@ -39,16 +36,18 @@ func differing(was, now []byte, t reflect.Type, before, after []byte) ([]byte, [
 		case bytes.Equal(b.all, a.all):
 		default:
 			message := messagesOf(t)[b.number]
-			if message == nil || b.content == nil || a.content == nil {
+			if message.kind == nil || b.count != a.count || !message.inPlace(b.all, a.all) {
 				was, now = append(was, b.all...), append(now, a.all...)
 				break
 			}
-			inWas, inNow, err := differing(nil, nil, message, b.content, a.content)
-			if err != nil {
-				return nil, nil, err
+			for inBefore, inAfter := range pairs(b.all, a.all) {
+				inWas, inNow, err := Differing(message.kind, inBefore, inAfter)
+				if err != nil {
+					return nil, nil, err
+				}
+				was = protowire.AppendBytes(protowire.AppendTag(was, b.number, protowire.BytesType), inWas)
+				now = protowire.AppendBytes(protowire.AppendTag(now, a.number, protowire.BytesType), inNow)
 			}
-			was = protowire.AppendBytes(protowire.AppendTag(was, b.number, protowire.BytesType), inWas)
-			now = protowire.AppendBytes(protowire.AppendTag(now, b.number, protowire.BytesType), inNow)
 		}
 		before, after = before[len(b.all):], after[len(a.all):]
 	}
@@ -59,61 +58,136 @@ func differing(was, now []byte, t reflect.Type, before, after []byte) ([]byte, [
 type encodedField struct {
 	number protowire.Number
 	all    []byte
-	// content is the value of a field that is there once and has a length, and else nil.
-	content []byte
+	count  int
 }
 
 // firstField returns the field at the beginning of a message, and nothing of an empty message.
-func firstField(message []byte) (encodedField, error) {
-	var f encodedField
-	end, count := 0, 0
+func firstField(message []byte) (f encodedField, err error) {
+	end := 0
 	for end < len(message) {
-		number, kind, tag := protowire.ConsumeTag(message[end:])
-		if tag < 0 {
-			return f, protowire.ParseError(tag)
-		}
-		if count > 0 && number != f.number {
-			break
-		}
-		length := protowire.ConsumeFieldValue(number, kind, message[end+tag:])
+		number, _, length := protowire.ConsumeField(message[end:])
 		if length < 0 {
 			return f, protowire.ParseError(length)
 		}
-		f.number, f.content = number, nil
-		if kind == protowire.BytesType && count == 0 {
-			f.content, _ = protowire.ConsumeBytes(message[end+tag:])
+		if f.count > 0 && number != f.number {
+			break
 		}
-		end += tag + length
-		count++
+		f.number = number
+		end += length
+		f.count++
 	}
-	f.all = message[:end:end]
+	f.all = message[:end]
 	return f, nil
 }
 
-var knownMessages sync.Map // map[protowire.Number]reflect.Type by reflect.Type
-
-// messagesOf returns the types of a struct's fields that are structs whose fields are compared one
-// by one, by their numbers.
-func messagesOf(t reflect.Type) map[protowire.Number]reflect.Type {
-	if known, ok := knownMessages.Load(t); ok {
-		return known.(map[protowire.Number]reflect.Type)
+// pairs returns the contents of the elements of two fields that have the same number of them. An
+// element that isn't a message is nil.
+func pairs(before, after []byte) iter.Seq2[[]byte, []byte] {
+	first := func(field []byte) (content, rest []byte) {
+		_, kind, tag := protowire.ConsumeTag(field)
+		if kind == protowire.BytesType {
+			content, _ = protowire.ConsumeBytes(field[tag:])
+		}
+		_, _, length := protowire.ConsumeField(field)
+		return content, field[length:]
 	}
-	messages := map[protowire.Number]reflect.Type{}
+	return func(yield func(was, now []byte) bool) {
+		for len(before) > 0 && len(after) > 0 {
+			var was, now []byte
+			was, before = first(before)
+			now, after = first(after)
+			if !yield(was, now) {
+				return
+			}
+		}
+	}
+}
+
+// message describes a field that has a message, or a list of messages, whose fields are compared
+// one by one.
+type message struct {
+	kind reflect.Type
+	// key is the number of the field that tells the elements of a list apart, 0 if none does.
+	key protowire.Number
+}
+
+// inPlace reports whether each element of a list is compared with the one in its place.
+func (m message) inPlace(before, after []byte) bool {
+	for was, now := range pairs(before, after) {
+		if was == nil || now == nil {
+			return false
+		}
+		if m.key != 0 && !bytes.Equal(findField(was, m.key), findField(now, m.key)) {
+			return false
+		}
+	}
+	return true
+}
+
+// findField returns the encoding of a message's field, nil if there is none.
+func findField(message []byte, number protowire.Number) []byte {
+	for len(message) > 0 {
+		f, err := firstField(message)
+		if err != nil || f.number == number {
+			return f.all
+		}
+		message = message[len(f.all):]
+	}
+	return nil
+}
+
+var knownMessages sync.Map // map[protowire.Number]message by reflect.Type
+
+// messagesOf returns the fields of a struct that are messages, by their numbers.
+func messagesOf(t reflect.Type) map[protowire.Number]message {
+	if known, ok := knownMessages.Load(t); ok {
+		return known.(map[protowire.Number]message)
+	}
+	messages := map[protowire.Number]message{}
 	for f := range t.Fields() {
-		parts := strings.Split(f.Tag.Get("protobuf"), ",")
-		kind := f.Type
-		if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem()
-		} else if strings.Contains(f.Tag.Get("json"), "omitzero") {
+		m := message{kind: f.Type}
+		switch {
+		case f.Type.Kind() == reflect.Slice:
+			m.kind = f.Type.Elem()
+			if key := f.Tag.Get("patchMergeKey"); key != "" {
+				m.key = keyOf(m.kind, key)
+			}
+		case f.Type.Kind() == reflect.Pointer:
+			m.kind = f.Type.Elem()
+		case strings.Contains(f.Tag.Get("json"), "omitzero"):
 			continue // whether it is there depends on all its fields
 		}
-		if len(parts) < 2 || kind.Kind() != reflect.Struct || encodesItself(kind) {
-			continue
-		}
-		if number, err := strconv.ParseInt(parts[1], 10, 32); err == nil {
-			messages[protowire.Number(number)] = kind
+		if number := numberOf(f); number != 0 && m.kind.Kind() == reflect.Struct && !encodesItself(m.kind) &&
+			!encodesItself(f.Type) {
+			messages[number] = m
 		}
 	}
-	knownMessages.Store(t, messages)
-	return messages
+	known, _ := knownMessages.LoadOrStore(t, messages)
+	return known.(map[protowire.Number]message)
+}
+
+// keyOf returns the number of the struct's field that has the name in JSON, 0 if there is none.
+func keyOf(t reflect.Type, name string) protowire.Number {
+	if t.Kind() != reflect.Struct {
+		return 0
+	}
+	for _, f := range fieldsOf(t) {
+		if f.name == name {
+			return numberOf(t.Field(f.index))
+		}
+	}
+	return 0
+}
+
+// numberOf returns a field's number in protobuf, 0 if it has none.
+func numberOf(f reflect.StructField) protowire.Number {
+	parts := strings.Split(f.Tag.Get("protobuf"), ",")
+	if len(parts) < 2 {
+		return 0
+	}
+	number, err := strconv.ParseInt(parts[1], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return protowire.Number(number)
 }
