@@ -13,22 +13,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// changers is how many plugins change each pod: ServiceAccount, Priority and
-// DefaultTolerationSeconds by default, AlwaysPullImages, and LimitRanger by a LimitRange.
-const changers = 5
-
-// recorders are the servers that are compared: one that keeps decisions, and two that don't. What
-// the second of these is to the first is how much of a ratio is chance.
-var recorders = []subject{
-	{"with decisions", recording(true)},
-	{"without", recording(false)},
-	{"without, again", recording(false)},
+// A pluginSet is the plugins of a server, some of which change each pod.
+type pluginSet struct {
+	name  string
+	flags []string
+	// limits says that LimitRanger changes each pod, too, by a LimitRange.
+	limits bool
 }
 
-func recording(on bool) func(context.Context, *instance) error {
-	return func(ctx context.Context, s *instance) error {
-		return s.runGatehouse(ctx, "--enable-admission-plugins=AlwaysPullImages", fmt.Sprintf("--decisions=%t", on))
-	}
+// pluginSets are the default plugins, of which ServiceAccount, Priority and
+// DefaultTolerationSeconds change each pod, and two more that do.
+var pluginSets = []pluginSet{
+	{name: "the default plugins"},
+	{name: "5 plugins change each pod", flags: []string{"--enable-admission-plugins=AlwaysPullImages"}, limits: true},
+}
+
+// recorders are the servers that are compared: one that keeps decisions, and two that don't. The
+// ratio of these two shows how much of a ratio is chance.
+var recorders = []struct {
+	name      string
+	decisions bool
+}{{"with decisions", true}, {"without", false}, {"without, again", false}}
+
+// recorder is a server that keeps decisions, or doesn't.
+func (c pluginSet) recorder(name string, decisions bool) subject {
+	return subject{name, func(ctx context.Context, s *instance) error {
+		return s.runGatehouse(ctx, append([]string{fmt.Sprintf("--decisions=%t", decisions)}, c.flags...)...)
+	}}
 }
 
 // A server's turn is so many pods by one client, or by all: few, so that whatever else the machine
@@ -45,22 +56,32 @@ const (
 // pods on each of them, and then all clients make the others. What is told are the ratios within a
 // round, to the mean of the two without decisions.
 func measureDecisions(ctx context.Context, o options, bin string) (string, error) {
-	all := make([]recorderFigures, len(recorders))
+	all := make([][]recorderFigures, len(pluginSets))
+	for c := range pluginSets {
+		all[c] = make([]recorderFigures, len(recorders))
+	}
 	for round := range o.rounds {
-		if err := measureRecorders(ctx, o.pods, bin, all); err != nil {
-			return "", err
-		}
-		for i, f := range all {
-			progress("decisions %d of %d: %-14s 1 client %.2f ms, %d clients %.0f/s, %.2f ms of CPU each", round+1,
-				o.rounds, recorders[i].name, f.p50[round], manyClients, f.rate[round], f.cpu[round])
+		for c := range pluginSets {
+			if err := pluginSets[c].measure(ctx, o.pods, bin, all[c]); err != nil {
+				return "", err
+			}
+			for i, f := range all[c] {
+				progress("decisions %d of %d: %s, %-14s 1 client %.2f ms, %d clients %.0f/s, %.2f ms of CPU each",
+					round+1, o.rounds, pluginSets[c].name, recorders[i].name, f.p50[round], manyClients,
+					f.rate[round], f.cpu[round])
+			}
 		}
 	}
-	return recorderTable(all), nil
+	var tables []string
+	for c := range pluginSets {
+		tables = append(tables, recorderTable(pluginSets[c].name, all[c]))
+	}
+	return strings.Join(tables, "\n"), nil
 }
 
-// measureRecorders starts the servers, one after the other in any order, adds a round's figures,
-// and stops them.
-func measureRecorders(ctx context.Context, pods int, bin string, all []recorderFigures) error {
+// measure starts the servers, one after the other in any order, adds a round's figures, and stops
+// them.
+func (c pluginSet) measure(ctx context.Context, pods int, bin string, all []recorderFigures) error {
 	loads := make([]*load, len(recorders))
 	for _, i := range rand.Perm(len(recorders)) {
 		dir, err := os.MkdirTemp(bin, "decisions-")
@@ -68,13 +89,13 @@ func measureRecorders(ctx context.Context, pods int, bin string, all []recorderF
 			return err
 		}
 		defer os.RemoveAll(dir)
-		server, err := start(ctx, recorders[i], bin, dir)
+		server, err := start(ctx, c.recorder(recorders[i].name, recorders[i].decisions), bin, dir)
 		if err != nil {
 			return err
 		}
 		defer server.stop()
 		loads[i] = &load{server: server}
-		if err := prepareChanges(ctx, loads[i]); err != nil {
+		if err := c.prepare(ctx, loads[i]); err != nil {
 			return fmt.Errorf("%s: %w", recorders[i].name, err)
 		}
 	}
@@ -87,9 +108,9 @@ func measureRecorders(ctx context.Context, pods int, bin string, all []recorderF
 // recorderFigures are a server's, one value for each round.
 type recorderFigures struct{ p50, rate, cpu samples }
 
-// prepareChanges prepares the load, and has LimitRanger change each pod.
-func prepareChanges(ctx context.Context, l *load) error {
-	if err := l.prepare(ctx); err != nil {
+// prepare prepares the load, and the LimitRange if there is to be one.
+func (c pluginSet) prepare(ctx context.Context, l *load) error {
+	if err := l.prepare(ctx); err != nil || !c.limits {
 		return err
 	}
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "storage"}, Spec: corev1.LimitRangeSpec{
@@ -174,11 +195,11 @@ func cpuOf(loads []*load) ([]time.Duration, error) {
 	return spent, nil
 }
 
-func recorderTable(all []recorderFigures) string {
+func recorderTable(name string, all []recorderFigures) string {
 	var b strings.Builder
 	with, without, again := all[0], all[1], all[2]
-	fmt.Fprintf(&b, "| %d plugins change each pod | %s | %s | ratio | ratio of two without |\n"+
-		"| --- | ---: | ---: | ---: | ---: |\n", changers, recorders[0].name, recorders[1].name)
+	fmt.Fprintf(&b, "| %s | %s | %s | ratio | ratio of two without |\n"+
+		"| --- | ---: | ---: | ---: | ---: |\n", name, recorders[0].name, recorders[1].name)
 	row := func(name, unit string, digits int, of func(recorderFigures) samples) {
 		base := of(without).and(of(again))
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, of(with).show(digits, unit), base.show(digits, unit),
