@@ -78,6 +78,8 @@ var (
 	// configured by traces.
 	spans  *otlp.Receiver
 	traces string
+	// auditLog is the server's.
+	auditLog string
 )
 
 func TestMain(m *testing.M) {
@@ -89,9 +91,15 @@ func TestMain(m *testing.M) {
 	}
 	suite.Cleanup(func() { os.RemoveAll(dir) })
 	traces = spans.Config(&suite, dir, 0)
+	auditLog = filepath.Join(dir, "audit.log")
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		suite.Fatal(err)
+	}
 	// The plugin that the replicas run must not be in the server as well.
 	cluster = servertest.Start(&suite, gatehousetest.WithoutPlugins("ResourceQuota"), func(c *server.Config) {
 		c.API.Traces.ConfigFile = traces
+		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
 	})
 	suite.Main(m)
 }
