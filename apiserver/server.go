@@ -86,7 +86,8 @@ type Server struct {
 	requestInfo request.RequestInfoResolver
 	informers   informers.SharedInformerFactory
 	kinds       *restmapper.DeferredDiscoveryRESTMapper // plugins'
-	fill        func(context.Context)                   // fills the caches, which live until the context ends
+	schemas     customSchemas
+	fill        func(context.Context) // fills the caches, which live until the context ends
 	run         func(context.Context) error
 	cancel      context.CancelFunc // ends what New started
 	done        chan struct{}      // closed once nothing is served any more, or New has failed
@@ -240,15 +241,16 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	s.informers, s.kinds = c.informers, mapper
 	// Plugins are built from their configuration, and wait for nothing.
 	built, err := admit(&chain.Env{
-		Client:      c.client,
-		Dynamic:     dynamicClient,
-		Informers:   c.informers,
-		Authorizer:  c.generic.Authorization.Authorizer,
-		RESTMapper:  mapper,
-		Features:    utilfeature.DefaultFeatureGate,
-		Version:     c.generic.EffectiveVersion,
-		APIServerID: c.generic.APIServerID,
-		Done:        s.done,
+		Client:        c.client,
+		Dynamic:       dynamicClient,
+		Informers:     c.informers,
+		Authorizer:    c.generic.Authorization.Authorizer,
+		RESTMapper:    mapper,
+		UnknownFields: s.schemas.unknownFields,
+		Features:      utilfeature.DefaultFeatureGate,
+		Version:       c.generic.EffectiveVersion,
+		APIServerID:   c.generic.APIServerID,
+		Done:          s.done,
 	})
 	if err != nil {
 		return OptionsError{Err: err}
@@ -273,6 +275,7 @@ func (s *Server) buildServers(c *config) error {
 	if err != nil {
 		return err
 	}
+	s.schemas.definitions.Store(new(extensions.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister()))
 	kubernetes, err := c.newKubernetes(extensions.GenericAPIServer)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -179,6 +180,11 @@ type Env struct {
 	// RESTMapper tells kinds from resources and namespaced ones from others, custom
 	// resources included.
 	RESTMapper meta.RESTMapper
+
+	// UnknownFields returns the fields of a custom resource, in the resource's version, that its
+	// definition doesn't have, and that therefore aren't stored. It is nil in a host that doesn't
+	// know.
+	UnknownFields func(schema.GroupVersionResource, *unstructured.Unstructured) []string
 
 	// Features are the server's feature gates.
 	Features featuregate.FeatureGate

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -28,6 +30,8 @@ type engine[E action] struct {
 	ready      ready.Gate
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
+	// dropped tells which fields a mutation set that aren't stored.
+	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string
 	// files are what the API doesn't have; nil without staticManifestsDir.
 	files *manifest.Set
 }
@@ -79,6 +83,7 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
+		dropped:    env.Dropped,
 		files:      s.files,
 	}, nil
 }

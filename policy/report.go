@@ -10,6 +10,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
@@ -126,8 +127,15 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 		if p.object == nil {
 			return
 		}
-		if after, err := p.object.Content(); err == nil {
-			call.Patch = patch(before, after)
+		after, err := p.object.Content()
+		if err != nil {
+			return
+		}
+		call.Patch = patch(before, after)
+		dropped := p.dropped(t.version.Resource, &unstructured.Unstructured{Object: before}, p.object.Object())
+		if call.Verdict == chain.Admitted && len(dropped) > 0 {
+			call.Why = fmt.Sprintf("its mutations set %s, which objects of this kind don't have",
+				strings.Join(dropped, ", "))
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -37,6 +39,9 @@ type engine struct {
 
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
+
+	// dropped tells which fields a patch set that aren't stored.
+	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string
 
 	calling  chain.WebhookCalls
 	mutating bool
@@ -92,6 +97,7 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 		ready:      ready.After(namespaces.Informer(), services.Informer(), slices.Informer()).And(source.Synced()),
 		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
 		authorizer: env.Authorizer,
+		dropped:    env.Dropped,
 		calling:    env.Webhooks,
 		manifests:  manifests,
 	}, nil

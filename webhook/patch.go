@@ -31,6 +31,9 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, droppe
 		return false, nil, err
 	}
 	r.Interfaces.GetObjectDefaulter().Default(object)
+	if r.calls != nil {
+		dropped = append(dropped, r.dropped(v.Resource, seen, object)...)
+	}
 	target := r.GetObject()
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()

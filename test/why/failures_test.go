@@ -88,26 +88,14 @@ func TestFailuresOfWebhooks(t *testing.T) {
 		{name: "ends", client: at(webhooktest.New(t, webhooktest.CloseMidBody())),
 			want: "why it ends connections without an answer"},
 		{name: "broken", client: at(webhooktest.New(t, webhooktest.Status(500, "text/plain", "no database"))),
-			want: "unless its failurePolicy is Ignore"},
+			want: "what is wrong: it answers with an error"},
 		{name: "denied", client: at(webhooktest.New(t, webhooktest.Deny(403, "no"))),
 			want: "Change what the webhook's words name, or ask who runs it"},
 	}
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	for _, test := range cases {
-		w := admissionregistrationv1.MutatingWebhook{
-			Name: test.name + ".example.com", ClientConfig: test.client, AdmissionReviewVersions: []string{"v1"},
-			SideEffects:    ptr.To(admissionregistrationv1.SideEffectClassNone),
-			ObjectSelector: labelled(test.name),
-			NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{"CREATE"},
-				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-					Resources: []string{"pods"}},
-			}},
-		}
+		w := mutating(test.name, namespace, test.client, rule("CREATE", "", "pods"))
 		if test.change != nil {
 			test.change(&w)
 		}
@@ -120,6 +108,27 @@ func TestFailuresOfWebhooks(t *testing.T) {
 	for _, test := range cases {
 		refusedWith(t, c, namespace, test.name, "pod/"+test.name, dryCreate(t, c, namespace, test.name),
 			[]string{test.want, "kubectl get mutatingwebhookconfiguration " + namespace})
+	}
+}
+
+// mutating returns the webhook of one case, which is labelled, in a namespace.
+func mutating(name, namespace string, client admissionregistrationv1.WebhookClientConfig,
+	rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.MutatingWebhook {
+	return admissionregistrationv1.MutatingWebhook{
+		Name: name + ".example.com", ClientConfig: client, AdmissionReviewVersions: []string{"v1"},
+		SideEffects:    ptr.To(admissionregistrationv1.SideEffectClassNone),
+		ObjectSelector: labelled(name), Rules: rules,
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+	}
+}
+
+// rule is for one resource, in all versions.
+func rule(operation admissionregistrationv1.OperationType, group,
+	resource string) admissionregistrationv1.RuleWithOperations {
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{operation},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"},
+			Resources: []string{resource}},
 	}
 }
 
