@@ -77,6 +77,7 @@ type config struct {
 	customResources bool         // whether CustomResourceDefinitions are served
 	rbac            bool         // whether roles and bindings count
 	removed         []schema.GroupVersionResource
+	patched         map[schema.GroupVersionResource]patchable // what quantities are looked for in
 	// admitted, where not nil, is around every request that may be admitted.
 	admitted func(http.Handler) http.Handler
 }
@@ -90,7 +91,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	serviceaccount.RegisterMetrics()
 
 	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs),
-		pods: newPodSource()}
+		pods: newPodSource(), patched: map[schema.GroupVersionResource]patchable{}}
 	g := c.generic
 	g.TracerProvider = tracer
 	resources := defaultResources()
@@ -164,7 +165,7 @@ func (c *config) writes(handler http.Handler) http.Handler {
 	if c.admitted != nil {
 		handler = c.admitted(handler)
 	}
-	return c.options.extended(withTimeToAnswer(withQuotaHolder(handler)))
+	return c.options.extended(withTimeToAnswer(withQuotaHolder(c.withBoundedQuantities(handler))))
 }
 
 // applyServing takes the listener, and lets the server call itself without a connection. For what

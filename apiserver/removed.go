@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/apiserver/removed"
+	"gatehouse.dev/internal/quantity"
 	"gatehouse.dev/internal/seconds"
 )
 
@@ -132,6 +133,7 @@ func (c *config) installRemoved(s *server.GenericAPIServer, openAPI *common.Open
 			versions[resource.GroupVersion()] = map[string]rest.Storage{}
 		}
 		versions[resource.GroupVersion()][resource.Resource] = storage
+		c.patched[resource] = patchable{storage, removed.Scheme}
 		models = append(models, util.GetCanonicalTypeName(storage.New()))
 	}
 	definitions, err := builder3.BuildOpenAPIDefinitionsForResources(openAPI, models...)
@@ -148,7 +150,7 @@ func (c *config) installRemoved(s *server.GenericAPIServer, openAPI *common.Open
 			Root:                       server.APIGroupPrefix,
 			GroupVersion:               gv,
 			OptionsExternalVersion:     &schema.GroupVersion{Version: "v1"},
-			Serializer:                 removed.Serializer,
+			Serializer:                 quantity.Serializer(removed.Serializer),
 			ParameterCodec:             removed.ParameterCodec,
 			Typer:                      removed.Scheme,
 			Creater:                    removed.Scheme,

@@ -138,6 +138,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		case appsv1.GroupName:
 			if extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig,
 				resources.ResourceEnabled); extensions != nil {
+				c.boundQuantities(extensions)
 				named = append(named, extensions)
 			}
 		case admissionregistrationv1.GroupName:
@@ -150,6 +151,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			func(gv schema.GroupVersion) bool {
 				return len(info.VersionedResourcesStorageMap[gv.Version]) == 0
 			})
+		c.boundQuantities(&info)
 		if hook, ok := group.(server.PostStartHookProvider); ok {
 			name, run, err := hook.PostStartHook()
 			if err != nil {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
+
+	"gatehouse.dev/internal/quantity"
 )
 
 const (
@@ -26,8 +28,6 @@ const (
 	maxBytes = celconfig.PerCallLimit * bytesPerUnit
 	// elementBytes is what a list takes for each element, without the element itself.
 	elementBytes = 16
-	// maxQuantity is the length of the longest string that is parsed as a quantity.
-	maxQuantity = 1024
 )
 
 // growing holds the functions whose result can be larger than what they are charged for. Each
@@ -89,7 +89,7 @@ func resultSize(v ref.Val) int {
 
 // bound replaces the calls of growing functions by calls that end the evaluation before they
 // allocate more than an expression can pay for. The calls of functions that parse quantities are
-// replaced by calls that refuse long strings.
+// replaced by calls that refuse what takes too long to parse.
 func (c *checker) bound(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok {
@@ -108,7 +108,7 @@ func (c *checker) bound(i interpreter.Interpretable) (interpreter.Interpretable,
 	if parses {
 		return interpreter.NewCall(call.ID(), function, call.OverloadID(), call.Args(),
 			func(args ...ref.Val) ref.Val {
-				if s, ok := args[0].(types.String); !ok || len(s) <= maxQuantity {
+				if s, ok := args[0].(types.String); !ok || !quantity.TooLong(string(s)) {
 					return impl(args...)
 				}
 				if function == "isQuantity" {

@@ -143,6 +143,8 @@ func TestLongQuantities(t *testing.T) {
 		expression string
 		err        string
 	}{
+		{"!isQuantity('1e99999999')", ""},
+		{"quantity('1e99999999').compareTo(quantity('1500m')) == 1", resource.ErrFormatWrong.Error()},
 		{"!isQuantity(object.data.text)", ""},
 		{"isQuantity(object.data.text.substring(1))", ""},
 		{"quantity(object.data.text).isInteger()", resource.ErrFormatWrong.Error()},

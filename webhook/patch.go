@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"gatehouse.dev/internal/quantity"
 	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/review"
 )
@@ -106,6 +107,9 @@ func decodeLike(other runtime.Object, data []byte) (_ runtime.Object, dropped []
 // unmarshal reads JSON as the API server does, and says which fields it dropped: those that the
 // type doesn't have.
 func unmarshal(data []byte, into any) (dropped []string, err error) {
+	if err := quantity.CheckJSON(data, reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
+		return nil, err
+	}
 	unknown, err := kjson.UnmarshalStrict(data, into, kjson.DisallowUnknownFields)
 	for _, problem := range unknown {
 		if field, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {

@@ -50,6 +50,21 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 	}
 }
 
+// A webhook's patch can't stop the server with a quantity that takes for ever to parse.
+func TestLongQuantitiesInPatches(t *testing.T) {
+	for _, path := range []string{"/spec/containers/0/resources", "/spec/containers/-"} {
+		patch, err := review.DecodePatch([]byte(`[{"op":"add","path":"` + path +
+			`","value":{"name":"x","limits":{"cpu":"1e-99999999"},"resources":{"limits":{"cpu":"1e-99999999"}}}}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, _, err = patched(benchPod(), patch)
+		if err == nil || !strings.Contains(err.Error(), resource.ErrFormatWrong.Error()) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // examples are objects with what there is in objects: inline structs, lists and maps that are
 // empty, and what writes its own JSON.
 func examples() []runtime.Object {

@@ -10,16 +10,19 @@
 //	decoder := quantity.Decoder(codecs.UniversalDeserializer())   // JSON, YAML and protobuf
 //	info.NegotiatedSerializer = quantity.Serializer(codecs)       // all that a server is sent
 //
-// A program that makes a typed object of a map asks Check before, and one that parses a text asks
-// TooLong. Texts that are no quantities, such as those of a ConfigMap, may be of any length.
+// A program that makes a typed object of something else asks Check, CheckJSON or CheckPatch before,
+// and one that parses a text asks TooLong. Texts that are no quantities, such as those of a
+// ConfigMap, may be of any length.
 package quantity
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -67,8 +70,44 @@ func Check(document, object any) error {
 	if err != nil {
 		return err
 	}
-	// Other errors are for the one that makes an object of the document.
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(encoded, object); isWrong(err) {
+	return decodes(encoded, object)
+}
+
+// CheckJSON is Check for a document in JSON that is decoded into a typed object.
+func CheckJSON(document []byte, object any) error {
+	if marked := markJSON(document); marked != nil {
+		return decodes(marked, object)
+	}
+	return nil
+}
+
+// CheckPatch is Check for a strategic merge patch or an apply patch, in JSON or YAML. Directives
+// are not part of the object.
+func CheckPatch(patch []byte, object any) error {
+	// An escape can write any character. In YAML texts are written in many ways.
+	if json.Valid(patch) && !bytes.Contains(patch, []byte{'\\'}) && markJSON(patch) == nil {
+		return nil
+	}
+	encoded := patch
+	if !json.Valid(patch) {
+		var err error
+		if encoded, err = yaml.YAMLToJSON(patch); err != nil {
+			return nil // which the one that applies the patch will say
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.UseNumber()
+	var content any
+	if err := decoder.Decode(&content); err != nil {
+		return nil // can't be: it is valid
+	}
+	return Check(content, object)
+}
+
+// decodes returns resource.ErrFormatWrong if the document can't be decoded because of a quantity.
+// Other errors are for the one that makes an object of the document.
+func decodes(document []byte, object any) error {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, object); isWrong(err) {
 		return resource.ErrFormatWrong
 	}
 	return nil

@@ -164,12 +164,34 @@ func TestOtherTextsAreKept(t *testing.T) {
 			}
 		}
 	}
-	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": attacks["digits"]}},
-		"spec": map[string]any{"overhead": map[string]any{"$patch": "replace", "cpu": "1"}}}
-	if err := Check(patch, &corev1.Pod{}); err != nil {
-		t.Error(err)
+}
+
+func TestPatches(t *testing.T) {
+	for patch, want := range map[string]error{
+		`{"spec":{"overhead":{"$patch":"replace","cpu":"1"}},"metadata":{"annotations":{"a":"1e99999999"}}}`: nil,
+		`{"spec":{"overhead":{"$patch":"replace","cpu":"1e99999999"}}}`:                                      wrong,
+		`{"spec":{"overhead":{"cpu":"1e9999\u00399"}}}`:                                                      wrong,
+		`{"spec":{"overhead":{"cpu":"\n1e99999"}}}`:                                                          wrong,
+		`{"spec":{"overhead":{"cpu":` + digits(2000) + `}}}`:                                                 wrong,
+		"{spec: {overhead: {cpu: 1e99999}}}":                                                                 wrong,
+		"spec: {overhead: {cpu: !!binary MWUtOTk5OTk5OTk=}}":                                                 wrong,
+		"metadata: {labels: {cpu: !!binary MWUtOTk5OTk5OTk=}}":                                               nil,
+		"{": nil,
+	} {
+		if err := CheckPatch([]byte(patch), &corev1.Pod{}); err != want {
+			t.Errorf("%.100s: %v", patch, err)
+		}
+	}
+	for document, want := range map[string]error{
+		`"1e99999999"`: wrong, `1e99999999`: wrong, `"\u0031e99999999"`: nil, `"1"`: nil, `{`: nil,
+	} {
+		if err := CheckJSON([]byte(document), &resource.Quantity{}); err != want {
+			t.Errorf("%s: %v", document, err)
+		}
 	}
 }
+
+var wrong error = resource.ErrFormatWrong
 
 // YAML writes one text in many ways.
 func TestYAMLTexts(t *testing.T) {

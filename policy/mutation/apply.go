@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"gatehouse.dev/internal/quantity"
 )
 
 // Apply merges a configuration into the object, and tells whether that changed it. The
@@ -36,6 +38,10 @@ func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
 	}
 	if _, ok := o.object.(*unstructured.Unstructured); ok {
 		return o.become(merged), nil
+	}
+	err = o.checkQuantities(func(empty runtime.Object) error { return quantity.Check(configuration, empty) })
+	if err != nil {
+		return false, fmt.Errorf("unable to convert unstructured object to %v: %w", o.kind, err)
 	}
 	object, err := o.interfaces.GetObjectConvertor().ConvertToVersion(merged, o.kind.GroupVersion())
 	if err != nil {

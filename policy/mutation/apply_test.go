@@ -97,6 +97,11 @@ func TestApply(t *testing.T) {
 				`.spec.template.spec.containers: duplicate entries for key [name="x"]`},
 		"a number that isn't whole": {configuration: "{spec: {replicas: 1.5}}",
 			err: "unable to convert unstructured object to apps/v1, Kind=Deployment: cannot convert float64 to int32"},
+		"a quantity that takes for ever to parse": {
+			configuration: "{spec: {template: {spec: {containers: " +
+				"[{name: c, resources: {limits: {cpu: \"1e-99999999\"}}}]}}}}",
+			err: "unable to convert unstructured object to apps/v1, Kind=Deployment: " +
+				"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
 		"a quantity that is none": {
 			configuration: "{spec: {template: {spec: {containers: [{name: c, resources: {limits: {cpu: x}}}]}}}}",
 			err: "unable to convert unstructured object to apps/v1, Kind=Deployment: " +

@@ -61,6 +61,19 @@ func (o *Object) convert() (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(o.object)
 }
 
+// checkQuantities returns what check says of a document, given an empty object of the kind. An
+// unstructured object has no quantities.
+func (o *Object) checkQuantities(check func(empty runtime.Object) error) error {
+	if _, ok := o.object.(*unstructured.Unstructured); ok {
+		return nil
+	}
+	empty, err := o.interfaces.GetObjectCreater().New(o.kind)
+	if err != nil {
+		return nil // which the one that reads the document will say
+	}
+	return check(empty)
+}
+
 // set makes the object another one.
 func (o *Object) set(object runtime.Object) {
 	o.object, o.content, o.given, o.defaulted = object, nil, nil, true

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+
+	"gatehouse.dev/internal/quantity"
 )
 
 // Patch applies a JSON patch to the object, and tells whether that changed it. After an error the
@@ -38,6 +40,10 @@ func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
 		if object, err = o.interfaces.GetObjectCreater().New(o.kind); err != nil {
 			return false, apierrors.NewInternalError(err)
 		}
+	}
+	err = o.checkQuantities(func(empty runtime.Object) error { return quantity.CheckJSON(data, empty) })
+	if err != nil {
+		return false, apierrors.NewInternalError(err)
 	}
 	object, kind, err := serializer.Decode(data, nil, object)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Source: TestJSONPatch in
@@ -68,6 +69,9 @@ spec:
 			patch: "[{op: nop, path: /metadata/none}]", err: "JSON Patch: Unexpected kind: nop"},
 		"no sense at all": {patch: `[{op: replace, path: ""}]`,
 			err: "JSON Patch: it makes no sense: runtime error: invalid memory address or nil pointer dereference"},
+		"a quantity that takes for ever to parse": {
+			patch: "[{op: add, path: " + at + `/0/resources, value: {limits: {cpu: "1e-99999999"}}}]`,
+			err:   internal + resource.ErrFormatWrong.Error()},
 		"an unknown field": {patch: "[{op: add, path: " + at + "/0/imageZ, value: x}]",
 			err: internal + strict + `unknown field "spec.template.spec.containers[0].imageZ"`},
 		"another type": {patch: "[{op: add, path: /spec/paused, value: x}]",
