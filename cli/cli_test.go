@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -104,11 +105,14 @@ func TestHelp(t *testing.T) {
 	commands(root, nil)
 }
 
+// namedFlag is a flag in a text.
+var namedFlag = regexp.MustCompile(`--([a-z][a-z-]+)`)
+
 // The help of a command with many flags is short, and has those that are used most, ours first. All
 // of them are there, too.
 func TestHelpAll(t *testing.T) {
 	for command, first := range map[string]string{"serve": "Gatehouse", "controllers": "Controllers",
-		"snapshot": "Snapshot"} {
+		"snapshot": "Snapshot", "webhook": "Admission", "review": "Review", "test": "Test"} {
 		c, _, err := newRoot(plugins.List).Find([]string{command})
 		if err != nil {
 			t.Fatal(err)
@@ -120,6 +124,11 @@ func TestHelpAll(t *testing.T) {
 		if lines := strings.Count(few, "\n"); lines > 130 || !strings.Contains(few, "--help=all") {
 			t.Errorf("%s --help has %d lines:\n%s", command, lines, few)
 		}
+		for _, name := range namedFlag.FindAllStringSubmatch(c.Long+c.Example, -1) {
+			if f := c.Flags().Lookup(name[1]); f != nil && !strings.Contains(few, "--"+f.Name+" ") {
+				t.Errorf("%s --help speaks of --%s and doesn't say what it is", command, f.Name)
+			}
+		}
 		short, _, _ := runCommand(t, command, "-h")
 		named, _, _ := runCommand(t, "help", command)
 		if short != few || named != few {
@@ -128,6 +137,11 @@ func TestHelpAll(t *testing.T) {
 		all, stderr, code := runCommand(t, command, "--help=all")
 		if code != 0 || stderr != "" {
 			t.Errorf("%s --help=all: exit code %d, %s", command, code, stderr)
+		}
+		for line := range strings.Lines(all) {
+			if width := len(strings.TrimRight(line, "\n")); width > 100 {
+				t.Errorf("%s --help=all: %d columns: %s", command, width, line)
+			}
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden && f.Name != "help" && !strings.Contains(all, "--"+f.Name) {

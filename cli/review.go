@@ -88,7 +88,10 @@ judged.`,
 	told.addFlags(groups.FlagSet("review"))
 	told.flags.Add(&groups)
 	log.AddFlags(groups.FlagSet("review"))
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "filename", "exclude", "namespace", "state", "kubeconfig", "context",
+		"as-service-account", "authorize", "operation", "validate", "webhooks", "webhook", "output", "only",
+		"show-changes", "explain", "like", "enable-admission-plugins", "disable-admission-plugins",
+		"admission-control-config-file", "allow-incomplete", "v")
 	complete(c, "operation", operations()...)
 	complete(c, "validate", "strict", "warn", "ignore")
 	complete(c, "webhooks", review.WebhookModes...)

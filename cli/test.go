@@ -85,7 +85,9 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 	for _, name := range groups.Order {
 		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
 	}
-	commandline.GroupFlags(c, own)
+	commandline.GroupFlags(c, own, "run", "coverage", "update", "junit", "output", "v", "webhooks", "webhook",
+		"like", "enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
+		"allow-incomplete")
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", verify.Formats...)
 	return c

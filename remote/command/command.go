@@ -63,7 +63,10 @@ can run outside the API server.`,
 		Args:    commandline.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
-	commandline.GroupFlags(c, o.flags())
+	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file",
+		"url", "service", "failure-policy", "mode", "exempt-namespaces", "keep", "per-plugin",
+		"bind-address", "secure-port", "tls-cert-file", "tls-private-key-file",
+		"kubeconfig", "context", "decision-log-path", "v")
 	c.AddCommand(newManifests(plugins), newUninstall())
 	return c
 }
