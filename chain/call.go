@@ -46,6 +46,10 @@ type Call struct {
 	Patch []byte
 	// Warnings are what it has the client warned of.
 	Warnings []string
+	// Secret says that it reads a Secret, as a policy whose params are one. Why, Warnings, Patch
+	// and the step's changes may have values of the Secret in them. An observer must not show
+	// these.
+	Secret bool
 }
 
 // CallKind is the kind of a Call.

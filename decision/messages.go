@@ -14,6 +14,9 @@ import (
 // notShown takes the place of a value in a message.
 const notShown = "(not shown)"
 
+// ofSecretParams takes the place of what a policy says whose params are a Secret.
+const ofSecretParams = "(not shown: the params of the policy are a Secret)"
+
 // ofStatus returns the message of an answer without the values of objects that the API quotes in
 // it: a patch that failed quotes the whole object, an immutable field its template. by is the
 // plugin that refused the request. What the client was told is another matter: that stays whole.

@@ -27,6 +27,8 @@ type record struct {
 type step struct {
 	v1alpha1.Step
 	changes *chain.Changes
+	// secret says that values of a Secret that a policy reads may be in the changes.
+	secret bool
 }
 
 // class says for how long a decision is worth being kept, beside others.
@@ -81,7 +83,11 @@ func (r *record) settle() {
 		if err != nil {
 			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.Plugin, "decision", d.Name)
 		}
-		s.Patch, s.PatchCut = limited(secret.ofPatch(operations(patch)))
+		shown := operations(patch)
+		if s.secret {
+			hideValues(shown)
+		}
+		s.Patch, s.PatchCut = limited(secret.ofPatch(shown))
 		if hasChanged(&s.Step) && !slices.Contains(d.ChangedBy, s.Plugin) {
 			d.ChangedBy = append(d.ChangedBy, s.Plugin)
 		}
@@ -133,6 +139,13 @@ func newStep(s *chain.PluginStep, values Values) step {
 	if s.Err != nil {
 		kept.Message = secret.ofPlugin(s.Err.Error(), about)
 	}
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		kept.secret = kept.secret || c.Secret
+		if s.Err != nil && c.Secret && (c.Verdict == chain.Refused || c.Verdict == chain.Failed) {
+			kept.Message = ofSecretParams
+		}
+	}
 	kept.Calls, kept.OmittedCalls = newCalls(s.Calls, secret, about)
 	return kept
 }
@@ -171,12 +184,21 @@ func newCalls(calls []chain.Call, secret secrets,
 			Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored,
 			Why:      secret.ofPlugin(c.Why, about),
 			Duration: metav1.Duration{Duration: c.Duration}}
+		if c.Secret && c.Verdict != chain.Skipped && c.Why != "" {
+			call.Why = ofSecretParams
+		}
 		for _, warning := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
-			call.Warnings = append(call.Warnings, secret.ofPlugin(warning, about))
+			if warning = secret.ofPlugin(warning, about); c.Secret {
+				warning = ofSecretParams
+			}
+			call.Warnings = append(call.Warnings, warning)
 		}
 		if c.Patch != nil {
 			var operations []v1alpha1.PatchOperation
 			if json.Unmarshal(c.Patch, &operations) == nil {
+				if c.Secret {
+					hideValues(operations)
+				}
 				call.Patch, call.PatchCut = limited(secret.ofPatch(operations))
 			} else {
 				call.PatchCut = true

@@ -210,6 +210,9 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	}
 	if status != nil {
 		d.Reason, d.Message = status.Reason, r.secrets().ofStatus(status, d.By, &d.Request)
+		if n := len(r.steps); d.By != "" && n > 0 && r.steps[n-1].Message == ofSecretParams {
+			d.Message = ofSecretParams
+		}
 		if d.Request.Name == "" && status.Details != nil {
 			d.Request.Name = status.Details.Name
 		}

@@ -72,6 +72,15 @@ func (s secrets) ofPatch(patch []v1alpha1.PatchOperation) []v1alpha1.PatchOperat
 	return patch
 }
 
+// hideValues hides all values of a patch.
+func hideValues(patch []v1alpha1.PatchOperation) {
+	for i := range patch {
+		if patch[i].Value != nil {
+			patch[i].Value = &v1alpha1.Value{Raw: hiddenJSON}
+		}
+	}
+}
+
 // hidden returns the value at a path without the secrets in it.
 func (s secrets) hidden(path string, raw []byte) []byte {
 	var segments []string

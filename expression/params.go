@@ -29,6 +29,14 @@ func NewParams(object runtime.Object, kind schema.GroupVersionKind) *Params {
 // Object is what the params were made of.
 func (p *Params) Object() runtime.Object { return p.object }
 
+// Kind returns the kind that the params are shown as.
+func (p *Params) Kind() schema.GroupVersionKind {
+	if own := p.object.GetObjectKind().GroupVersionKind(); !own.Empty() {
+		return own
+	}
+	return p.kind
+}
+
 func (p *Params) get() any {
 	if p == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/expression"
@@ -29,6 +30,7 @@ func (r *request) report(policy string, b *binding, params *expression.Params, d
 		call.Binding = b.name
 	}
 	if params != nil {
+		call.Secret = params.Kind().GroupKind() == schema.GroupKind{Kind: "Secret"}
 		if object, err := meta.Accessor(params.Object()); err == nil {
 			call.Param = object.GetName()
 			if namespace := object.GetNamespace(); namespace != "" {
