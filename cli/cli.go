@@ -6,10 +6,8 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,10 +34,7 @@ func Main(plugins []chain.Descriptor) {
 	case etcdName:
 		etcd(os.Args)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(Run(commandline.UntilSignal(), plugins, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // Run runs the command with args until it is done or ctx ends, and returns its exit code.

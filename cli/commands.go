@@ -86,7 +86,7 @@ server.`,
 			log.Show(true)
 			ctx, stop := log.UntilStopped(c.Context())
 			defer stop()
-			return controllers.Run(ctx, config, options)
+			return commandline.Stopped(c.Context(), controllers.Run(ctx, config, options))
 		},
 	}
 	var groups cliflag.NamedFlagSets

@@ -4,27 +4,26 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/internal/commandline"
 )
 
-// errInterrupted is how a command ends that was told to stop before there was what it is for.
-var errInterrupted = errors.New("interrupted before it was done")
-
-// done is how a command ends that is there for something: where it was interrupted before that was
-// done, it says so. A server that is told to stop has done what it was there for.
+// done returns the error of a command that isn't a server. Whatever error an interrupted command
+// ends with, it is that it was interrupted.
 func done(c *cobra.Command, err error) error {
 	if err != nil && c.Context().Err() != nil {
-		return errInterrupted
+		return commandline.ErrInterrupted
 	}
 	return err
 }
 
 // judged is done for a command that is about a verdict. Its code says that there is none.
 func judged(c *cobra.Command, err error) error {
-	if err = done(c, err); errors.Is(err, errInterrupted) {
+	if err = done(c, err); errors.Is(err, commandline.ErrInterrupted) {
 		return commandline.Usage(err) // whose code is review.ExitFailed, too
 	}
 	return err
@@ -58,6 +57,24 @@ func (r untilEnd) Read(p []byte) (int, error) {
 		return copy(p, own[:read.n]), read.err
 	}
 }
+
+// interruptible makes all requests of a client end when a context does. Not all of the client's
+// library takes a context: discovery doesn't.
+func interruptible(ctx context.Context, config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			request, cancel := context.WithCancel(r.Context())
+			context.AfterFunc(ctx, cancel)
+			return next.RoundTrip(r.WithContext(request))
+		})
+	})
+}
+
+// roundTripper is a function as an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // standardInput is the standard input of a command, which ends when the command is interrupted.
 func standardInput(c *cobra.Command) io.Reader { return untilEnd{c.Context(), c.InOrStdin()} }

@@ -34,6 +34,9 @@ const (
 	// lastMoment is how long a start that was interrupted may take to end by itself. One that waits
 	// for something takes longer, and then ends with the process.
 	lastMoment = time.Second
+	// leaseReleases is how long a server without an etcd tries to give its two leases away, which
+	// takes it ten seconds each.
+	leaseReleases = 20 * time.Second
 )
 
 func newServe(plugins []chain.Descriptor) *cobra.Command {
@@ -74,7 +77,7 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 			if config.API.DataDir == "" {
 				return commandline.Usage(errors.New("--data-dir must name a directory"))
 			}
-			return serve(c, config, log)
+			return commandline.Stopped(c.Context(), serve(c, config, log))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -124,18 +127,32 @@ func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-ready:
-		return <-ended
 	case <-ctx.Done():
 	}
-	select {
-	case err := <-ended:
-		return err
-	case <-ready: // by now, and stops as such a server does
-		return <-ended
-	case <-time.After(lastMoment):
-		return ctx.Err()
+	limit := stopLimit(config.API)
+	late := time.After(limit)
+	for soon := time.After(lastMoment); ; {
+		select {
+		case err := <-ended:
+			return err
+		case <-soon:
+			select {
+			case <-ready: // by now, and stops as such a server does
+			default:
+				return ctx.Err()
+			}
+		case <-late:
+			return fmt.Errorf("the server didn't stop within %s: something that it waits for doesn't end", limit)
+		}
 	}
+}
+
+// stopLimit is how long a server may take to stop, whatever becomes of its storage and its logs. It
+// is longer than the server waits for each thing that it knows of: its leases, the requests in
+// flight, the watches.
+func stopLimit(o *apiserver.Options) time.Duration {
+	return leaseReleases + o.Run.ShutdownDelayDuration + o.Run.RequestTimeout +
+		o.Run.ShutdownWatchTerminationGracePeriod
 }
 
 // run starts a server, closes ready and says how to use it, and serves until ctx ends.

@@ -64,7 +64,7 @@ It ends with 0 where something was recorded, 1 where nothing was, and 2 where it
 
   # All that is recorded about a pod, for a script
   gatehouse why pod/web -n shop -o json`,
-		RunE: func(_ *cobra.Command, args []string) error { return w.run(args) },
+		RunE: func(c *cobra.Command, args []string) error { return done(c, w.run(args)) },
 	}
 	var groups cliflag.NamedFlagSets
 	fs := groups.FlagSet("why")
@@ -99,6 +99,7 @@ func (w *whyCommand) run(args []string) error {
 	}
 	(&commandline.Logging{}).Apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
 	w.namespace, w.byFlag = namespace, byFlag
+	interruptible(w.command.Context(), config)
 	if w.client, err = why.NewClient(config); err != nil {
 		return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
 	}

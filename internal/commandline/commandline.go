@@ -36,6 +36,18 @@ func IsUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
+// ErrInterrupted is the error of a command that was told to stop before its work was done.
+var ErrInterrupted = errors.New("interrupted before it was done")
+
+// Stopped returns the error with which a server ended: nil if it ended because its context did. A
+// server that is told to stop has done its work.
+func Stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // ExitCode is an error that ends the program with a code, and without a word more than was printed.
 type ExitCode int
 
@@ -77,9 +89,11 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		c.Flags().SetOutput(stderr) // cobra would tell of deprecated flags on the standard output
 	}
 	err := root.ExecuteContext(ctx)
-	// done, or stopped before it was
-	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if err == nil {
 		return 0
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ErrInterrupted
 	}
 	if code := ExitCode(0); errors.As(err, &code) {
 		return int(code)

@@ -15,11 +15,8 @@
 package command
 
 import (
-	"context"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -34,10 +31,7 @@ func Main(plugins []chain.Descriptor) {
 	root.Version = commandline.Version()
 	root.CompletionOptions.DisableDefaultCmd = true
 	commandline.Prepare(root)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := commandline.Run(ctx, root, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(commandline.Run(commandline.UntilSignal(), root, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // New is the command webhook, for these plugins, in this run order.
@@ -61,7 +55,7 @@ refused or pass while no replica serves.
 can run outside the API server.`,
 		Example: examplesOf(plugins, examples),
 		Args:    commandline.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
+		RunE:    func(c *cobra.Command, _ []string) error { return commandline.Stopped(c.Context(), o.run(c)) },
 	}
 	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file",
 		"url", "service", "failure-policy", "mode", "exempt-namespaces", "keep", "per-plugin",

@@ -1,0 +1,33 @@
+package commandline
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// sentTwice is how long after the first signal the same one counts as the first. timeout(1) sends
+// its signal to the program and then to the program's process group, and so twice.
+const sentTwice = 50 * time.Millisecond
+
+// UntilSignal returns a context that ends at the first SIGINT or SIGTERM. A second signal ends the
+// process at once, whatever it waits for, with 128 and the signal's number as its exit code. It is
+// called once, by main.
+func UntilSignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		first := <-signals
+		began := time.Now()
+		cancel()
+		for next := range signals {
+			if next != first || time.Since(began) > sentTwice {
+				os.Exit(128 + int(next.(syscall.Signal)))
+			}
+		}
+	}()
+	return ctx
+}
