@@ -28,6 +28,7 @@ import (
 	"gatehouse.dev/apiserver/backup/archive"
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/apiserver/pki"
 )
 
 // Progress is told how many bytes are done, of how many.
@@ -41,9 +42,13 @@ func Save(ctx context.Context, dir string, out io.Writer, progress Progress) err
 	} else if err != nil {
 		return err
 	}
+	keys, err := readKeys(filepath.Join(dir, datadir.PKI))
+	if err != nil {
+		return err
+	}
 	// The administrator may save a server that runs as another user.
 	if endpoint, runs := etcd.Running(filepath.Join(dir, datadir.Etcd)); runs {
-		return save(ctx, dir, endpoint, out, progress)
+		return save(ctx, keys, endpoint, out, progress)
 	}
 	lock, err := datadir.Acquire(dir)
 	if err != nil {
@@ -58,11 +63,11 @@ func Save(ctx context.Context, dir string, out io.Writer, progress Progress) err
 		return err
 	}
 	defer stopped.Stop()
-	return save(ctx, dir, stopped.Endpoint(), out, progress)
+	return save(ctx, keys, stopped.Endpoint(), out, progress)
 }
 
-// save writes a backup with a snapshot of the etcd at endpoint.
-func save(ctx context.Context, dir, endpoint string, out io.Writer, progress Progress) error {
+// save writes a backup of keys, with a snapshot of the etcd at endpoint.
+func save(ctx context.Context, keys map[string][]byte, endpoint string, out io.Writer, progress Progress) error {
 	connection, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
@@ -81,14 +86,10 @@ func save(ctx context.Context, dir, endpoint string, out io.Writer, progress Pro
 	}
 	to := archive.NewWriter(out, begun)
 	for _, name := range archive.Keys {
-		content, err := os.ReadFile(filepath.Join(dir, datadir.PKI, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // it has been given others
-		} else if err != nil {
-			return err
-		}
-		if err := to.Key(name, content); err != nil {
-			return err
+		if content, ok := keys[name]; ok {
+			if err := to.Key(name, content); err != nil {
+				return err
+			}
 		}
 	}
 	database := int64(len(first.Blob)) + int64(first.RemainingBytes)
@@ -98,6 +99,25 @@ func save(ctx context.Context, dir, endpoint string, out io.Writer, progress Pro
 		return err
 	}
 	return to.Close()
+}
+
+// readKeys reads the keys in a directory, by the names of their files. A server that was given
+// others lacks some.
+func readKeys(dir string) (map[string][]byte, error) {
+	keys := map[string][]byte{}
+	for _, name := range archive.Keys {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		keys[name] = content
+	}
+	if err := pki.CheckKeys(keys); err != nil {
+		return nil, fmt.Errorf("a backup of the keys in %s couldn't be restored: %w", dir, err)
+	}
+	return keys, nil
 }
 
 // receive writes what comes, and then its hash, which comes last and must be right.

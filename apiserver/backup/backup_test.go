@@ -145,6 +145,20 @@ func TestRestoreRefuses(t *testing.T) {
 	whole := saved(t, data)
 	garbled := bytes.Clone(whole)
 	garbled[len(garbled)/2] ^= 1
+	another := filepath.Join(t.TempDir(), "another")
+	newData(t, another)
+	// withKeys is a backup with keys from files, by the names that they have in it.
+	withKeys := func(files map[string]string) []byte {
+		keys := map[string][]byte{}
+		for name, file := range files {
+			content, err := os.ReadFile(file)
+			must(t, err)
+			keys[name] = content
+		}
+		return forged(t, nil, keys)
+	}
+	ours := func(name string) string { return filepath.Join(data, datadir.PKI, name) }
+	theirs := func(name string) string { return filepath.Join(another, datadir.PKI, name) }
 
 	for name, test := range map[string]struct {
 		backup []byte
@@ -157,13 +171,27 @@ func TestRestoreRefuses(t *testing.T) {
 		"half of it": {whole[:len(whole)/2], "new",
 			"the backup can't be restored: it is cut: its end is missing"},
 		"a changed byte": {garbled, "new", "the backup can't be restored: it is damaged: "},
+		"something after it": {append(bytes.Clone(whole), 0), "new",
+			"the backup can't be restored: it is damaged: something follows its end"},
+		"another backup after it": {append(bytes.Clone(whole), whole...), "new",
+			"the backup can't be restored: it is damaged: something follows its end"},
+		"another's key": {withKeys(map[string]string{"ca.crt": ours("ca.crt"), "ca.key": theirs("ca.key")}), "new",
+			"the backup can't be restored: ca.crt with ca.key: that is not the key of this certificate"},
+		"no key": {withKeys(map[string]string{"ca.crt": ours("ca.crt")}), "new",
+			"the backup can't be restored: ca.crt is there without ca.key"},
+		"no authority's key": {withKeys(map[string]string{"ca.key": ours("ca.crt")}), "new",
+			"the backup can't be restored: ca.key: "},
+		"no key of tokens": {withKeys(map[string]string{"sa.key": ours("ca.crt")}), "new",
+			"the backup can't be restored: sa.key: "},
+		"an empty key of tokens": {forged(t, nil, map[string][]byte{"sa.key": {}}), "new",
+			"the backup can't be restored: sa.key: "},
 		"something else": {bytes.Repeat([]byte("x"), 4096), "new",
 			"the backup can't be restored: it is no backup: "},
 		"another database": {forged(t, append([]byte(strings.Repeat("garbage!", 1024)),
-			sum(strings.Repeat("garbage!", 1024))...)), "new", "etcd's snapshot can't be restored: "},
-		"no hash of etcd's": {forged(t, []byte(strings.Repeat("garbage!", 1024))), "new",
+			sum(strings.Repeat("garbage!", 1024))...), nil), "new", "etcd's snapshot can't be restored: "},
+		"no hash of etcd's": {forged(t, []byte(strings.Repeat("garbage!", 1024)), nil), "new",
 			"etcd's snapshot can't be restored: snapshot missing hash"},
-		"another hash of etcd's": {forged(t, append([]byte(strings.Repeat("garbage!", 1024)), sum("")...)), "new",
+		"another hash of etcd's": {forged(t, append([]byte(strings.Repeat("garbage!", 1024)), sum("")...), nil), "new",
 			"etcd's snapshot can't be restored: expected sha256 "},
 	} {
 		err := Restore(bytes.NewReader(test.backup), filepath.Join(dir, test.dir), quiet)
@@ -183,21 +211,82 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// A symbolic link stays what it is, and leads to what is restored.
+func TestRestoreThroughLink(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	newData(t, data)
+	_, stop := start(t, data)
+	stop()
+	backup := saved(t, data)
+	for name, prepare := range map[string]func(dir string) (leads string){
+		"to an empty directory": func(dir string) string {
+			must(t, os.Mkdir(filepath.Join(dir, "disk"), 0o755))
+			return filepath.Join(dir, "disk")
+		},
+		"to nothing": func(dir string) string { return "disk/new" },
+		"to a link": func(dir string) string {
+			must(t, os.Symlink("disk", filepath.Join(dir, "other")))
+			return "other"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			link, leads := filepath.Join(dir, "link"), prepare(dir)
+			must(t, os.Symlink(leads, link))
+			must(t, Restore(bytes.NewReader(backup), link, quiet))
+			if got, err := os.Readlink(link); err != nil || got != leads {
+				t.Errorf("the link leads to %q, %v, and not to %q", got, err, leads)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "disk")); err != nil {
+				t.Error(err)
+			}
+			if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+				t.Errorf("it left %v (%v)", left, err)
+			}
+			_, stop := start(t, link)
+			stop()
+		})
+	}
+	circle := filepath.Join(t.TempDir(), "circle")
+	must(t, os.Symlink("circle", circle))
+	if err := Restore(bytes.NewReader(backup), circle, quiet); err == nil {
+		t.Error("restores into a link to itself")
+	}
+}
+
+// What can't be restored isn't saved.
+func TestSaveChecksKeys(t *testing.T) {
+	dir := t.TempDir()
+	newData(t, dir)
+	_, stop := start(t, dir)
+	stop()
+	file := filepath.Join(dir, datadir.PKI, "sa.key")
+	must(t, os.WriteFile(file, []byte("no key"), 0o600))
+	var out bytes.Buffer
+	if err := Save(t.Context(), dir, &out, quiet); err == nil || !strings.Contains(err.Error(), "sa.key: ") ||
+		out.Len() > 0 {
+		t.Errorf("got %v, %d bytes", err, out.Len())
+	}
+}
+
 // What can't be written is said of the directory, and not of a temporary one.
 func TestRestoreErrors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	temp := dir + "-temp-123"
-	err := wholefile.Rename(restore(bytes.NewReader(forged(t, nil)), dir, temp, quiet), temp, dir)
+	err := wholefile.Rename(restore(bytes.NewReader(forged(t, nil, nil)), dir, temp, quiet), temp, dir)
 	if err == nil || strings.Contains(err.Error(), temp) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// forged is a backup whose sums are right and whose snapshot isn't.
-func forged(t *testing.T, snapshot []byte) []byte {
+// forged is a backup whose sums are right, and whose snapshot and keys may be wrong.
+func forged(t *testing.T, snapshot []byte, keys map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := archive.NewWriter(&out, time.Now())
+	for name, content := range keys {
+		must(t, w.Key(name, content))
+	}
 	must(t, w.Snapshot(int64(len(snapshot)), func(out io.Writer) error {
 		_, err := out.Write(snapshot)
 		return err

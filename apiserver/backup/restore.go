@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"gatehouse.dev/apiserver/backup/archive"
@@ -25,16 +26,17 @@ const (
 )
 
 // Restore makes dir, which must not exist or be empty, the data directory of the server of which in
-// is a backup. Where it can't, it leaves things as they were.
+// is a backup. A symbolic link stays, and what it leads to becomes the directory. Where Restore
+// fails, it leaves things as they were.
 func Restore(in io.Reader, dir string, progress Progress) error {
 	if entries, err := os.ReadDir(dir); len(entries) > 0 {
 		return fmt.Errorf("data directory %s is not empty: a backup is restored into a new one", dir)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := target(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("data directory %s can't be made: %w", dir, err)
@@ -49,27 +51,64 @@ func Restore(in io.Reader, dir string, progress Progress) error {
 
 // restore makes the directory in temp, and gives it its name.
 func restore(in io.Reader, dir, temp string, progress Progress) error {
-	snapshot, made, err := unpack(in, temp, progress)
+	snapshot := filepath.Join(temp, archive.Snapshot)
+	keys, made, err := unpack(in, snapshot, progress)
+	if err == nil {
+		err = pki.CheckKeys(keys)
+	}
 	if err != nil {
 		return fmt.Errorf("the backup can't be restored: %w", err)
 	}
 	restored := filepath.Join(temp, "data")
+	for name, content := range keys {
+		if err := pki.WriteFile(filepath.Join(restored, datadir.PKI, name), content); err != nil {
+			return err
+		}
+	}
 	if err := etcd.Restore(snapshot, filepath.Join(restored, datadir.Etcd), revisionsSince(made)); err != nil {
 		return err
 	}
 	// It is empty; not every system lets a directory take its place.
-	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(dir); errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("data directory %s can't be replaced: %w: if something is mounted there, restore into a "+
+			"directory in it", dir, syscall.EBUSY)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return os.Rename(restored, dir)
 }
 
-// unpack puts a backup's keys to where a server has them below dir, and the snapshot to a file of
-// which it is the name.
-func unpack(in io.Reader, dir string, progress Progress) (snapshot string, made time.Time, err error) {
-	snapshot = filepath.Join(dir, archive.Snapshot)
+// target returns the absolute path of what a path leads to, through symbolic links, whether or not
+// it is there.
+func target(path string) (string, error) {
+	for range 255 { // as Go's filepath.EvalSymlinks
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return path, err
+		}
+		info, err := os.Lstat(abs)
+		if errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().Type() != os.ModeSymlink {
+			return abs, nil
+		}
+		if err != nil {
+			return path, err
+		}
+		if path, err = os.Readlink(abs); err != nil {
+			return abs, err
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(abs), path)
+		}
+	}
+	return path, errors.New("too many symbolic links")
+}
+
+// unpack returns a backup's keys, by the names of their files, and writes the snapshot to a file.
+func unpack(in io.Reader, snapshot string, progress Progress) (keys map[string][]byte, made time.Time, err error) {
+	keys = map[string][]byte{}
 	err = archive.Read(in, func(name string, content []byte) error {
-		return pki.WriteFile(filepath.Join(dir, "data", datadir.PKI, name), content)
+		keys[name] = content
+		return nil
 	}, func(content io.Reader, size int64, at time.Time) error {
 		made = at
 		file, err := os.OpenFile(snapshot, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -79,7 +118,7 @@ func unpack(in io.Reader, dir string, progress Progress) (snapshot string, made 
 		_, err = io.Copy(file, io.TeeReader(content, &counter{all: size, progress: progress}))
 		return errors.Join(err, file.Close())
 	})
-	return snapshot, made, err
+	return keys, made, err
 }
 
 // revisionsSince is how many revisions there can have been since a backup was made.

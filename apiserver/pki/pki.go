@@ -10,6 +10,9 @@ package pki
 
 import (
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -58,15 +61,15 @@ func LoadAuthority(dir string) (*Authority, error) {
 			return nil, err
 		}
 	}
-	key, err := keyutil.PrivateKeyFromFile(keyFile)
+	keyPEM, err := os.ReadFile(keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("certificate authority: %s can't sign", keyFile)
+	key, err := parseKey(keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %s: %w", keyFile, err)
 	}
-	a, err := newAuthority(signer)
+	a, err := newAuthority(key)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +130,51 @@ func TokenKey(dir string) (string, error) {
 		return file, nil
 	}
 	return file, makeKey(file)
+}
+
+// CheckKeys reports what is wrong with a server's authority and token key: with the contents of
+// ca.crt, ca.key and sa.key, by those names. Any may be missing, but not the key of the
+// certificate.
+func CheckKeys(files map[string][]byte) error {
+	certPEM, hasCert := files["ca.crt"]
+	keyPEM, hasKey := files["ca.key"]
+	switch {
+	case hasCert && !hasKey:
+		return errors.New("ca.crt is there without ca.key")
+	case hasCert:
+		if _, err := authority.Parse(certPEM, keyPEM); err != nil {
+			return fmt.Errorf("ca.crt with ca.key: %w", err)
+		}
+	case hasKey: // a certificate is made of it
+		if _, err := parseKey(keyPEM); err != nil {
+			return fmt.Errorf("ca.key: %w", err)
+		}
+	}
+	if keyPEM, ok := files["sa.key"]; ok {
+		key, err := parseKey(keyPEM)
+		if err != nil {
+			return fmt.Errorf("sa.key: %w", err)
+		}
+		switch key.(type) {
+		case *rsa.PrivateKey, *ecdsa.PrivateKey:
+		default:
+			return fmt.Errorf("sa.key: a %T can't sign tokens of service accounts", key)
+		}
+	}
+	return nil
+}
+
+// parseKey parses a private key that can sign.
+func parseKey(keyPEM []byte) (crypto.Signer, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a %T can't sign", key)
+	}
+	return signer, nil
 }
 
 // WriteFile writes data to name with mode 0600, all of it or nothing also after a crash, making the

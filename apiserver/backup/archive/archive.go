@@ -153,8 +153,8 @@ func sparse(header *tar.Header) bool {
 	return false
 }
 
-// end reads the sums and what must follow them: nothing but the two blocks of zeros that end every
-// tar archive.
+// end reads the sums and what must follow them: the two blocks of zeros that end every tar archive,
+// and nothing more.
 func end(entry, in io.Reader, read string, hasSnapshot bool) error {
 	list, err := io.ReadAll(io.LimitReader(entry, maxSums))
 	switch {
@@ -172,6 +172,12 @@ func end(entry, in io.Reader, read string, hasSnapshot bool) error {
 	}
 	if slices.ContainsFunc(rest, func(b byte) bool { return b != 0 }) {
 		return errors.New("it is damaged: it doesn't end where it should")
+	}
+	// An error of the reader's is none of the file: all of it has been read.
+	if n, err := io.ReadFull(in, rest[:1]); n > 0 {
+		return errors.New("it is damaged: something follows its end")
+	} else if !errors.Is(err, io.EOF) {
+		return err
 	}
 	return nil
 }

@@ -3,13 +3,16 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"gatehouse.dev/test/needs"
@@ -92,6 +95,27 @@ func TestReadNothingLess(t *testing.T) {
 		if got, _, err := read(changed); err == nil && !maps.Equal(got, files) {
 			t.Errorf("with byte %d of %d changed it reads %v", at, len(whole), got)
 		}
+	}
+}
+
+// Nothing may follow an archive's end: neither padding nor another archive.
+func TestReadNothingMore(t *testing.T) {
+	whole := write(t)
+	for name, more := range map[string][]byte{
+		"a byte": {1}, "a zero": {0}, "a block of zeros": make([]byte, block), "another archive": whole,
+	} {
+		if _, _, err := read(slices.Concat(whole, more)); err == nil ||
+			err.Error() != "it is damaged: something follows its end" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A reader that fails there hasn't shown that nothing follows.
+	broken := errors.New("interrupted")
+	err := Read(io.MultiReader(bytes.NewReader(whole), iotest.ErrReader(broken)),
+		func(string, []byte) error { return nil },
+		func(content io.Reader, _ int64, _ time.Time) error { return nil })
+	if !errors.Is(err, broken) {
+		t.Errorf("with a reader that fails: %v", err)
 	}
 }
 
