@@ -6,6 +6,9 @@
 // group. A symbolic link counts as what it leads to, and whose it is counts, too. What others may
 // do above the directory is not looked at. On systems without such owners and modes nothing is
 // checked.
+//
+// Private keys, kubeconfigs and etcd's directory are secret besides: others may not read them. If
+// they belong to root and another user runs the server, that user's group may.
 package datadir
 
 import (
@@ -15,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -43,7 +47,8 @@ func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s can't be created: %w", dir, err)
 	}
-	if err := checkOne(dir, os.Geteuid()); err != nil {
+	own := checker{user: os.Geteuid()}
+	if err := own.one(dir); err != nil {
 		return nil, err
 	}
 	name := filepath.Join(dir, "lock")
@@ -81,11 +86,12 @@ func (l *Lock) sign() error {
 	return nil
 }
 
-// Check wants each of names in the directory, with everything below it, to be the owner's alone.
-// What isn't there is nobody's.
+// Check wants each of names in the directory, with everything below it, to be the owner's alone to
+// write, and what is secret to be the owner's alone to read. What isn't there is nobody's.
 func (l *Lock) Check(names ...string) error {
 	for _, name := range names {
-		if err := Check(filepath.Join(l.dir, name)); err != nil {
+		c := checker{user: os.Geteuid(), secrets: true, seen: map[string]bool{}}
+		if err := c.all(filepath.Join(l.dir, name)); err != nil {
 			return err
 		}
 	}
@@ -116,24 +122,31 @@ func isLink(name string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSymlink
 }
 
-// Check wants path, and everything below it, to be the owner's alone.
+// Check wants path, and everything below it, to be the owner's alone to write.
 func Check(path string) error {
-	return checkAll(path, os.Geteuid(), map[string]bool{})
+	c := checker{user: os.Geteuid(), seen: map[string]bool{}}
+	return c.all(path)
 }
 
-// checkAll is Check for a server that runs as user. What seen has is checked already: links may
-// lead in circles.
-func checkAll(path string, user int, seen map[string]bool) error {
-	if err := checkOne(path, user); err != nil {
+// A checker looks at files for a server that runs as user.
+type checker struct {
+	user    int
+	secrets bool            // whether to look at who may read what is secret
+	seen    map[string]bool // what is checked already: links may lead in circles
+}
+
+// all looks at a path and everything below it.
+func (c checker) all(path string) error {
+	if err := c.one(path); err != nil {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) || seen[real] {
+	if errors.Is(err, fs.ErrNotExist) || c.seen[real] {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	seen[real] = true
+	c.seen[real] = true
 	entries, err := os.ReadDir(real)
 	if info, statErr := os.Stat(real); statErr == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -141,15 +154,15 @@ func checkAll(path string, user int, seen map[string]bool) error {
 		return err
 	}
 	for _, entry := range entries {
-		if err := checkAll(filepath.Join(path, entry.Name()), user, seen); err != nil {
+		if err := c.all(filepath.Join(path, entry.Name())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkOne looks at a file or a directory and, where that is a symbolic link, at what it leads to.
-func checkOne(path string, user int) error {
+// one looks at a file or a directory and, where that is a symbolic link, at what it leads to.
+func (c checker) one(path string) error {
 	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
 		info, err := stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -161,15 +174,42 @@ func checkOne(path string, user int) error {
 		if !known {
 			return nil
 		}
-		if owner != user && owner != 0 {
+		if owner != c.user && owner != 0 {
 			return fmt.Errorf("%s belongs to user %d, who could put there whom the server trusts: it must belong to "+
-				"user %d, who runs the server", path, owner, user)
+				"user %d, who runs the server", path, owner, c.user)
 		}
 		// A link's own mode says nothing, and a socket is made anew.
-		if info.Mode()&(fs.ModeSymlink|fs.ModeSocket) == 0 && info.Mode().Perm()&0o022 != 0 {
+		if info.Mode()&(fs.ModeSymlink|fs.ModeSocket) != 0 {
+			continue
+		}
+		mode := info.Mode().Perm()
+		if mode&0o022 != 0 {
 			return fmt.Errorf("%s can be written by others (mode %04o), who could put there whom the server trusts: "+
-				"chmod go-w %s", path, info.Mode().Perm(), path)
+				"chmod go-w %s", path, mode, path)
+		}
+		if readers := readersOf(info, owner == c.user); c.secrets && isSecret(path) && mode&readers != 0 {
+			return fmt.Errorf("%s can be read by others (mode %04o), who could pass for the server or its "+
+				"administrator: chmod go= %s, and make new keys if somebody may have read it", path, mode, path)
 		}
 	}
 	return nil
+}
+
+// readersOf is the part of a mode by which others can read a file, or what is in a directory. A
+// file that isn't the server's own is read through its group.
+func readersOf(info fs.FileInfo, own bool) fs.FileMode {
+	readers := fs.FileMode(0o044)
+	if info.IsDir() {
+		readers = 0o055
+	}
+	if !own {
+		readers &= 0o007
+	}
+	return readers
+}
+
+// isSecret reports whether others may not read a file or a directory, by its name. Etcd's directory
+// has files that etcd makes readable; nobody gets at them there.
+func isSecret(path string) bool {
+	return slices.Contains([]string{".key", ".kubeconfig"}, filepath.Ext(path)) || filepath.Base(path) == Etcd
 }

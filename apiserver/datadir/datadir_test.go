@@ -41,8 +41,20 @@ func TestCheck(t *testing.T) {
 		"writable by all":          {chmod(".", 0o777), "DIR can be written by others (mode 0777)"},
 		"writable by a group":      {chmod("pki", 0o770), "DIR/pki can be written by others (mode 0770)"},
 		"a key writable by others": {chmod("pki/ca.key", 0o602), "DIR/pki/ca.key can be written by others (mode 0602)"},
-		"somebody else's":          {chown("."), "DIR belongs to user 4242"},
-		"a key of somebody else":   {chown("pki/ca.key"), "DIR/pki/ca.key belongs to user 4242"},
+		"a key readable by all":    {chmod("pki/ca.key", 0o604), "DIR/pki/ca.key can be read by others (mode 0604)"},
+		"a key that all may read":  {chmod("pki/ca.key", 0o644), "DIR/pki/ca.key can be read by others (mode 0644)"},
+		"a certificate":            {chmod("pki/ca.crt", 0o644), ""},
+		"a kubeconfig": {chmod("admin.kubeconfig", 0o644),
+			"DIR/admin.kubeconfig can be read by others (mode 0644)"},
+		"etcd's directory": {chmod("etcd", 0o711), "DIR/etcd can be read by others (mode 0711)"},
+		"a file of etcd's": {chmod("etcd/1.snap", 0o644), ""},
+		"a link to a key readable by others": {func(t *testing.T, dir string) {
+			elsewhere := filepath.Join(t.TempDir(), "secret")
+			must(t, os.WriteFile(elsewhere, nil, 0o644))
+			must(t, os.Symlink(elsewhere, filepath.Join(dir, "pki", "sa.key")))
+		}, "DIR/pki/sa.key can be read by others (mode 0644)"},
+		"somebody else's":        {chown("."), "DIR belongs to user 4242"},
+		"a key of somebody else": {chown("pki/ca.key"), "DIR/pki/ca.key belongs to user 4242"},
 		"a link to what is writable by others": {func(t *testing.T, dir string) {
 			elsewhere := t.TempDir()
 			must(t, os.Chmod(elsewhere, 0o777))
@@ -64,7 +76,10 @@ func TestCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			must(t, os.MkdirAll(filepath.Join(dir, "pki"), 0o700))
-			must(t, os.WriteFile(filepath.Join(dir, "pki", "ca.key"), []byte("secret"), 0o600))
+			must(t, os.Mkdir(filepath.Join(dir, "etcd"), 0o700))
+			for _, name := range []string{"pki/ca.key", "pki/ca.crt", "admin.kubeconfig", "etcd/1.snap"} {
+				must(t, os.WriteFile(filepath.Join(dir, name), []byte("secret"), 0o600))
+			}
 			test.change(t, dir)
 			want := strings.ReplaceAll(test.want, "DIR", dir)
 			user := me
@@ -80,7 +95,7 @@ func TestCheck(t *testing.T) {
 					}
 				}
 			}
-			err := checkAll(dir, user, map[string]bool{})
+			err := checker{user: user, secrets: true, seen: map[string]bool{}}.all(dir)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -120,6 +135,21 @@ func TestAcquireWhatIsNoLock(t *testing.T) {
 
 func chmod(name string, mode os.FileMode) func(*testing.T, string) {
 	return func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Join(dir, name), mode)) }
+}
+
+// A group may read a key of root's, for a server that runs as another user, and no key of the
+// server's own.
+func TestKeyForGroup(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "ca.key")
+	must(t, os.WriteFile(key, nil, 0o600))
+	must(t, os.Chmod(key, 0o640))
+	err := checker{user: os.Geteuid(), secrets: true, seen: map[string]bool{}}.all(key)
+	if want := key + " can be read by others (mode 0640)"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if os.Geteuid() == 0 {
+		must(t, checker{user: 1, secrets: true, seen: map[string]bool{}}.all(key))
+	}
 }
 
 // chown gives a file to somebody else, where the tests may.

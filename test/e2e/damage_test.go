@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +116,19 @@ func copyDir(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	// What it has copied others may read, and a server doesn't start on such secrets.
+	if err := filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o600)
+		if entry.IsDir() {
+			mode = 0o700
+		}
+		return os.Chmod(path, mode)
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -39,6 +39,16 @@ func TestDirectoryOfOthers(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{"pki/ca.key", "pki/sa.key", "pki/apiserver.key", "admin.kubeconfig", "etcd"} {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chmod(t, path, 0o744)
+		refuse(path+" can be read by others", "chmod go= "+path)
+		chmod(t, path, info.Mode().Perm())
+	}
 	lock, precious := filepath.Join(dir, "lock"), filepath.Join(dir, "precious")
 	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
