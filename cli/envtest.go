@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,9 +88,10 @@ func linkAssets(dir, program string) error {
 	case err == nil && found != kubectl: // the folder may be on the PATH
 		return link(found, kubectl)
 	case errors.Is(err, exec.ErrNotFound):
-		if err := os.Remove(kubectl); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if _, err := os.Readlink(kubectl); err != nil {
+			return nil // there is none, or one that somebody has put there
 		}
+		return os.Remove(kubectl)
 	}
 	return nil
 }

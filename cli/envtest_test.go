@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,6 +80,32 @@ func TestEnvtestLeavesFiles(t *testing.T) {
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "another" {
 		t.Errorf("the file is now %q (%v)", got, err)
+	}
+}
+
+// A kubectl that somebody has put into the folder stays, too, where there is none on the PATH to
+// take its place. A link that envtest has made goes.
+func TestEnvtestLeavesKubectl(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	dir := t.TempDir()
+	kubectl := filepath.Join(dir, executable("kubectl"))
+	if err := os.WriteFile(kubectl, []byte("another"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := runCommand(t, "envtest", dir); code != 0 {
+		t.Fatalf("got %q, exit code %d", stderr, code)
+	}
+	if got, err := os.ReadFile(kubectl); err != nil || string(got) != "another" {
+		t.Errorf("the file is now %q (%v)", got, err)
+	}
+	if err := errors.Join(os.Remove(kubectl), os.Symlink("gone", kubectl)); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := runCommand(t, "envtest", dir); code != 0 {
+		t.Fatalf("got %q, exit code %d", stderr, code)
+	}
+	if _, err := os.Lstat(kubectl); !os.IsNotExist(err) {
+		t.Errorf("the link is still there: %v", err)
 	}
 }
 
