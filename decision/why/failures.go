@@ -239,8 +239,8 @@ var failures = []failure{
 	{name: "immutable", by: byAPI, reason: metav1.StatusReasonInvalid, operation: "UPDATE",
 		says: says(`\bimmutable\b|updates to \S+ spec for fields other than|updates may not change fields other than|` +
 			`may not (?:be changed|change once set)`),
-		words: "No plugin refused it: fields that the message names can't be changed in an object that is there. " +
-			"Leave them as they are, or delete the object and create it anew."},
+		words: "No plugin refused it: what was changed can't be changed in an object that is there. Leave it as it " +
+			"is, or delete the object and create it anew."},
 	{name: "invalid", by: byAPI, reason: metav1.StatusReasonInvalid,
 		words: "No plugin refused it: what came of it isn't a valid object. Change the fields named."},
 	{name: "another namespace", by: byAPI, says: says(`the name(?:space)? of the (?:provided )?object`),

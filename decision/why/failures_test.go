@@ -352,8 +352,8 @@ var otherRows = []remedyRow{
 			"what they set changed.", ""},
 	{"immutable", requested("UPDATE", ofAPI(422, metav1.StatusReasonInvalid, `Deployment.apps "web" is invalid: `+
 		`spec.selector: Invalid value: {"matchLabels":{"app":"b"}}: field is immutable`)),
-		"No plugin refused it: fields that the message names can't be changed in an object that is there. Leave them " +
-			"as they are, or delete the object and create it anew.", ""},
+		"No plugin refused it: what was changed can't be changed in an object that is there. Leave it as it is, or " +
+			"delete the object and create it anew.", ""},
 	{"invalid", ofAPI(422, metav1.StatusReasonInvalid, `Pod "web" is invalid: spec.containers: Required value`),
 		"No plugin refused it: what came of it isn't a valid object. Change the fields named.", ""},
 	{"bad request", ofAPI(400, metav1.StatusReasonBadRequest, "container sc is not valid for pod web"),
