@@ -1,0 +1,56 @@
+package house
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Each row of docs/threats.md names a test, and each test that it names exists.
+func TestThreats(t *testing.T) {
+	page, err := os.ReadFile("../../docs/threats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| threat") {
+			continue
+		}
+		rows++
+		tests := named.FindAllStringSubmatch(line, -1)
+		if len(tests) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, test := range tests {
+			if !hasTest(t, test[1], test[2]) {
+				t.Errorf("package %s has no %s", test[1], test[2])
+			}
+		}
+	}
+	if rows < 30 {
+		t.Errorf("docs/threats.md has %d threats", rows)
+	}
+}
+
+// hasTest reports whether a package has a test of the name.
+func hasTest(t *testing.T, directory, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob("../../" + directory + "/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
