@@ -21,7 +21,6 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -29,6 +28,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/internal/aggregate"
 )
 
 const name = "AlwaysPullImages"
@@ -74,7 +74,7 @@ func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.Ob
 	if err != nil {
 		return err
 	}
-	if err := utilerrors.NewAggregate(others); err != nil {
+	if err := aggregate.New(others); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil

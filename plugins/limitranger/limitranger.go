@@ -42,13 +42,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/internal/aggregate"
 	"gatehouse.dev/internal/unanswered"
 )
 
@@ -152,7 +152,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			calls.Add(judged(limitRange, its))
 		}
 	}
-	if err := utilerrors.NewAggregate(violations); err != nil {
+	if err := aggregate.New(violations); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil

@@ -4,15 +4,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/aggregate"
 )
 
 // judged is what the chain's observers are told of a LimitRange that an object was held to.
 func judged(limitRange *corev1.LimitRange, violations []error) chain.Call {
 	call := chain.Call{Kind: chain.LimitRange, Name: limitRange.Name, Verdict: chain.Admitted}
-	if err := utilerrors.NewAggregate(violations); err != nil {
+	if err := aggregate.New(violations); err != nil {
 		call.Verdict, call.Why = chain.Refused, err.Error()
 	}
 	return call

@@ -21,13 +21,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/internal/aggregate"
 )
 
 const name = "SecurityContextDeny"
@@ -70,14 +71,14 @@ func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.Ob
 		if err != nil {
 			return err
 		}
-		already := forbidden(&stored.Spec)
-		refused = slices.DeleteFunc(refused, func(path string) bool { return slices.Contains(already, path) })
+		already := sets.New(forbidden(&stored.Spec)...)
+		refused = slices.DeleteFunc(refused, already.Has)
 	}
 	var errs []error
 	for _, path := range refused {
 		errs = append(errs, fmt.Errorf("%s is forbidden", path))
 	}
-	if err := utilerrors.NewAggregate(errs); err != nil {
+	if err := aggregate.New(errs); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil
