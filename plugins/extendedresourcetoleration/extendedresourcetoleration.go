@@ -59,10 +59,7 @@ func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Objec
 	if err != nil {
 		return err
 	}
-	for _, resource := range extendedResources(&pod.Spec) {
-		tolerate(&pod.Spec, corev1.Toleration{Key: resource, Operator: corev1.TolerationOpExists,
-			Effect: corev1.TaintEffectNoSchedule})
-	}
+	tolerate(&pod.Spec, extendedResources(&pod.Spec))
 	return nil
 }
 
@@ -88,18 +85,31 @@ func isExtended(resource string) bool {
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+resource)) == 0
 }
 
-// tolerate adds a toleration. One that is for the same has its place taken: what it has besides,
-// seconds say, makes no sense with this effect.
+// tolerate adds a toleration for each taint. One that is for the same has its place taken: what it
+// has besides, seconds say, makes no sense with this effect.
 //
 // Source: AddOrUpdateTolerationInPod in k8s.io/kubernetes/pkg/apis/core/helper/helpers.go.
-func tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
-	found := false
+func tolerate(spec *corev1.PodSpec, taints []string) {
+	if len(taints) == 0 {
+		return
+	}
+	same := map[string][]int{} // the indices of the tolerations that are for the same, by key
 	for i := range spec.Tolerations {
+		wanted := toleration(spec.Tolerations[i].Key)
 		if spec.Tolerations[i].MatchToleration(&wanted) {
-			spec.Tolerations[i], found = wanted, true
+			same[wanted.Key] = append(same[wanted.Key], i)
 		}
 	}
-	if !found {
-		spec.Tolerations = append(spec.Tolerations, wanted)
+	for _, key := range taints {
+		for _, i := range same[key] {
+			spec.Tolerations[i] = toleration(key)
+		}
+		if len(same[key]) == 0 {
+			spec.Tolerations = append(spec.Tolerations, toleration(key))
+		}
 	}
+}
+
+func toleration(key string) corev1.Toleration {
+	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 }
