@@ -23,7 +23,7 @@ func quick(sent []byte, original, changed any) ([]jsondiff.Operation, bool) {
 	if err != nil {
 		return nil, false
 	}
-	s := sentDocument{data: sent}
+	s := sentDocument{root: node{value: sent}}
 	for i := range operations {
 		if !s.fits(&operations[i]) {
 			return nil, false
@@ -39,7 +39,7 @@ func isNil(object runtime.Object) bool {
 
 // sentDocument is what was sent, while operations are looked at one after the other.
 type sentDocument struct {
-	data []byte
+	root node
 	// lists have got or lost elements by the operations so far: which of both, by path. Their other
 	// elements have moved.
 	lists map[string]string
@@ -53,32 +53,38 @@ func (s *sentDocument) fits(o *jsondiff.Operation) bool {
 		return false
 	}
 	parent, key := o.Path[:cut], unescapePointer.Replace(o.Path[cut+1:])
-	for list, did := range s.lists {
-		if strings.HasPrefix(o.Path, list+"/") && (list != parent || did != o.Op) {
+	at := &s.root
+	for end := range len(o.Path) {
+		if o.Path[end] != '/' {
+			continue
+		}
+		list := o.Path[:end]
+		if did, moved := s.lists[list]; moved && (list != parent || did != o.Op) {
 			return false
 		}
-	}
-	d := scan(s.data)
-	for _, segment := range strings.Split(parent, "/")[1:] { // before the first slash there is nothing
-		if !enter(d, unescapePointer.Replace(segment)) {
+		if end == 0 { // before the first slash there is nothing
+			continue
+		}
+		segment := list[strings.LastIndexByte(list, '/')+1:]
+		if at = at.child(unescapePointer.Replace(segment)); at == nil {
 			return false
 		}
 	}
 	plain := len(o.Value) > 0 && o.Value[0] != '{' && o.Value[0] != '['
-	switch d.PeekKind() {
+	switch at.kind() {
 	case '{':
 		if o.Op == "add" {
 			return true
 		}
-		there := enter(d, key)
+		there := at.child(key)
 		switch {
 		case o.Op == "remove":
-			return there
-		case !there:
+			return there != nil
+		case there == nil:
 			o.Op = "add"
 			return true
 		}
-		return plain || d.PeekKind() == 'n' // null
+		return plain || there.kind() == 'n' // null
 	case '[':
 		if o.Op == "replace" {
 			return plain

@@ -31,33 +31,65 @@ func members(d *jsontext.Decoder, see func(name []byte) bool) bool {
 	return err == nil
 }
 
-// enter goes on to a member of the object, or an element of the array, that comes next, and tells
-// whether there is such a one. A name that is written with escapes isn't found.
-func enter(d *jsontext.Decoder, key string) bool {
+// A node is a value of a document. Its children are looked up all at once, when one is asked for,
+// so that each value is read once for each value that it is in.
+type node struct {
+	value    []byte // as it is written
+	read     bool
+	members  map[string]*node
+	elements []*node
+}
+
+// kind returns the kind of the value: '{', '[', 'n' for null, ….
+func (n *node) kind() jsontext.Kind { return jsontext.Value(n.value).Kind() }
+
+// child returns a member of an object, or an element of an array; nil if there is no such one. A
+// name that is written with escapes isn't found. Of duplicate names the first one counts.
+func (n *node) child(key string) *node {
+	if !n.read {
+		n.read = true
+		n.readChildren()
+	}
+	if n.members != nil {
+		return n.members[key]
+	}
+	if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.elements) {
+		return n.elements[i]
+	}
+	return nil
+}
+
+func (n *node) readChildren() {
+	d := scan(n.value)
+	next := func() *node {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil
+		}
+		end := int(d.InputOffset())
+		return &node{value: n.value[end-len(value) : end : end]}
+	}
 	switch d.PeekKind() {
 	case '{':
-		found := false
+		n.members = map[string]*node{}
 		members(d, func(name []byte) bool {
-			found = string(name) == key
-			return !found && d.SkipValue() == nil
+			key := string(name)
+			child := next()
+			if _, there := n.members[key]; !there && child != nil {
+				n.members[key] = child
+			}
+			return child != nil
 		})
-		return found
 	case '[':
-		n, err := strconv.Atoi(key)
-		if err != nil {
-			return false
-		}
 		if _, err := d.ReadToken(); err != nil {
-			return false
+			return
 		}
-		for ; d.PeekKind() != ']'; n-- {
-			if n == 0 {
-				return true
+		for d.PeekKind() != ']' {
+			child := next()
+			if child == nil {
+				return
 			}
-			if d.SkipValue() != nil {
-				return false
-			}
+			n.elements = append(n.elements, child)
 		}
 	}
-	return false
 }
