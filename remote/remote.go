@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/quantity"
 	"gatehouse.dev/webhook/server"
 )
 
@@ -134,6 +136,9 @@ func decode(field string, raw []byte, kind schema.GroupVersionKind) (runtime.Obj
 	object, err := scheme.Scheme.New(kind)
 	if runtime.IsNotRegisteredError(err) {
 		object, err = &unstructured.Unstructured{}, nil
+	}
+	if err == nil {
+		err = quantity.CheckJSON(raw, reflect.New(reflect.TypeOf(object).Elem()).Interface())
 	}
 	if err == nil {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, object)

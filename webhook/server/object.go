@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"gatehouse.dev/internal/jsondiff"
+	"gatehouse.dev/internal/quantity"
 )
 
 // Object decodes the object that a request would store, or the options of a CONNECT. T is a type
@@ -36,7 +37,11 @@ func decodeObject[T any](request *admissionv1.AdmissionRequest, field string, ra
 				field, request.Operation))
 	}
 	object := new(T)
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, object); err != nil {
+	err := quantity.CheckJSON(raw, new(T))
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, object)
+	}
+	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("request.%s: Invalid value: decoding a %s into %s: %v", field,
 			request.Kind.Kind, reflect.TypeFor[T](), err))
 	}
