@@ -57,7 +57,8 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 	}
 	var groups cliflag.NamedFlagSets
 	fs := groups.FlagSet("dashboard")
-	fs.IntVar(&port, "port", 0, "The port of 127.0.0.1 on which to serve the page, 0 for any that is free.")
+	fs.IntVar(&port, "port", 0,
+		"The port of 127.0.0.1 on which to serve the page, 0 for any port of a random address, 127.x.y.z.")
 	fs.BoolVar(&noBrowser, "no-browser", false, "Don't open a browser.")
 	reach.AddFlags(groups.FlagSet("server"))
 	commandline.GroupFlags(c, groups)

@@ -144,6 +144,13 @@ func startOver(t *testing.T, config *rest.Config, namespace string) (*Dashboard,
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(t, d)
+	return d, &http.Client{Transport: newSession(d)}
+}
+
+// run runs a dashboard until the test ends.
+func run(t *testing.T, d *Dashboard) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
@@ -153,15 +160,23 @@ func startOver(t *testing.T, config *rest.Config, namespace string) (*Dashboard,
 			t.Errorf("the dashboard ended with %v", err)
 		}
 	})
-	return d, &http.Client{Transport: withCookie{d}}
 }
 
-type withCookie struct{ d *Dashboard }
+// session adds the cookie of a session to requests.
+type session string
 
-func (c withCookie) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.AddCookie(&http.Cookie{Name: c.d.cookie, Value: c.d.token})
+func newSession(d *Dashboard) session {
+	id, _ := d.door.begin()
+	return session(id)
+}
+
+func (s session) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.AddCookie(&http.Cookie{Name: cookieName, Value: string(s)})
 	return http.DefaultTransport.RoundTrip(r)
 }
+
+// base is where the page is, for those who are let in.
+func (d *Dashboard) base() string { return "http://" + d.door.host + d.door.path }
 
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
@@ -182,7 +197,7 @@ type reading struct {
 
 func (d *Dashboard) read(t *testing.T, client *http.Client) *reading {
 	t.Helper()
-	response, err := client.Get("http://" + d.host + "/events")
+	response, err := client.Get(d.base() + "events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +259,7 @@ func TestEvents(t *testing.T) {
 	}
 
 	var whole explained
-	response, err := client.Get("http://" + d.host + "/decision/shop/third")
+	response, err := client.Get(d.base() + "decision/shop/third")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +268,7 @@ func TestEvents(t *testing.T) {
 		whole.Decision.Kind != "Decision" || whole.Decision.Steps[0].Patch[0].Path != "/spec/x" {
 		t.Errorf("got %+v, %v", whole, err)
 	}
-	if gone, err := client.Get("http://" + d.host + "/decision/shop/first"); err != nil || gone.StatusCode != 404 {
+	if gone, err := client.Get(d.base() + "decision/shop/first"); err != nil || gone.StatusCode != 404 {
 		t.Errorf("a decision that is gone: %v, %v", gone, err)
 	}
 }

@@ -13,12 +13,18 @@
 // page is slow to read it gets anew, whole: nothing waits for a page.
 //
 // The page is served to its user alone. The server listens on the loopback interface, and every
-// process and every page of every browser on the machine can reach that. So: the URL has a random
-// token, which becomes a cookie that no other site's page makes a browser send; the Host header
-// must be ours, for names that somebody makes resolve to 127.0.0.1; nothing may be framed, posted,
-// or read from another origin; and the page itself may load, run and reach nothing but what is
-// embedded here. Nothing is passed on to the API server: what a page can ask for are those three
-// things.
+// process and every page of every browser on the machine can reach that. So:
+//
+//   - The URL has a random token. It begins a session, whose random ID is the browser's cookie.
+//     Sessions are few, and end after a day.
+//   - No other site's page makes a browser send the cookie. No other server on the machine gets it
+//     either, although browsers send cookies to all ports of a host: see door.
+//   - The Host header must be ours, for names that somebody makes resolve to our address.
+//   - Nothing may be framed, posted, or read from another origin.
+//   - The page itself may load, run and reach nothing but what is embedded here.
+//   - Connections are few, and strangers' are closed before anybody else's.
+//
+// Nothing is passed on to the API server: what a page can ask for are those three things.
 //
 // The page (page/) is plain HTML, CSS and JavaScript modules, as they are.
 package dashboard

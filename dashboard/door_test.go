@@ -1,14 +1,17 @@
 package dashboard
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"gatehouse.dev/test/needs"
 )
 
 // ask is a request as anybody may send it.
@@ -34,40 +37,54 @@ func ask(t *testing.T, method, address, host, cookie, body string) *http.Respons
 
 func TestWhoIsLetIn(t *testing.T) {
 	d, _ := start(t, newFakeAPI(t), "")
-	base := "http://" + d.host
-	port := d.host[strings.LastIndex(d.host, ":"):]
-	cookie := d.cookie + "=" + d.token
+	base, token := "http://"+d.door.host, d.door.token
+	port := base[strings.LastIndex(base, ":"):]
+	home, ip := d.door.path, strings.TrimSuffix(d.door.host, port)
+	id, _ := d.door.begin()
+	ended, _ := d.door.begin()
+	d.door.mu.Lock()
+	d.door.sessions[ended] = time.Now()
+	d.door.mu.Unlock()
+	cookie := cookieName + "=" + id
 	for name, test := range map[string]struct {
 		method, path, host, cookie, body string
 		want                             int
 	}{
-		"the URL":                  {path: "/?token=" + d.token, want: 200},
-		"the cookie":               {path: "/", cookie: cookie, want: 200},
-		"a file":                   {path: "/app.js", cookie: cookie, want: 200},
-		"as localhost":             {path: "/", cookie: cookie, host: "localhost" + port, want: 200},
-		"nothing":                  {path: "/", want: 401},
-		"a file without":           {path: "/app.js", want: 401},
-		"events without":           {path: "/events", want: 401},
-		"a decision without":       {path: "/decision/shop/web", want: 401},
-		"what is set up, without":  {path: "/configured", want: 401},
-		"another token":            {path: "/?token=" + strings.Repeat("A", len(d.token)), want: 401},
-		"a beginning of the token": {path: "/?token=" + d.token[:10], want: 401},
-		"an empty token":           {path: "/?token=", want: 401},
-		"another cookie":           {path: "/", cookie: d.cookie + "=x", want: 401},
-		"another port's cookie":    {path: "/", cookie: "gatehouse-dashboard-1=" + d.token, want: 401},
-		"the token elsewhere":      {path: "/events?token=" + d.token, want: 401},
-		"an empty ticket":          {path: "/?once=", want: 401},
-		"another name":             {path: "/", cookie: cookie, host: "attacker.example" + port, want: 421},
-		"another port":             {path: "/", cookie: cookie, host: "127.0.0.1:1", want: 421},
-		"no port":                  {path: "/", cookie: cookie, host: "127.0.0.1", want: 421},
-		"a name like ours":         {path: "/", cookie: cookie, host: "localhost.attacker.example" + port, want: 421},
-		"POST":                     {method: "POST", path: "/", cookie: cookie, want: 405},
-		"DELETE":                   {method: "DELETE", path: "/decision/shop/web", cookie: cookie, want: 405},
-		"OPTIONS":                  {method: "OPTIONS", path: "/events", cookie: cookie, want: 405},
-		"a body":                   {path: "/", cookie: cookie, body: "x", want: 413},
-		"the API server's paths":   {path: "/api/v1/secrets", cookie: cookie, want: 404},
-		"no decision":              {path: "/decision/shop/web", cookie: cookie, want: 404},
-		"out of the folder":        {path: "/..%2fdashboard.go", cookie: cookie, want: 404},
+		"the URL":                  {path: home + "?token=" + token, want: 200},
+		"a session":                {path: home, cookie: cookie, want: 200},
+		"a file":                   {path: home + "app.js", cookie: cookie, want: 200},
+		"beside another's cookie":  {path: home, cookie: cookieName + "=x; " + cookie, want: 200},
+		"nothing":                  {path: home, want: 401},
+		"a file without":           {path: home + "app.js", want: 401},
+		"events without":           {path: home + "events", want: 401},
+		"a decision without":       {path: home + "decision/shop/web", want: 401},
+		"what is set up, without":  {path: home + "configured", want: 401},
+		"another token":            {path: home + "?token=" + strings.Repeat("A", len(token)), want: 401},
+		"a beginning of the token": {path: home + "?token=" + token[:10], want: 401},
+		"an empty token":           {path: home + "?token=", want: 401},
+		"another session":          {path: home, cookie: cookieName + "=x", want: 401},
+		"no session":               {path: home, cookie: cookieName + "=", want: 401},
+		"a session that has ended": {path: home, cookie: cookieName + "=" + ended, want: 401},
+		"another cookie":           {path: home, cookie: cookieName + "-1=" + id, want: 401},
+		"the token for a session":  {path: home, cookie: cookieName + "=" + token, want: 401},
+		"a session for the token":  {path: home + "?token=" + id, want: 401},
+		"the token elsewhere":      {path: home + "events?token=" + token, want: 401},
+		"another path":             {path: "/", cookie: cookie, want: 401},
+		"the token at another":     {path: "/?token=" + token, want: 401},
+		"an empty ticket":          {path: home + "?once=", want: 401},
+		"another name":             {path: home, cookie: cookie, host: "attacker.example" + port, want: 421},
+		"another address":          {path: home, cookie: cookie, host: "127.0.0.1" + port, want: 421},
+		"as localhost":             {path: home, cookie: cookie, host: "localhost" + port, want: 421},
+		"another port":             {path: home, cookie: cookie, host: "127.0.0.1:1", want: 421},
+		"no port":                  {path: home, cookie: cookie, host: ip, want: 421},
+		"a name like ours":         {path: home, cookie: cookie, host: "localhost.attacker.example" + port, want: 421},
+		"POST":                     {method: "POST", path: home, cookie: cookie, want: 405},
+		"DELETE":                   {method: "DELETE", path: home + "decision/shop/web", cookie: cookie, want: 405},
+		"OPTIONS":                  {method: "OPTIONS", path: home + "events", cookie: cookie, want: 405},
+		"a body":                   {path: home, cookie: cookie, body: "x", want: 413},
+		"the API server's paths":   {path: home + "api/v1/secrets", cookie: cookie, want: 404},
+		"no decision":              {path: home + "decision/shop/web", cookie: cookie, want: 404},
+		"out of the folder":        {path: home + "..%2fdashboard.go", cookie: cookie, want: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method := test.method
@@ -98,18 +115,135 @@ func TestWhoIsLetIn(t *testing.T) {
 
 func TestCookie(t *testing.T) {
 	d, _ := start(t, newFakeAPI(t), "")
-	cookies := ask(t, http.MethodGet, d.URL(), "", "", "").Cookies()
-	if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode ||
-		cookies[0].Value != d.token || cookies[0].Domain != "" || len(d.token) < 26 {
-		t.Errorf("got %v", cookies)
+	seen := map[string]bool{d.door.token: true}
+	for range 2 {
+		cookies := ask(t, http.MethodGet, d.URL(), "", "", "").Cookies()
+		if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode ||
+			cookies[0].Path != d.door.path || cookies[0].Domain != "" || len(cookies[0].Value) < 26 {
+			t.Fatalf("got %v", cookies)
+		}
+		if seen[cookies[0].Value] {
+			t.Errorf("the cookie is the token, or that of another session: %v", cookies[0])
+		}
+		seen[cookies[0].Value] = true
 	}
 	other, _ := start(t, newFakeAPI(t), "")
-	if other.token == d.token || other.cookie == d.cookie {
-		t.Error("two dashboards share a token or a cookie's name")
+	if other.door.token == d.door.token || other.door.path == d.door.path {
+		t.Error("two dashboards share a token or a path")
 	}
-	address, err := url.Parse(d.URL())
-	if err != nil || address.Hostname() != "127.0.0.1" {
-		t.Errorf("the URL is %s", d.URL())
+}
+
+// Other servers on the machine never get the cookie, on whichever address and port of it they are:
+// neither when the port is any nor when it is chosen.
+func TestOtherServersGetNoCookie(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	for name, port := range map[string]int{"any port": 0, "a port": free.Addr().(*net.TCPAddr).Port} {
+		t.Run(name, func(t *testing.T) {
+			d, err := New(newFakeAPI(t).config(), "", port, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, d)
+			jar, err := cookiejar.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			browser := &http.Client{Jar: jar}
+			get := func(address string) int {
+				t.Helper()
+				response, err := browser.Get(address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				return response.StatusCode
+			}
+			if code := get(d.URL()); code != http.StatusOK {
+				t.Fatalf("got %d", code)
+			}
+			if code := get(d.base()); code != http.StatusOK {
+				t.Fatalf("with the cookie: got %d", code)
+			}
+			ours, boundTo, err := net.SplitHostPort(d.door.host)
+			if err != nil || port != 0 && (ours != "127.0.0.1" || boundTo != strconv.Itoa(port)) {
+				t.Fatalf("it listens on %s, %v", d.door.host, err)
+			}
+			for _, host := range []string{"127.0.0.1", ours} {
+				got := make(chan string, 1)
+				listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := &httptest.Server{Listener: listener, Config: &http.Server{
+					Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						got <- r.Header.Get("Cookie")
+					})}}
+				other.Start()
+				defer other.Close()
+				for _, path := range []string{"/", "/events", "/app.js", d.door.path[:len(d.door.path)-2] + "/"} {
+					if get(other.URL + path); <-got != "" {
+						t.Errorf("a server on %s got the cookie at %s", host, path)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Where the system has more addresses of its own than 127.0.0.1, no two dashboards share one.
+func TestRandomAddress(t *testing.T) {
+	if listener, err := net.Listen("tcp", "127.1.2.3:0"); err != nil {
+		needs.Missing(t, "more addresses of its own than 127.0.0.1: %v", err)
+	} else {
+		listener.Close()
+	}
+	seen := map[string]bool{"127.0.0.1": true}
+	for range 20 {
+		listener, err := listen(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		ip := listener.Addr().(*net.TCPAddr).IP
+		if seen[ip.String()] || !ip.IsLoopback() {
+			t.Errorf("listens on %s", ip)
+		}
+		seen[ip.String()] = true
+	}
+}
+
+// Sessions are bounded in number and in time, and a stream ends with its session.
+func TestSessions(t *testing.T) {
+	d, _ := start(t, newFakeAPI(t), "")
+	var ids []string
+	for range maxSessions + 1 {
+		ids = append(ids, ask(t, http.MethodGet, d.URL(), "", "", "").Cookies()[0].Value)
+	}
+	if len(d.door.sessions) != maxSessions {
+		t.Errorf("there are %d sessions", len(d.door.sessions))
+	}
+	for i, want := range map[int]int{0: 401, 1: 200, maxSessions: 200} {
+		if got := ask(t, http.MethodGet, d.base(), "", cookieName+"="+ids[i], "").StatusCode; got != want {
+			t.Errorf("session %d: got %d, want %d", i, got, want)
+		}
+	}
+	_, end := d.door.begin()
+	if left := time.Until(end); left > sessionTime || left < sessionTime-time.Hour {
+		t.Errorf("a session lasts %s", left)
+	}
+	d.door.mu.Lock()
+	d.door.sessions[ids[maxSessions]] = time.Now().Add(time.Second)
+	d.door.mu.Unlock()
+	stream := ask(t, http.MethodGet, d.base()+"events", "", cookieName+"="+ids[maxSessions], "")
+	if stream.StatusCode != http.StatusOK {
+		t.Fatalf("got %s", stream.Status)
+	}
+	if _, err := io.ReadAll(stream.Body); err != nil { // it goes on for ever, or ends
+		t.Error(err)
 	}
 }
 
@@ -117,14 +251,14 @@ func TestCookie(t *testing.T) {
 func TestTicket(t *testing.T) {
 	d, _ := start(t, newFakeAPI(t), "")
 	late := d.TicketURL()
-	d.mu.Lock()
-	d.until = time.Now()
-	d.mu.Unlock()
+	d.door.mu.Lock()
+	d.door.until = time.Now()
+	d.door.mu.Unlock()
 	if got := ask(t, http.MethodGet, late, "", "", ""); got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("late: got %s", got.Status)
 	}
 	ticket := d.TicketURL()
-	if strings.Contains(ticket, d.token) {
+	if strings.Contains(ticket, d.door.token) {
 		t.Error("the ticket has the token")
 	}
 	if got := ask(t, http.MethodGet, ticket, "", "", ""); got.StatusCode != http.StatusOK || len(got.Cookies()) != 1 {
@@ -139,14 +273,14 @@ func TestTicket(t *testing.T) {
 func TestBounds(t *testing.T) {
 	f := newFakeAPI(t)
 	d, client := start(t, f, "")
-	if got := ask(t, http.MethodGet, "http://"+d.host+"/?x="+strings.Repeat("x", 2*maxHeader), "", "", "").
+	if got := ask(t, http.MethodGet, d.base()+"?x="+strings.Repeat("x", 2*maxHeader), "", "", "").
 		StatusCode; got != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a long address: got %d", got)
 	}
 	for range maxPages {
 		d.read(t, client).next("state", "")
 	}
-	response, err := client.Get("http://" + d.host + "/events")
+	response, err := client.Get(d.base() + "events")
 	if err != nil || response.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one page more: got %v, %v", response, err)
 	}
@@ -154,7 +288,7 @@ func TestBounds(t *testing.T) {
 		t.Error("listens on port 70000")
 	}
 	// somebody who begins a request and doesn't go on
-	idle, err := net.Dial("tcp", d.host)
+	idle, err := net.Dial("tcp", d.door.host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,25 +330,5 @@ func TestMirrorIsBounded(t *testing.T) {
 	n := m.take(p)
 	if !n.all || len(n.rows) != 10 || n.rows[9].decision.Time.Unix() != 100 || n.rows[0].decision.Time.Unix() != 91 {
 		t.Errorf("after a list there are %d rows", len(n.rows))
-	}
-}
-
-// A dashboard ends with its context, with pages open.
-func TestEnds(t *testing.T) {
-	f := newFakeAPI(t)
-	d, err := New(f.config(), "", 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	d.read(t, &http.Client{Transport: withCookie{d}}).next("state", "live")
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("ended with %v", err)
-	}
-	if _, err := net.Dial("tcp", d.host); err == nil {
-		t.Error("still listens")
 	}
 }

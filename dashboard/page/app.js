@@ -6,8 +6,8 @@ import { List } from "./list.js";
 import { every, request } from "./request.js";
 import { chain, parts } from "./sums.js";
 
-// The token has become a cookie; nobody needs to see it in the address any more.
-if (location.search) history.replaceState(null, "", `/${location.hash}`);
+// The token has begun a session; nobody needs to see it in the address any more.
+if (location.search) history.replaceState(null, "", location.pathname + location.hash);
 
 const views = ["requests", "chain", "parts"];
 const rows = new Rows();
@@ -27,7 +27,7 @@ function read() {
 function write(change, push) {
   Object.assign(state, change);
   const text = new URLSearchParams(Object.entries(state).filter(([, value]) => value)).toString();
-  history[push ? "pushState" : "replaceState"](null, "", text ? `#${text}` : "/");
+  history[push ? "pushState" : "replaceState"](null, "", text ? `#${text}` : location.pathname);
 }
 
 function set(change) {
@@ -202,7 +202,7 @@ async function openStated() {
   let content = kept.get(id);
   if (!content) {
     try {
-      const response = await fetch(`/decision/${id.split("/").map(encodeURIComponent).join("/")}`);
+      const response = await fetch(`decision/${id.split("/").map(encodeURIComponent).join("/")}`);
       content = response.ok ? await response.json() : { problem: await response.text() };
     } catch {
       content = { problem: "The dashboard has ended." };
@@ -223,7 +223,7 @@ async function openStated() {
 // ---- What the server says ----
 
 function connect() {
-  const source = new EventSource("/events");
+  const source = new EventSource("events");
   const on = (name, then) => source.addEventListener(name, (event) => {
     then(event.data ? JSON.parse(event.data) : null);
     update();
@@ -249,7 +249,11 @@ function connect() {
   source.addEventListener("error", () => {
     tell("ended", "Disconnected", "The dashboard can’t be reached: it has ended, or asks too much of this machine. " +
       "It is tried again; start gatehouse dashboard again for a new address.");
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+    if (source.readyState !== EventSource.CLOSED) return;
+    setTimeout(connect, 3000);
+    fetch("icon.svg").then(async (response) => {
+      if (response.status === 401) tell("ended", "Disconnected", await response.text());
+    }, () => {}); // it is said already that there is no connection
   });
 }
 
@@ -263,7 +267,7 @@ function tell(name, word, problem) {
 
 async function configure() {
   try {
-    const response = await fetch("/configured");
+    const response = await fetch("configured");
     configured = response.ok ? await response.json() : { items: [], missing: [await response.text()] };
   } catch {
     return; // it is said already that there is no connection

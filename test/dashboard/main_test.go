@@ -76,7 +76,7 @@ type browser struct {
 
 	mu    sync.Mutex
 	hosts map[string]bool
-	paths map[string]int // how often each was asked for
+	paths map[string]int // how often each was asked for, without the page's own path
 	wrong []string       // what the page complains about
 }
 
@@ -113,7 +113,8 @@ func (b *browser) hear(event any) {
 	case *network.EventRequestWillBeSent:
 		if address, err := url.Parse(event.Request.URL); err == nil {
 			b.hosts[address.Host] = true
-			b.paths[address.Path]++
+			_, path, _ := strings.Cut(strings.TrimPrefix(address.Path, "/"), "/")
+			b.paths["/"+path]++
 		}
 	case *runtime.EventExceptionThrown:
 		text := event.ExceptionDetails.Text

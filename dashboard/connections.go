@@ -1,0 +1,78 @@
+package dashboard
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// maxConnections is how many connections there may be. Browsers open six to an address.
+const maxConnections = 64
+
+// connections bounds the connections of a server. Of too many, the oldest is closed on which nobody
+// has been let in yet: strangers who connect and wait keep nobody out.
+type connections struct {
+	mu        sync.Mutex
+	all       int
+	strangers []net.Conn // the oldest first
+}
+
+// connectionKey is the key of a request's *connection in its context.
+type connectionKey struct{}
+
+// connection is one of the connections.
+type connection struct {
+	net.Conn
+	of *connections
+}
+
+// bound makes a server keep to the bound.
+func (c *connections) bound(server *http.Server) {
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			c.add(conn)
+		case http.StateClosed, http.StateHijacked:
+			c.remove(conn)
+		}
+	}
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, &connection{conn, c})
+	}
+}
+
+func (c *connections) add(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all++
+	c.strangers = append(c.strangers, conn)
+	if c.all > maxConnections {
+		c.strangers[0].Close() // the server removes it, and whatever it was doing ends
+		c.strangers = c.strangers[1:]
+	}
+}
+
+func (c *connections) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	c.forget(conn)
+}
+
+// forget takes a connection off the strangers'.
+func (c *connections) forget(conn net.Conn) {
+	if i := slices.Index(c.strangers, conn); i >= 0 {
+		c.strangers = slices.Delete(c.strangers, i, i+1)
+	}
+}
+
+// know says of the connection of a request that somebody has been let in on it.
+func know(ctx context.Context) {
+	if conn, ok := ctx.Value(connectionKey{}).(*connection); ok {
+		conn.of.mu.Lock()
+		defer conn.of.mu.Unlock()
+		conn.of.forget(conn.Conn)
+	}
+}

@@ -1,0 +1,185 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// ticketTime is how long a ticket is good that nobody has used.
+	ticketTime = time.Minute
+	// sessionTime is how long a browser is let in that has opened the page's URL.
+	sessionTime = 24 * time.Hour
+	// maxSessions is how many browsers are let in at a time. One more ends the oldest session.
+	maxSessions = 16
+	// cookieName is that of the cookie with a session's ID.
+	cookieName = "gatehouse-dashboard"
+)
+
+// A door lets in those for whom the page is. Its URL has a token, which begins a session; the
+// browser proves with the session's ID that it has one. The token is never a cookie, so whoever
+// learns an ID has it for as long as the session lasts.
+//
+// Browsers send cookies to every port of a host. So other servers on this machine don't get this
+// one: the page has a random address, where the system has any besides 127.0.0.1, and a random path
+// in any case, to which the cookie is limited.
+type door struct {
+	host  string // host:port, as it is listened on
+	path  string // which all requests begin with
+	token string
+
+	mu       sync.Mutex
+	ticket   string // what opens the page once, until then
+	until    time.Time
+	sessions map[string]time.Time // when each ends, by ID
+}
+
+func newDoor(host string) *door {
+	return &door{host: host, path: "/" + rand.Text() + "/", token: rand.Text(), sessions: map[string]time.Time{}}
+}
+
+// listen listens on a port of 127.0.0.1. If it is 0, it listens on any port of a random address
+// that no other machine reaches, where the system has those: Linux has all of 127.0.0.0/8.
+func listen(port int) (net.Listener, error) {
+	if port == 0 {
+		var random [3]byte
+		_, _ = rand.Read(random[:]) // it doesn't fail
+		// The ends are left out: they are what others use, and broadcast addresses.
+		ip := net.IPv4(127, random[0]%254+1, random[1], random[2]%254+1)
+		if listener, err := net.Listen("tcp4", net.JoinHostPort(ip.String(), "0")); err == nil {
+			return listener, nil
+		}
+	}
+	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// url is where the page is, with what opens it.
+func (d *door) url(name, value string) string {
+	return "http://" + d.host + d.path + "?" + name + "=" + value
+}
+
+// newTicket makes the ticket that is good from now on.
+func (d *door) newTicket() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ticket, d.until = rand.Text(), time.Now().Add(ticketTime)
+	return d.ticket
+}
+
+// takeTicket reports whether a text is the ticket that is good now, and takes it.
+func (d *door) takeTicket(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ticket == "" || time.Now().After(d.until) || !equal(text, d.ticket) {
+		return false
+	}
+	d.ticket = ""
+	return true
+}
+
+// begin begins a session, and returns its ID and its end.
+func (d *door) begin() (id string, end time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.sessions) >= maxSessions {
+		oldest := ""
+		for id, end := range d.sessions {
+			if oldest == "" || end.Before(d.sessions[oldest]) {
+				oldest = id
+			}
+		}
+		delete(d.sessions, oldest)
+	}
+	id, end = rand.Text(), time.Now().Add(sessionTime)
+	d.sessions[id] = end
+	return id, end
+}
+
+// sessionOf returns the end of the session to which a request belongs, if it belongs to one.
+func (d *door) sessionOf(r *http.Request) (end time.Time, found bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, cookie := range r.CookiesNamed(cookieName) { // others may have set some, too
+		if end, found := d.sessions[cookie.Value]; found && time.Now().Before(end) {
+			return end, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// policy is the page's Content-Security-Policy: it loads and reaches what is served here, and makes
+// no HTML from text.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+// openTo serves what next serves to those who are let in, until their session ends. To next, paths
+// begin where the page's path ends.
+func (d *door) openTo(next http.Handler) http.Handler {
+	next = http.StripPrefix(strings.TrimSuffix(d.path, "/"), next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+			"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			w.Header().Set(name, value)
+		}
+		end, code, why := d.admit(w, r)
+		if code != 0 {
+			w.Header().Set("Connection", "close") // nobody waits for a stranger
+			refuse(w, code, why)
+			return
+		}
+		ctx, cancel := context.WithDeadline(r.Context(), end)
+		defer cancel()
+		know(ctx)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// admit returns until when a request is let in, or the code and the words with which it is refused.
+func (d *door) admit(w http.ResponseWriter, r *http.Request) (end time.Time, code int, why string) {
+	switch {
+	case !d.isOurs(r.Host):
+		// A name that resolves to our address by the will of a page that has that name.
+		return end, http.StatusMisdirectedRequest, "this is " + d.host + ", and not " + strconv.Quote(cut(r.Host, 100))
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", "GET")
+		return end, http.StatusMethodNotAllowed, "nothing can be changed here"
+	case r.ContentLength != 0:
+		return end, http.StatusRequestEntityTooLarge, "no request here has a body"
+	}
+	query := r.URL.Query()
+	if r.URL.Path == d.path && (equal(query.Get("token"), d.token) || d.takeTicket(query.Get("once"))) {
+		id, end := d.begin()
+		http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: d.path, HttpOnly: true,
+			SameSite: http.SameSiteStrictMode})
+		return end, 0, ""
+	}
+	end, found := d.sessionOf(r)
+	if !found || !strings.HasPrefix(r.URL.Path, d.path) {
+		return end, http.StatusUnauthorized, "open the URL that gatehouse dashboard printed: it has a token, and is " +
+			"good for a day each time"
+	}
+	return end, 0, ""
+}
+
+// isOurs reports whether a Host header names this server: by its address, or 127.0.0.1 as
+// localhost.
+func (d *door) isOurs(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		name, port = host, "80"
+	}
+	ours, ourPort, _ := net.SplitHostPort(d.host)
+	return port == ourPort && (name == ours || ours == "127.0.0.1" && name == "localhost")
+}
+
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,112 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"gatehouse.dev/test/needs"
+)
+
+// nobody is a kubeconfig of a server that isn't there.
+const nobody = `
+apiVersion: v1
+kind: Config
+current-context: x
+contexts: [{name: x, context: {cluster: x, user: x}}]
+clusters: [{name: x, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: x, user: {token: x}}]
+`
+
+// A browser that has opened the dashboard gives its cookie to no other server on the machine:
+// neither on 127.0.0.1 nor on the dashboard's own address, neither where the user goes to that
+// server nor where its page asks for the dashboard. The dashboard knows the browser again.
+func TestOtherServers(t *testing.T) {
+	needs.Programs(t, "chromium")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(nobody), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	for name, port := range map[string]int{"any port": 0, "a port": free.Addr().(*net.TCPAddr).Port} {
+		t.Run(name, func(t *testing.T) {
+			address := command(t, "--kubeconfig="+kubeconfig, fmt.Sprintf("--port=%d", port))
+			home, _, _ := strings.Cut(address, "?")
+			ours, err := url.Parse(address)
+			if err != nil || (ours.Hostname() == "127.0.0.1") != (port != 0) {
+				t.Fatalf("the dashboard is at %s, %v", address, err)
+			}
+			b := newBrowser(t)
+			if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument,
+				page.AddScriptToEvaluateOnNewDocumentParams{Source: "{ const Real = EventSource; " +
+					"EventSource = function (...all) { return window.stream = new Real(...all); }; " +
+					"EventSource.CLOSED = Real.CLOSED; }"}); err != nil {
+				t.Fatal(err)
+			}
+			visit(b, address)
+			b.until("document.querySelector('#state.waiting')")
+			for _, host := range []string{"127.0.0.1", ours.Hostname()} {
+				listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				cookies := make(chan string, 100)
+				other := &httptest.Server{Listener: listener, Config: &http.Server{
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						cookies <- r.Header.Get("Cookie")
+						w.Header().Set("Content-Type", "text/html")
+						_, _ = w.Write([]byte("<title>another</title>"))
+					})}}
+				other.Start()
+				defer other.Close()
+				visit(b, other.URL+"/")
+				b.until("document.title === 'another'")
+				see[any](b, "fetch('/events', {credentials: 'include'}).then(() => document.title = 'asked'); 1")
+				b.until("document.title === 'asked'")
+				see[any](b, "fetch("+quoted(home)+", {credentials: 'include'}).then(() => document.title = 'read', "+
+					"() => document.title = 'refused'); 1")
+				b.until("document.title === 'refused'")
+				other.Close()
+				close(cookies)
+				for cookie := range cookies {
+					if cookie != "" {
+						t.Errorf("a server on %s got the cookie %s", host, cookie)
+					}
+				}
+			}
+			visit(b, home)
+			b.until("document.querySelector('#state.waiting')")
+			loseSession(b, address)
+		})
+	}
+}
+
+// loseSession has so many others open the dashboard that it forgets the browser's session. The page
+// says what to do when it connects again, and works once that is done.
+func loseSession(b *browser, address string) {
+	b.Helper()
+	for range 20 {
+		response, err := http.Get(address)
+		if err != nil {
+			b.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	see[any](b, "stream.close(); stream.dispatchEvent(new Event('error')); 1")
+	b.until("document.querySelector('#problem').innerText.includes('open the URL that gatehouse dashboard printed')")
+	visit(b, address)
+	b.until("document.querySelector('#state.waiting')")
+}
