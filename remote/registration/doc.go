@@ -21,7 +21,7 @@
 // rolling update. With RemoveAtEnd, for processes in the foreground, the one that leads removes
 // them.
 //
-// With CheckReached, nothing is registered with Fail before the API server has reached a replica.
+// With CheckReached, nothing is registered before the API server has reached a replica.
 // The API server says whether it does: it is asked to create a Lease in a dry run, about which a
 // configuration of its own has it call ProbePath.
 //

@@ -50,7 +50,7 @@ type Keeper struct {
 	// lead before.
 	Serving <-chan struct{}
 	// CheckReached has the leader find out whether API servers reach the webhooks before it has
-	// them call any that refuses requests if it can't be called. They have to answer at ProbePath.
+	// them call any. They have to answer at ProbePath.
 	CheckReached bool
 	// RemoveAtEnd has Run remove the configurations when ctx is done, unless another replica leads.
 	RemoveAtEnd bool

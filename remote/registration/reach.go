@@ -64,14 +64,12 @@ func (o *Options) probe(bundle []byte, owners []metav1.OwnerReference) *admissio
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{w}}
 }
 
-// checkReached is an error unless the API server reaches the webhooks, or none of them refuses
-// requests if it can't be called. Once they are reached it isn't asked again: others see to it that
-// they go on serving. Several API servers behind one address may differ: the one that answers
-// counts.
+// checkReached is an error unless the API server reaches the webhooks. Once they are reached it
+// isn't asked again: others see to it that they go on serving. Several API servers behind one
+// address may differ: the one that answers counts.
 func (k *Keeper) checkReached(ctx context.Context, bundle []byte, owners []metav1.OwnerReference) error {
 	o := &k.Options
-	refuses := func(c Call) bool { return c.FailurePolicy == admissionregistrationv1.Fail }
-	if !k.CheckReached || k.reached || !slices.ContainsFunc(Calls(o), refuses) {
+	if !k.CheckReached || k.reached {
 		return nil
 	}
 	if err := k.mayCreate(ctx); err != nil {
@@ -105,6 +103,10 @@ func (k *Keeper) ask(ctx context.Context) error {
 	if o.Service != nil {
 		where = fmt.Sprintf("services %q in namespace %q", o.Service.Name, o.Service.Namespace)
 	}
+	would := "would let all requests pass"
+	if slices.ContainsFunc(Calls(o), func(c Call) bool { return c.FailurePolicy == admissionregistrationv1.Fail }) {
+		would = "would refuse requests"
+	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: probeName(o.Installation()),
 		Namespace: o.Namespace, Labels: map[string]string{probeLabel: o.Name}}}
 	for until := time.Now().Add(spreading); ; {
@@ -118,8 +120,8 @@ func (k *Keeper) ask(ctx context.Context) error {
 		case strings.Contains(err.Error(), fmt.Sprintf("%q denied the request: %s", probeWebhook, probeAnswer)):
 			return nil
 		case strings.Contains(err.Error(), fmt.Sprintf("%q", probeWebhook)) || apierrors.IsTimeout(err):
-			return &waitingError{fmt.Sprintf("the API server can't ask at %s, and would refuse requests. It said: %v. "+
-				"This is tried again until it can; --skip-reachability-check registers anyway", where, err)}
+			return &waitingError{fmt.Sprintf("the API server can't ask at %s, and %s. It said: %v. "+
+				"This is tried again until it can; --skip-reachability-check registers anyway", where, would, err)}
 		default:
 			return fmt.Errorf("finding out whether the API server reaches %s, by a Lease in a dry run: %w: "+
 				"--skip-reachability-check registers without that", where, err)

@@ -105,7 +105,7 @@ func TestEndOfOther(t *testing.T) {
 	}
 }
 
-// Nothing is registered with Fail that API servers don't reach; what they say is said. They are
+// Nothing is registered that API servers don't reach; what they say is said. They are
 // asked again, until they reach it.
 func TestReachability(t *testing.T) {
 	port := freePort(t)
@@ -145,6 +145,29 @@ func TestReachability(t *testing.T) {
 		"--skip-reachability-check", "--shutdown-delay-duration=0s")
 	<-unchecked.registered
 	unchecked.stop(t)
+}
+
+// Also webhooks that refuse nothing are registered only once they are reached: a plugin on trial
+// that nobody asks would have nothing to tell.
+func TestReachabilityOfTrials(t *testing.T) {
+	for _, flag := range []string{"--mode=audit", "--failure-policy=Ignore"} {
+		port := freePort(t)
+		r := launch(t, executable(t), fmt.Sprintf("--url=https://127.0.0.1:%d", port), flag,
+			"--plugins=AlwaysPullImages", "--shutdown-delay-duration=0s")
+		servertest.Eventually(t, "what the API server says", func() bool {
+			return strings.Contains(r.log.String(), fmt.Sprintf("Not registered yet: the API server can't ask at "+
+				"https://127.0.0.1:%d, and would let all requests pass. It said: ", port))
+		})
+		select {
+		case <-r.registered:
+			t.Errorf("with %s it says that it is asked", flag)
+		default:
+		}
+		r.stop(t)
+		if got := configurations(t); got != "" {
+			t.Errorf("with %s there are %s", flag, got)
+		}
+	}
 }
 
 // Whatever is counted, leases can be made and renewed everywhere while no replica runs.
