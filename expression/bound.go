@@ -9,13 +9,10 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/interpreter"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
-
-	"gatehouse.dev/internal/quantity"
+	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
 const (
@@ -87,58 +84,13 @@ func resultSize(v ref.Val) int {
 	return 0
 }
 
-// bound replaces the calls of growing functions by calls that end the evaluation before they
-// allocate more than an expression can pay for. The calls of functions that parse quantities are
-// replaced by calls that refuse what takes too long to parse.
-func (c *checker) bound(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-	call, ok := i.(interpreter.InterpretableCall)
-	if !ok {
-		return i, nil
-	}
-	function := call.Function()
-	size := growing[function]
-	parses := function == "quantity" || function == "isQuantity"
-	if size == nil && !parses {
-		return i, nil
-	}
-	impl, err := c.implementation(function, call.OverloadID())
-	if impl == nil || err != nil {
-		return i, err
-	}
-	if parses {
-		return interpreter.NewCall(call.ID(), function, call.OverloadID(), call.Args(),
-			func(args ...ref.Val) ref.Val {
-				if s, ok := args[0].(types.String); !ok || !quantity.TooLong(string(s)) {
-					return impl(args...)
-				}
-				if function == "isQuantity" {
-					return types.False
-				}
-				return types.WrapErr(resource.ErrFormatWrong)
-			}), nil
-	}
-	adapter := c.env.CELTypeAdapter()
-	return interpreter.NewCall(call.ID(), function, call.OverloadID(), call.Args(),
-		func(args ...ref.Val) ref.Val {
-			n := size(args)
-			if n > maxBytes {
-				panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded,
-					Message: "operation cancelled: actual cost limit exceeded"})
-			}
-			if n > freeBytes && function == "_+_" {
-				return concat(adapter, args[0].(traits.Lister), args[1].(traits.Lister))
-			}
-			return impl(args...)
-		}), nil
-}
-
 // implementation returns what a call of the function does, nil if the value it is called on knows.
-func (c *checker) implementation(function, overload string) (func(...ref.Val) ref.Val, error) {
+func (c *checker) implementation(function, overload string) (implementation, error) {
 	bindings, err := c.functions[function].Bindings()
 	if err != nil {
 		return nil, err
 	}
-	var found func(...ref.Val) ref.Val
+	var found implementation
 	for _, b := range bindings {
 		if b.Operator != overload && (b.Operator != function || found != nil) {
 			continue
@@ -174,7 +126,12 @@ func concat(adapter types.Adapter, lists ...traits.Lister) ref.Val {
 	return types.NewRefValList(adapter, all)
 }
 
+// concatSize returns the size of the sum of two texts or lists. A list that a comprehension is
+// still adding to has none: each step of the comprehension is charged.
 func concatSize(args []ref.Val) int {
+	if n := sizeOf(args, 0); n > 0 {
+		return n + sizeOf(args, 1)
+	}
 	a, ok := args[0].(traits.Lister)
 	if _, growing := args[0].(traits.MutableLister); !ok || growing {
 		return 0
@@ -317,6 +274,23 @@ func takeSize(v ref.Val, left *int) {
 		*left = max(*left-len(v), 0)
 	case types.Bytes:
 		*left = max(*left-len(v), 0)
+	case *objectValue:
+		for name, field := range v.fields {
+			if *left == 0 {
+				return
+			}
+			*left = max(*left-len(name), 0)
+			takeSize(field, left)
+		}
+	case *types.Optional:
+		if v.HasValue() {
+			takeSize(v.GetValue(), left)
+		}
+	case *mutation.JSONPatchVal:
+		*left = max(*left-len(v.Op)-len(v.Path)-len(v.From), 0)
+		if v.Val != nil {
+			takeSize(v.Val, left)
+		}
 	case traits.Lister:
 		for i := v.Iterator(); *left > 0 && i.HasNext() == types.True; {
 			takeSize(i.Next(), left)

@@ -58,6 +58,7 @@
 //   - A variable that can't be converted is an error of the expressions that read it. Upstream
 //     fails all.
 //   - Errors of a webhook's conditions name the condition.
+//   - What allocates or does more than upstream charges for is charged, and refused before.
 //   - A policy's variable sees those before it and no others, by whichever way. One that gets at
 //     itself, as dyn(variables).a in a does, ends upstream's process.
 package expression

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
-	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
 // The variables of an expression.
@@ -107,7 +106,7 @@ func newChecker(d declared) (*checker, error) {
 		set, err = set.Extend(environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),
 			EnvOptions: []cel.EnvOption{
-				common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+				common.ResolverEnvOption(&objectTypes{}),
 				environment.UnversionedLib(library.JSONPatch),
 			},
 		})

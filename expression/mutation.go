@@ -13,7 +13,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"k8s.io/apiserver/pkg/cel/mutation"
-	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
 // Configuration returns what an expression of an ApplyConfiguration evaluated to as JSON, without
@@ -27,11 +26,14 @@ import (
 //
 // Source: Patch in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go.
 func Configuration(value ref.Val) (map[string]any, error) {
-	object, ok := value.(*dynamic.ObjectVal)
+	object, ok := value.(*objectValue)
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
-	if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+	if isHuge(object) {
+		return nil, OutOfBudget
+	}
+	if err := object.checkTypeNames(); err != nil {
 		return nil, fmt.Errorf("type mismatch: %w", err)
 	}
 	content, ok := object.Value().(map[string]any)
@@ -78,8 +80,8 @@ func encodeOperation(o *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
 	if o.Val == nil {
 		return encoded, nil
 	}
-	if object, ok := o.Val.(*dynamic.ObjectVal); ok {
-		if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+	if object, ok := o.Val.(*objectValue); ok {
+		if err := object.checkTypeNames(); err != nil {
 			return nil, fmt.Errorf("type mismatch: %w", err)
 		}
 	}
@@ -122,7 +124,7 @@ func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
 // conversion panics where there are Objects in them, and so does upstream.
 func plain(v ref.Val) (*structpb.Value, error) {
 	switch v := v.(type) {
-	case *dynamic.ObjectVal:
+	case *objectValue:
 		content, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
 		if err != nil {
 			return nil, err

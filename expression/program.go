@@ -162,7 +162,10 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 	// What an evaluation cost that can't tell is more than any budget.
 	o.value, o.cost = value, math.MaxUint64
 	if cost := details.ActualCost(); cost != nil {
-		o.cost = *cost
+		o.cost = *cost + f.meter.cost()
+	}
+	if err == nil && o.cost > celconfig.PerCallLimit {
+		err = errExceeded
 	}
 	// A call that was refused before it allocated its result costs what the result would have.
 	var cancelled interpreter.EvalCancelledError

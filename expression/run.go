@@ -146,6 +146,7 @@ type frame struct {
 	run     *Run
 	program *program
 	outcome outcome
+	meter   meter
 	// variables is what the name means in it.
 	variables *variablesValue
 }
@@ -157,6 +158,9 @@ func (f *frame) ResolveName(name string) (any, bool) {
 			f.variables = &variablesValue{frame: f}
 		}
 		return f.variables, true
+	}
+	if name == meterName {
+		return &f.meter, true
 	}
 	return f.run.of.resolve(name, &f.run.in)
 }

@@ -1,0 +1,156 @@
+package expression
+
+import (
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+
+	"k8s.io/apiserver/pkg/cel/mutation"
+)
+
+// Lists can hold one list many times, and that list another one: a few steps make a value that has
+// more elements in it than can ever be compared. So each element that is compared is counted.
+
+// equality is a call of == or !=.
+type equality struct {
+	interpreter.InterpretableCall
+	left, right interpreter.Interpretable
+	negated     bool
+}
+
+// Eval implements interpreter.Interpretable.
+func (e *equality) Eval(vars interpreter.Activation) ref.Val {
+	left, right := e.left.Eval(vars), e.right.Eval(vars)
+	if types.IsUnknownOrError(left) {
+		return left
+	}
+	if types.IsUnknownOrError(right) {
+		return right
+	}
+	var equal ref.Val
+	if holdsOthers(left) && holdsOthers(right) {
+		equal = types.Bool(meterOf(vars).equal(left, right))
+	} else {
+		equal = types.Equal(left, right)
+	}
+	if e.negated {
+		return types.Bool(equal != types.True)
+	}
+	return equal
+}
+
+// membership is a call of in.
+type membership struct {
+	interpreter.InterpretableCall
+	element, container interpreter.Interpretable
+	impl               implementation
+}
+
+// Eval implements interpreter.Interpretable.
+func (m *membership) Eval(vars interpreter.Activation) ref.Val {
+	element, container := m.element.Eval(vars), m.container.Eval(vars)
+	if types.IsUnknownOrError(element) {
+		return element
+	}
+	if types.IsUnknownOrError(container) {
+		return container
+	}
+	list, ok := container.(traits.Lister)
+	if ok && m.OverloadID() == "" {
+		meterOf(vars).spend(length(list)) // which Kubernetes charges where it knows that it is a list
+	}
+	if !ok || !holdsOthers(element) {
+		if m.impl == nil {
+			return types.MaybeNoSuchOverloadErr(element)
+		}
+		return m.impl(element, container)
+	}
+	count := meterOf(vars)
+	for i := list.Iterator(); i.HasNext() == types.True; {
+		if count.equal(element, i.Next()) {
+			return types.True
+		}
+	}
+	return types.False
+}
+
+// holdsOthers reports whether a value may hold other values.
+func holdsOthers(v ref.Val) bool {
+	switch v.(type) {
+	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes:
+		return false
+	case traits.Lister, traits.Mapper, *types.Optional, *objectValue, *mutation.JSONPatchVal:
+		return true
+	}
+	return false
+}
+
+// equal reports whether two values are equal, as the library does. It spends a unit for each
+// comparison.
+func (m *meter) equal(a, b ref.Val) bool {
+	m.spend(1)
+	switch a := a.(type) {
+	case types.String:
+		if len(a) > readPerUnit {
+			m.spend(len(a) / readPerUnit)
+		}
+	case traits.Lister:
+		b, ok := b.(traits.Lister)
+		return ok && m.equalLists(a, b)
+	case traits.Mapper:
+		b, ok := b.(traits.Mapper)
+		return ok && m.equalMaps(a, b)
+	case *types.Optional:
+		b, ok := b.(*types.Optional)
+		if !ok || !a.HasValue() || !b.HasValue() {
+			return ok && a.HasValue() == b.HasValue()
+		}
+		return m.equal(a.GetValue(), b.GetValue())
+	case *objectValue:
+		b, ok := b.(*objectValue)
+		if !ok {
+			return false
+		}
+		m.spend(valueUnits(a))
+		m.spend(valueUnits(b))
+		return a.Type().TypeName() == b.Type().TypeName() && reflect.DeepEqual(a.fields, b.fields)
+	case *mutation.JSONPatchVal:
+		b, ok := b.(*mutation.JSONPatchVal)
+		if !ok || a.Op != b.Op || a.From != b.From || a.Path != b.Path || (a.Val == nil) != (b.Val == nil) {
+			return false
+		}
+		return a.Val == nil || m.equal(a.Val, b.Val)
+	}
+	return types.Equal(a, b) != types.False // what can't be compared counts as equal, as upstream
+}
+
+func (m *meter) equalLists(a, b traits.Lister) bool {
+	n := a.Size()
+	if b.Size() != n {
+		return false
+	}
+	for i := types.Int(0); i < n.(types.Int); i++ {
+		if !m.equal(a.Get(i), b.Get(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *meter) equalMaps(a, b traits.Mapper) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	for i := a.Iterator(); i.HasNext() == types.True; {
+		key := i.Next()
+		value, _ := a.Find(key)
+		other, found := b.Find(key)
+		if !found || !m.equal(value, other) {
+			return false
+		}
+	}
+	return true
+}

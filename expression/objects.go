@@ -1,0 +1,87 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+)
+
+// objectTypes resolves Object and JSONPatch. Its Objects can be looked into.
+type objectTypes struct{ mutation.DynamicTypeResolver }
+
+// Resolve implements common.TypeResolver.
+func (r *objectTypes) Resolve(name string) (common.ResolvedType, bool) {
+	t, ok := r.DynamicTypeResolver.Resolve(name)
+	if of, dynamically := t.(*dynamic.ObjectType); ok && dynamically {
+		return objectType{of}, true
+	}
+	return t, ok
+}
+
+type objectType struct{ *dynamic.ObjectType }
+
+// Val implements common.ResolvedType.
+func (t objectType) Val(fields map[string]ref.Val) ref.Val {
+	return &objectValue{dynamic.NewObjectVal(t.Type(), fields), fields}
+}
+
+// objectValue is a value of Object or of the type of a field of it.
+type objectValue struct {
+	*dynamic.ObjectVal
+	fields map[string]ref.Val
+}
+
+// Equal implements ref.Val.
+func (v *objectValue) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*objectValue); ok {
+		return v.ObjectVal.Equal(o.ObjectVal)
+	}
+	return types.False
+}
+
+// ConvertToType implements ref.Val.
+func (v *objectValue) ConvertToType(t ref.Type) ref.Val {
+	if v.Type().TypeName() == t.TypeName() {
+		return v
+	}
+	return v.ObjectVal.ConvertToType(t)
+}
+
+// checkTypeNames returns all Objects in v whose types aren't named as the fields that they are in.
+//
+// Source: CheckTypeNamesMatchFieldPathNames in k8s.io/apiserver/pkg/cel/mutation/dynamic.
+func (v *objectValue) checkTypeNames() error {
+	return errors.Join(typeErrors(v, []string{v.Type().TypeName()})...)
+}
+
+func typeErrors(v ref.Val, path []string) (errs []error) {
+	if o, ok := v.(*objectValue); ok {
+		name, want := o.Type().TypeName(), strings.Join(path, ".")
+		if name != want {
+			errs = append(errs, fmt.Errorf("unexpected type name %q, expected %q, "+
+				"which matches field name path from root Object type", name, want))
+		}
+		for field, of := range o.fields {
+			errs = append(errs, typeErrors(of, append(path[:len(path):len(path)], field))...)
+		}
+		return errs
+	}
+	switch value := v.Value().(type) {
+	case []ref.Val:
+		for _, v := range value {
+			errs = append(errs, typeErrors(v, path)...)
+		}
+	case map[ref.Val]ref.Val:
+		for _, v := range value {
+			errs = append(errs, typeErrors(v, path)...)
+		}
+	}
+	return errs
+}
