@@ -150,35 +150,42 @@ func newStep(s *chain.PluginStep, values Values) step {
 	return kept
 }
 
-// newCalls returns what is kept of a step's calls: those that changed, refused or failed before the
-// others, in their order.
+// worth says which calls are kept first if there are many: those that did something or have
+// something to say, then those that nearly were made, then all others.
+func worth(c *chain.Call) int {
+	switch {
+	case c.Verdict == chain.Refused, c.Verdict == chain.Failed, c.Patch != nil, len(c.Warnings) > 0,
+		c.Verdict == chain.Admitted && c.Why != "":
+		return 0
+	case c.Verdict == chain.Skipped && !strings.Contains(c.Why, "Selector doesn't select "):
+		return 1
+	}
+	return 2
+}
+
+// newCalls returns what is kept of a step's calls, in their order: those of the most worth if there
+// are many.
 func newCalls(calls []chain.Call, secret secrets,
 	about *v1alpha1.Request) (kept []v1alpha1.Call, omitted int32) {
 	if len(calls) == 0 {
 		return nil, 0
 	}
 	kept = make([]v1alpha1.Call, 0, min(len(calls), maxCalls))
-	left := maxCalls
-	telling := func(c *chain.Call) bool {
-		return c.Verdict == chain.Refused || c.Verdict == chain.Failed || c.Patch != nil
-	}
+	var room [3]int
 	for i := range calls {
-		if telling(&calls[i]) {
-			left--
-		}
+		room[worth(&calls[i])]++
 	}
-	taken := 0
+	left := maxCalls
+	for i := range room {
+		room[i] = min(room[i], left)
+		left -= room[i]
+	}
 	for i := range calls {
 		c := &calls[i]
-		if !telling(c) {
-			left--
-			if left < 0 {
-				continue
-			}
+		if room[worth(c)] == 0 {
+			continue
 		}
-		if taken++; taken > maxCalls {
-			break
-		}
+		room[worth(c)]--
 		call := v1alpha1.Call{Kind: string(c.Kind), Name: c.Name, Configuration: c.Configuration, Binding: c.Binding,
 			Param: c.Param, Expression: cut(c.Expression), Backend: cut(c.Backend),
 			Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored,

@@ -221,6 +221,12 @@ func TestLimits(t *testing.T) {
 			case 600:
 				call.Warnings = make([]string, 1000)
 				call.Warnings[0] = long
+			case 700, 900:
+				call.Verdict, call.Why = chain.Skipped, "objectSelector doesn't select the object"
+			case 800:
+				call.Verdict, call.Why = chain.Skipped, "its rules are for deployments, and not for deployments/scale"
+			case 850:
+				call.Why = "its patch set spec.nothing, which objects of this kind don't have"
 			case 1023:
 				call.Verdict, call.Why, call.Expression, call.Backend = chain.Refused, long, long, long
 			case 1000:
@@ -250,11 +256,12 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d calls, %d omitted", len(step.Calls), step.OmittedCalls)
 	}
 	var telling []string
-	for _, c := range step.Calls[maxCalls-3:] {
+	for _, c := range step.Calls[maxCalls-6:] {
 		telling = append(telling, fmt.Sprintf("%s %s %t", c.Name, c.Verdict, c.PatchCut))
 	}
 	if got, want := strings.Join(telling, ", "),
-		"500 Admitted true, 1000 Admitted true, 1023 Refused false"; got != want {
+		"500 Admitted true, 600 Admitted false, 800 Skipped false, 850 Admitted false, 1000 Admitted true, "+
+			"1023 Refused false"; got != want {
 		t.Errorf("the last are %s, want %s", got, want)
 	}
 	if size := len(encoded(d)); size > 200<<10 {
