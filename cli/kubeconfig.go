@@ -152,6 +152,14 @@ func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
 	if err := placeIn(config, m.named, m.name); err != nil {
 		return nil, err
 	}
+	// The user has the key. Where it has been in no file yet, it goes into the first.
+	into := m.named.AuthInfos[m.name].LocationOfOrigin
+	if into == "" {
+		into = m.GetDefaultFilename()
+	}
+	if err := datadir.CheckSecret(into); err != nil {
+		return nil, fmt.Errorf("an administrator's key would be in it, and %w", err)
+	}
 	maps.Copy(m.merged.Clusters, config.Clusters)
 	maps.Copy(m.merged.AuthInfos, config.AuthInfos)
 	maps.Copy(m.merged.Contexts, config.Contexts)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -166,5 +167,36 @@ func TestKubeconfigMergeIntoServers(t *testing.T) {
 	if stdout, stderr, code := runCommand(t, "kubeconfig", "--merge", "--data-dir="+filepath.Join(dir, "one"),
 		"--kubeconfig="+mine); code != 0 {
 		t.Errorf("into a file that is named: %s%s, exit code %d", stdout, stderr, code)
+	}
+}
+
+// An administrator's key goes into no file that others may read.
+func TestKubeconfigMergeIntoReadable(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes")
+	}
+	dir := t.TempDir()
+	writeTo(t, fmt.Sprintf(kubeconfig, 1), dir, "data", "admin.kubeconfig")
+	first, second := writeTo(t, others, dir, "first"), writeTo(t, others, dir, "second")
+	if err := os.Chmod(second, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	merge := func(files ...string) (stderr string, code int) {
+		t.Setenv("KUBECONFIG", strings.Join(files, string(filepath.ListSeparator)))
+		_, stderr, code = runCommand(t, "kubeconfig", "--merge", "--data-dir="+filepath.Join(dir, "data"))
+		return stderr, code
+	}
+	stderr, code := merge(second)
+	want := "gatehouse: kubeconfig " + second + ": an administrator's key would be in it, and " + second +
+		" can be read by others (mode 0644): chmod go= " + second + "\n"
+	if stderr != want || code == 0 {
+		t.Errorf("got  %q, exit code %d\nwant %q", stderr, code, want)
+	}
+	if got, err := os.ReadFile(second); err != nil || string(got) != others {
+		t.Errorf("the file is now %s (%v)", got, err)
+	}
+	// It goes into the first file, whoever may read another.
+	if stderr, code := merge(first, second); code != 0 {
+		t.Errorf("got %q, exit code %d", stderr, code)
 	}
 }

@@ -128,6 +128,21 @@ func Check(path string) error {
 	return c.all(path)
 }
 
+// CheckSecret wants a file to be the calling user's alone to read. One that isn't there is.
+func CheckSecret(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	owner, known := ownerOf(info)
+	if readers := readersOf(info, owner == os.Geteuid()); known && info.Mode().Perm()&readers != 0 {
+		return fmt.Errorf("%s can be read by others (mode %04o): chmod go= %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
 // A checker looks at files for a server that runs as user.
 type checker struct {
 	user    int
