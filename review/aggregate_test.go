@@ -112,6 +112,8 @@ admitted  ConfigMap default/b      -:11
 refused   ClusterRoleBinding eve  -:2
           clusterrolebindings.rbac.authorization.k8s.io "eve" is forbidden: user "eve" (groups=[]) is attempting to grant RBAC permissions not currently held:
           {APIGroups:["example.com"], Resources:["gates"], Verbs:["get"]}
+          to pass: No plugin refused it: nobody may grant rights that they don't have. Have somebody do it who ` +
+				`has these rights, or the verbs escalate and bind.
 0 admitted, 1 refused, 0 failed
 `},
 		"as much as one has, given to others": {state: []string{gateReader, gates, ofGates(eveEdits, "eve")},

@@ -96,6 +96,8 @@ spec: {policyName: users, validationActions: [Deny]}
 	const invalid = "          to pass: No plugin refused it: what came of it isn't a valid object. Change the " +
 		"fields " +
 		"named.\n"
+	const immutable = "          to pass: No plugin refused it: what was changed can't be changed in an object that " +
+		"is there. Leave it as it is, or delete the object and create it anew.\n"
 	want := `admitted  ConfigMap shop/c       -:1
 refused   ConfigMap shop/c       -:14
           ` + failed + change + `refused   ConfigMap shop/c       -:27
@@ -103,7 +105,7 @@ refused   ConfigMap shop/c       -:14
 admitted  ConfigMap shop/c       -:52
 refused   ConfigMap shop/c       -:64
           ConfigMap "c" is invalid: [immutable: Forbidden: field is immutable when ` + "`immutable` is set, data: " +
-		"Forbidden: field is immutable when `immutable` is set]\n" + invalid + `refused   PodExecOptions shop/p  -:77
+		"Forbidden: field is immutable when `immutable` is set]\n" + immutable + `refused   PodExecOptions shop/p  -:77
           by DenyEscalatingExec: pods "p" is forbidden: cannot exec into or attach to a container using host pid
 refused   Scale shop/web         -:90
           Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0

@@ -74,7 +74,8 @@ refused   Deployment shop/web  -:2
           Deployment.apps "web" is invalid: [spec.template.metadata.labels: Invalid value: {"app":"web"}: ` +
 				"`selector` does not match template `labels`" +
 				`, spec.selector: Invalid value: {"matchLabels":{"app":"other"}}: field is immutable]
-          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.
+          to pass: No plugin refused it: what was changed can't be changed in an object that is there. Leave it as it ` +
+				`is, or delete the object and create it anew.
 0 admitted, 1 refused, 0 failed
 `},
 		"an update leaves what others have set, and removes what kubectl has noted": {state: []string{shop, `
