@@ -59,11 +59,11 @@ func New(config *rest.Config, namespace string, port int, remedies map[string]st
 }
 
 // URL returns where the page is, with the token that opens it.
-func (d *Dashboard) URL() string { return d.door.url("token", d.door.token) }
+func (d *Dashboard) URL() string { return d.door.url() }
 
 // TicketURL returns a URL that opens the page once, in the next minute: for the command line of a
 // browser, which others on the machine can read.
-func (d *Dashboard) TicketURL() string { return d.door.url("once", d.door.newTicket()) }
+func (d *Dashboard) TicketURL() string { return d.door.ticketURL() }
 
 // handler serves the page, and what it asks for.
 func (d *Dashboard) handler() (http.Handler, error) {

@@ -60,17 +60,16 @@ func listen(port int) (net.Listener, error) {
 	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
-// url is where the page is, with what opens it.
-func (d *door) url(name, value string) string {
-	return "http://" + d.host + d.path + "?" + name + "=" + value
-}
+// url returns where the page is, with the token.
+func (d *door) url() string { return "http://" + d.host + d.path + "?token=" + d.token }
 
-// newTicket makes the ticket that is good from now on.
-func (d *door) newTicket() string {
+// ticketURL returns where the page is for the one who comes first, in the next minute. Others may
+// read it, so the path isn't in it.
+func (d *door) ticketURL() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ticket, d.until = rand.Text(), time.Now().Add(ticketTime)
-	return d.ticket
+	return "http://" + d.host + "/?once=" + d.ticket
 }
 
 // takeTicket reports whether a text is the ticket that is good now, and takes it.
@@ -82,6 +81,14 @@ func (d *door) takeTicket(text string) bool {
 	}
 	d.ticket = ""
 	return true
+}
+
+// welcome begins a session, has the browser keep its ID, and returns its end.
+func (d *door) welcome(w http.ResponseWriter) (end time.Time) {
+	id, end := d.begin()
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: d.path, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
+	return end
 }
 
 // begin begins a session, and returns its ID and its end.
@@ -140,6 +147,10 @@ func (d *door) openTo(next http.Handler) http.Handler {
 		ctx, cancel := context.WithDeadline(r.Context(), end)
 		defer cancel()
 		know(ctx)
+		if r.URL.Path == "/" { // with a ticket
+			http.Redirect(w, r, d.path, http.StatusSeeOther)
+			return
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -157,11 +168,9 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) (end time.Time, cod
 		return end, http.StatusRequestEntityTooLarge, "no request here has a body"
 	}
 	query := r.URL.Query()
-	if r.URL.Path == d.path && (equal(query.Get("token"), d.token) || d.takeTicket(query.Get("once"))) {
-		id, end := d.begin()
-		http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: d.path, HttpOnly: true,
-			SameSite: http.SameSiteStrictMode})
-		return end, 0, ""
+	if r.URL.Path == d.path && equal(query.Get("token"), d.token) ||
+		r.URL.Path == "/" && d.takeTicket(query.Get("once")) {
+		return d.welcome(w), 0, ""
 	}
 	end, found := d.sessionOf(r)
 	if !found || !strings.HasPrefix(r.URL.Path, d.path) {

@@ -258,11 +258,23 @@ func TestTicket(t *testing.T) {
 		t.Errorf("late: got %s", got.Status)
 	}
 	ticket := d.TicketURL()
-	if strings.Contains(ticket, d.door.token) {
-		t.Error("the ticket has the token")
+	if strings.Contains(ticket, d.door.token) || strings.Contains(ticket, d.door.path) {
+		t.Error("the ticket has the token, or the path")
 	}
-	if got := ask(t, http.MethodGet, ticket, "", "", ""); got.StatusCode != http.StatusOK || len(got.Cookies()) != 1 {
-		t.Errorf("got %s, %v", got.Status, got.Cookies())
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	for _, address := range []string{ticket, d.base()} {
+		got, err := browser.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Body.Close()
+		if got.StatusCode != http.StatusOK || got.Request.URL.String() != d.base() {
+			t.Errorf("got %s, at %s", got.Status, got.Request.URL)
+		}
 	}
 	if got := ask(t, http.MethodGet, ticket, "", "", ""); got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("once more: got %s", got.Status)

@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gatehouse.dev/test/needs"
+	"gatehouse.dev/test/servertest"
 )
 
 // nobody is a kubeconfig of a server that isn't there.
@@ -109,4 +112,42 @@ func loseSession(b *browser, address string) {
 	b.until("document.querySelector('#problem').innerText.includes('open the URL that gatehouse dashboard printed')")
 	visit(b, address)
 	b.until("document.querySelector('#state.waiting')")
+}
+
+// The browser that the command opens gets a URL that others on the machine may read: it opens the
+// page once.
+func TestOpenedBrowser(t *testing.T) {
+	needs.Programs(t, "chromium", "sh")
+	if runtime.GOOS != "linux" {
+		needs.Missing(t, "a system that opens URLs by xdg-open")
+	}
+	dir := t.TempDir()
+	kubeconfig, opened := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "opened")
+	script := "#!/bin/sh\nprintf %s \"$1\" > " + opened + ".new && mv " + opened + ".new " + opened + "\n"
+	if err := errors.Join(os.WriteFile(kubeconfig, []byte(nobody), 0o600),
+		os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	printed, err := url.Parse(command(t, "--kubeconfig="+kubeconfig, "--no-browser=false"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ticket []byte
+	servertest.Retry(t, "the browser", func() (err error) {
+		ticket, err = os.ReadFile(opened)
+		return err
+	})
+	if strings.Contains(string(ticket), printed.Path) {
+		t.Errorf("others may read the path %s in %s", printed.Path, ticket)
+	}
+	b := newBrowser(t)
+	visit(b, string(ticket))
+	b.until("document.querySelector('#state.waiting')")
+	if at := see[string](b, "location.pathname + location.search"); at != printed.Path {
+		t.Errorf("the page is at %s", at)
+	}
+	visit(b, string(ticket))
+	b.until("document.body.innerText.includes('open the URL that gatehouse dashboard printed')")
 }
