@@ -89,13 +89,13 @@ func (l *Lock) sign() error {
 // Check wants each of names in the directory, with everything below it, to be the owner's alone to
 // write, and what is secret to be the owner's alone to read. What isn't there is nobody's.
 func (l *Lock) Check(names ...string) error {
+	c := checker{user: os.Geteuid(), secrets: true, seen: map[string]bool{}}
 	for _, name := range names {
-		c := checker{user: os.Geteuid(), secrets: true, seen: map[string]bool{}}
 		if err := c.all(filepath.Join(l.dir, name)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(c.readable...)
 }
 
 // Release ends the lock. The file stays, since another process may be waiting to lock it.
@@ -145,13 +145,14 @@ func CheckSecret(path string) error {
 
 // A checker looks at files for a server that runs as user.
 type checker struct {
-	user    int
-	secrets bool            // whether to look at who may read what is secret
-	seen    map[string]bool // what is checked already: links may lead in circles
+	user     int
+	secrets  bool            // whether to look at who may read what is secret
+	seen     map[string]bool // what is checked already: links may lead in circles
+	readable []error         // which secrets others may read: all of them, to be mended at once
 }
 
 // all looks at a path and everything below it.
-func (c checker) all(path string) error {
+func (c *checker) all(path string) error {
 	if err := c.one(path); err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (c checker) all(path string) error {
 }
 
 // one looks at a file or a directory and, where that is a symbolic link, at what it leads to.
-func (c checker) one(path string) error {
+func (c *checker) one(path string) error {
 	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
 		info, err := stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -203,8 +204,10 @@ func (c checker) one(path string) error {
 				"chmod go-w %s", path, mode, path)
 		}
 		if readers := readersOf(info, owner == c.user); c.secrets && isSecret(path) && mode&readers != 0 {
-			return fmt.Errorf("%s can be read by others (mode %04o), who could pass for the server or its "+
-				"administrator: chmod go= %s, and make new keys if somebody may have read it", path, mode, path)
+			c.readable = append(c.readable, fmt.Errorf("%s can be read by others (mode %04o), who could pass for "+
+				"the server or its administrator: chmod go= %s, and make new keys if somebody may have read it",
+				path, mode, path))
+			return nil
 		}
 	}
 	return nil

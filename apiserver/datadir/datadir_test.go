@@ -3,6 +3,7 @@
 package datadir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,7 +96,7 @@ func TestCheck(t *testing.T) {
 					}
 				}
 			}
-			err := checker{user: user, secrets: true, seen: map[string]bool{}}.all(dir)
+			err := check(dir, user)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -143,13 +144,36 @@ func TestKeyForGroup(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "ca.key")
 	must(t, os.WriteFile(key, nil, 0o600))
 	must(t, os.Chmod(key, 0o640))
-	err := checker{user: os.Geteuid(), secrets: true, seen: map[string]bool{}}.all(key)
+	err := check(key, os.Geteuid())
 	if want := key + " can be read by others (mode 0640)"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	if os.Geteuid() == 0 {
-		must(t, checker{user: 1, secrets: true, seen: map[string]bool{}}.all(key))
+		must(t, check(key, 1))
 	}
+}
+
+// All that others may read is said at once.
+func TestCheckSaysAll(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := Acquire(dir)
+	must(t, err)
+	defer lock.Release()
+	must(t, os.Mkdir(filepath.Join(dir, PKI), 0o700))
+	for _, name := range []string{"pki/ca.key", "pki/sa.key", "pki/ca.crt", AdminKubeconfig} {
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		must(t, os.Chmod(filepath.Join(dir, name), 0o644))
+	}
+	err = lock.Check(PKI, AdminKubeconfig)
+	if err == nil || strings.Count(err.Error(), " can be read by others (mode 0644)") != 3 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// check is what a server that runs as user says of a path.
+func check(path string, user int) error {
+	c := checker{user: user, secrets: true, seen: map[string]bool{}}
+	return errors.Join(c.all(path), errors.Join(c.readable...))
 }
 
 // chown gives a file to somebody else, where the tests may.
