@@ -2,9 +2,9 @@ package decision
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,6 +30,9 @@ type step struct {
 	// secret says that values of a Secret that a policy reads may be in the changes.
 	secret bool
 }
+
+// stepSize is the memory of a step, without what it points to.
+var stepSize = int(reflect.TypeFor[step]().Size())
 
 // class says for how long a decision is worth being kept, beside others.
 type class int
@@ -60,7 +63,7 @@ func (r *record) classify() class {
 func (r *record) size() int {
 	n := entryOverhead
 	for i := range r.steps {
-		n += int(unsafe.Sizeof(r.steps[i])) + r.steps[i].changes.Size()
+		n += stepSize + r.steps[i].changes.Size()
 	}
 	return n
 }
