@@ -79,16 +79,23 @@ func (k *Keeper) checkReached(ctx context.Context, bundle []byte, owners []metav
 	if _, err := configurations.removeNamed(ctx, o.Installation(), probeName(o.Installation())); err != nil {
 		return fmt.Errorf("removing an old probe: %w", err)
 	}
-	if _, err := configurations.client.Create(ctx, o.probe(bundle, owners), metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating the configuration of the probe: %w", err)
+	// A replica that is told to end neither cuts the creation short, as the API server might finish
+	// it, nor leaves the configuration behind.
+	bounded := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.WithoutCancel(ctx), leaving)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+		ctx, cancel := bounded()
 		defer cancel()
 		if _, err := configurations.removeNamed(ctx, o.Installation(), probeName(o.Installation())); err != nil {
 			klog.ErrorS(err, "The configuration of the probe is left", "name", probeName(o.Installation()))
 		}
 	}()
+	creating, cancel := bounded()
+	defer cancel()
+	if _, err := configurations.client.Create(creating, o.probe(bundle, owners), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the configuration of the probe: %w", err)
+	}
 	if err := k.ask(ctx); err != nil {
 		return err
 	}
