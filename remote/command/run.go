@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -23,6 +24,7 @@ import (
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/remote/cluster"
+	"gatehouse.dev/remote/door"
 	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/webhook/server"
 )
@@ -53,13 +55,16 @@ func (o *options) run(c *cobra.Command) error {
 				p.Name, p.Deprecated)
 		}
 	}
-	w := &worker{options: o, registration: r, config: config, door: newDoor(), draining: make(chan struct{}),
+	w := &worker{options: o, registration: r, config: config, draining: make(chan struct{}),
 		allowed: make(chan struct{}), begun: make(chan struct{}), kept: make(chan struct{})}
 	if w.tracer, err = newTracer(c.Context(), o.tracing); err != nil {
 		return commandline.Usage(fmt.Errorf("--tracing-config-file %s: %w", o.tracing, err))
 	}
 	defer w.tracer.end()
 	if w.connection, w.client, err = o.connection(w.tracer); err != nil {
+		return err
+	}
+	if w.door, err = w.newDoor(); err != nil {
 		return err
 	}
 	if w.credentials, err = o.newCredentials(r, w.client); err != nil {
@@ -87,6 +92,20 @@ func (o *options) connection(t tracer) (*rest.Config, kubernetes.Interface, erro
 	return config, client, nil
 }
 
+// newDoor returns the door of a replica, to which the API server's authority and the tokens that it
+// accepts are known.
+func (w *worker) newDoor() (*door.Door, error) {
+	config, err := rest.TLSConfigFor(w.connection)
+	if err != nil {
+		return nil, commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	var authorities *x509.CertPool
+	if config != nil {
+		authorities = config.RootCAs
+	}
+	return door.New(door.NewCallers(authorities, w.client.AuthenticationV1().TokenReviews())), nil
+}
+
 // A worker is one replica.
 type worker struct {
 	options      *options
@@ -97,7 +116,7 @@ type worker struct {
 	credentials  *credentials
 	tracer       tracer
 	log          *decision.Log // nil for none
-	door         *door
+	door         *door.Door
 	// draining is closed when the process is told to end.
 	draining chan struct{}
 	keeper   registration.Keeper
@@ -134,11 +153,11 @@ func (w *worker) serve(c *cobra.Command) error {
 	defer stop()
 	ended := make(chan error, 3)
 	go func() {
-		front := &server.Server{Handler: w.door, GetCertificate: w.credentials.GetCertificate}
+		front := &server.Server{Handler: w.door, GetCertificate: w.credentials.GetCertificate, RequestClientCert: true}
 		if o.clientCAFile != "" {
-			front.ClientCAFile, front.OpenPaths = o.clientCAFile, openPaths
+			front.ClientCAFile, front.OpenPaths = o.clientCAFile, door.OpenPaths
 		}
-		ended <- front.Serve(serving, listener)
+		ended <- front.Serve(serving, w.door.Listen(listener))
 	}()
 	go func() {
 		select {
@@ -228,7 +247,7 @@ func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 	}
 	connected.Start()
 	reviews[registration.ProbePath] = registration.AnswerProbe()
-	w.door.open(reviews, append(checks, connected.ReadyCheck(),
+	w.door.Open(reviews, append(checks, connected.ReadyCheck(),
 		healthz.NamedCheck("certificates", func(*http.Request) error { return w.credentials.Ready() }),
 		shutdownCheck(w.draining))...)
 	serves := make(chan struct{})

@@ -71,7 +71,7 @@ func TestObjects(t *testing.T) {
 		"[create][mutatingwebhookconfigurations validatingwebhookconfigurations][][]",
 		"[get list watch update delete][mutatingwebhookconfigurations validatingwebhookconfigurations][gatehouse][]",
 		"[get update delete][validatingwebhookconfigurations][gatehouse-probe][]",
-		"[get list watch][namespaces][system][]",
+		"[get list watch][namespaces][system][]", "[create][tokenreviews][][]",
 		"[get][pods][][]", "[get][][][/metrics]", "[list][xs][][]",
 		"[create][leases][][]", "[get list watch update delete][leases][gatehouse][]",
 		"[create][secrets][][]", "[get list watch update delete][secrets][gatehouse-certificates][]",

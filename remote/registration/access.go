@@ -23,6 +23,8 @@ func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.Poli
 		only(chain.To("get list watch update delete", group, configurations...), i.Name),
 		only(chain.To("get update delete", group, "validatingwebhookconfigurations"), probeName(i)),
 		only(chain.To("get list watch", "", "namespaces"), i.Namespace),
+		// By which callers that show a token are told from strangers.
+		chain.To("create", "authentication.k8s.io", "tokenreviews"),
 	}
 	namespaced = []rbacv1.PolicyRule{
 		chain.To("create", "coordination.k8s.io", "leases"),

@@ -22,6 +22,9 @@ import (
 // MiB; a review may hold an old object besides the new one, and something around them.
 const maxBody = 7 << 20
 
+// maxClaim is how many bytes of a body get memory before they arrive.
+const maxClaim = 64 << 10
+
 const reviewKind = "AdmissionReview"
 
 // A Handler decides about a request; as an http.Handler it answers the AdmissionReviews that API
@@ -122,11 +125,12 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return decode(body)
 }
 
-// readAll is io.ReadAll, in one piece where the size is known.
+// readAll is io.ReadAll, in one piece where the size is known to be small. A claim of more takes no
+// memory until what it claims arrives.
 func readAll(r io.Reader, size int64) ([]byte, error) {
 	var body bytes.Buffer
-	if size > 0 && size <= maxBody {
-		body.Grow(int(size) + bytes.MinRead) // it grows where it has less than MinRead left
+	if size > 0 {
+		body.Grow(int(min(size, maxClaim)) + bytes.MinRead) // it grows where it has less than MinRead left
 	}
 	_, err := body.ReadFrom(r)
 	return body.Bytes(), err

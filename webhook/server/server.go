@@ -5,12 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"slices"
 	"time"
-
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -21,6 +20,11 @@ const (
 	// use. So it is they who close it, and no call is lost on its way to a connection that was just
 	// closed here.
 	idle = 2 * time.Minute
+	// greeting is how long a handshake may take, and a header: API servers send both at once.
+	greeting = 5 * time.Second
+	// What a connection may take of memory before a handler reads it: a header, and what comes of
+	// bodies. API servers open another connection for more calls at a time than maxCalls.
+	maxHeader, maxUnread, maxCalls = 64 << 10, 256 << 10, 100
 )
 
 // A Server serves webhooks with TLS.
@@ -43,6 +47,10 @@ type Server struct {
 	// with a certificate from one of them may call then. (API servers show one where the
 	// kubeConfigFile of their WebhookAdmissionConfiguration says so; a kubelet's probes never do.)
 	ClientCAFile string
+
+	// RequestClientCert, without ClientCAFile, has clients show a certificate if they have one. It
+	// isn't verified: a Handler may do that, by the request's TLS.PeerCertificates.
+	RequestClientCert bool
 
 	// OpenPaths are those for which a client needs no certificate, such as "/readyz". They need
 	// ClientCAFile. A client without one is told so in HTTP then, with status 403: of a 401 API
@@ -92,13 +100,15 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s.authorized(),
 		TLSConfig:         &tls.Config{GetConfigForClient: certificates.config},
-		ReadHeaderTimeout: longestCall,
+		ReadHeaderTimeout: greeting,
 		ReadTimeout:       longestCall,
 		// from the header's end: reading the rest, then handling
-		WriteTimeout: 2 * longestCall,
-		IdleTimeout:  idle,
-		// who breaks off a handshake, as probes of a port do, and the like
-		ErrorLog: klog.NewStandardLogger("INFO"),
+		WriteTimeout:   2 * longestCall,
+		IdleTimeout:    idle,
+		MaxHeaderBytes: maxHeader,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxCalls, MaxReceiveBufferPerConnection: maxUnread,
+			MaxReceiveBufferPerStream: maxUnread},
+		ErrorLog: log.New(&connectionLog{}, "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()

@@ -1,0 +1,158 @@
+package door
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+const (
+	// An accepted token is asked about again after freshFor, and without a bound on how often for
+	// rememberedFor more. One that is refused is asked about again after refusedFor.
+	freshFor      = time.Minute
+	rememberedFor = 10 * time.Minute
+	refusedFor    = 10 * time.Second
+	// reviewTimeout is how long a TokenReview may take.
+	reviewTimeout = 2 * time.Second
+	// mostTokens is how many tokens are remembered, and mostAddresses for how many addresses it is
+	// remembered how often they have shown new ones.
+	mostTokens, mostAddresses = 1024, 1024
+	// New tokens of an address are reviewed once a second, and those of all 20 times.
+	perAddress, perAddressBurst = 1, 3
+	overall, overallBurst       = 20, 40
+	// longestToken is how many characters a token may have.
+	longestToken = 16 << 10
+)
+
+// A TokenReviewer is what a client has at AuthenticationV1().TokenReviews().
+type TokenReviewer interface {
+	Create(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+}
+
+// Callers tell those who are known from strangers. They may be used concurrently.
+type Callers struct {
+	authorities *x509.CertPool
+	reviewer    TokenReviewer
+
+	mu        sync.Mutex
+	tokens    map[[sha256.Size]byte]*token
+	addresses map[string]flowcontrol.RateLimiter
+	all       flowcontrol.RateLimiter
+}
+
+// A token is what the API server has said of one.
+type token struct {
+	accepted bool
+	until    time.Time
+	asking   bool // it is being asked about again
+}
+
+// NewCallers returns callers that are known by a client certificate of the authorities, or by a
+// token that the reviewer accepts. Authorities may be nil.
+func NewCallers(authorities *x509.CertPool, reviewer TokenReviewer) *Callers {
+	return &Callers{authorities: authorities, reviewer: reviewer, tokens: map[[sha256.Size]byte]*token{},
+		addresses: map[string]flowcontrol.RateLimiter{},
+		all:       flowcontrol.NewTokenBucketRateLimiter(overall, overallBurst)}
+}
+
+// known reports whether the caller is known.
+func (c *Callers) known(r *http.Request) bool {
+	return c.certified(r) || c.authenticated(r)
+}
+
+// certified reports whether the caller has shown a client certificate of the authorities.
+func (c *Callers) certified(r *http.Request) bool {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	if len(r.TLS.VerifiedChains) > 0 {
+		return true
+	}
+	if c.authorities == nil {
+		return false
+	}
+	intermediates := x509.NewCertPool()
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: c.authorities, Intermediates: intermediates,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
+}
+
+// authenticated reports whether the caller has shown a token that the API server accepts.
+func (c *Callers) authenticated(r *http.Request) bool {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || text == "" || len(text) > longestToken {
+		return false
+	}
+	key := sha256.Sum256([]byte(text))
+	accepted, ask := c.remembered(key, addressOf(r.RemoteAddr))
+	if !ask {
+		return accepted
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	review, err := c.reviewer.Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: text}}, metav1.CreateOptions{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		if known := c.tokens[key]; known != nil {
+			known.asking = false
+		}
+		return accepted
+	}
+	return c.remember(key, review.Status.Authenticated)
+}
+
+// remembered reports whether a token has been accepted, and whether the API server is to be asked.
+func (c *Callers) remembered(key [sha256.Size]byte, address string) (accepted, ask bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	known := c.tokens[key]
+	switch {
+	case known != nil && (now.Before(known.until) || known.asking):
+		return known.accepted, false
+	case known != nil && known.accepted && now.Before(known.until.Add(rememberedFor)):
+		known.asking = true
+		return true, true
+	}
+	limiter := c.addresses[address]
+	if limiter == nil {
+		if len(c.addresses) >= mostAddresses {
+			clear(c.addresses)
+		}
+		limiter = flowcontrol.NewTokenBucketRateLimiter(perAddress, perAddressBurst)
+		c.addresses[address] = limiter
+	}
+	return false, limiter.TryAccept() && c.all.TryAccept()
+}
+
+// remember notes what the API server has said of a token, and returns it. c.mu is held.
+func (c *Callers) remember(key [sha256.Size]byte, authenticated bool) bool {
+	now := time.Now()
+	for other, t := range c.tokens {
+		if !t.asking && now.After(t.until.Add(rememberedFor)) || !t.accepted && now.After(t.until) {
+			delete(c.tokens, other)
+		}
+	}
+	if _, there := c.tokens[key]; !there && len(c.tokens) >= mostTokens {
+		return authenticated
+	}
+	until := now.Add(refusedFor)
+	if authenticated {
+		until = now.Add(freshFor)
+	}
+	c.tokens[key] = &token{accepted: authenticated, until: until}
+	return authenticated
+}

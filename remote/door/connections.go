@@ -1,0 +1,95 @@
+package door
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// connections are those that are open, by the address of their other end.
+type connections struct {
+	pool *pool
+
+	mu   sync.Mutex
+	open map[string]*member
+}
+
+// Listen returns a listener that accepts what l accepts. There are as many connections as the
+// door's bounds say: others give way to new ones.
+func (d *Door) Listen(l net.Listener) net.Listener { return &listener{l, &d.connections} }
+
+type listener struct {
+	net.Listener
+	connections *connections
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		accepted, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := l.connections.add(accepted); c != nil {
+			return c, nil
+		}
+	}
+}
+
+// connection is one of them until it is closed.
+type connection struct {
+	net.Conn
+	connections *connections
+	member      *member
+	once        sync.Once
+}
+
+// add returns the connection, or nil if it has been closed.
+func (c *connections) add(accepted net.Conn) net.Conn {
+	remote := accepted.RemoteAddr().String()
+	m := &member{address: addressOf(remote), drop: func() { _ = accepted.Close() }}
+	c.mu.Lock()
+	c.open[remote] = m
+	c.mu.Unlock()
+	added := &connection{Conn: accepted, connections: c, member: m}
+	if !c.pool.join(m, 1) {
+		_ = added.Close() // which is what there is to do about it
+		return nil
+	}
+	return added
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() {
+		c.connections.pool.leave(c.member)
+		c.connections.mu.Lock()
+		defer c.connections.mu.Unlock()
+		if remote := c.RemoteAddr().String(); c.connections.open[remote] == c.member {
+			delete(c.connections.open, remote)
+		}
+	})
+	return err
+}
+
+// of returns the connection of a request; one that counts for nothing if it isn't among them.
+func (c *connections) of(remote string) *member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.open[remote]; m != nil {
+		return m
+	}
+	return &member{}
+}
+
+// work notes that a request of the connection is whole and is being worked at, until done.
+func (c *connections) work(m *member) (done func()) {
+	c.pool.change(m, func() { m.working++ })
+	return func() {
+		c.pool.change(m, func() {
+			m.working--
+			m.since = time.Now()
+		})
+	}
+}
