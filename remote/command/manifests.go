@@ -23,6 +23,7 @@ func newManifests(plugins []chain.Descriptor) *cobra.Command {
 	i := newInstalling(plugins)
 	var image string
 	var replicas int32
+	var apiServers []string
 	c := &cobra.Command{
 		Use:   "manifests --plugins=A,B --image=IMAGE",
 		Short: "Print what an installation in a cluster consists of",
@@ -47,7 +48,7 @@ removed by "webhook uninstall", or with the namespace.`,
 				return commandline.Usage(err)
 			}
 			o := &manifests.Options{Name: i.name, Namespace: i.namespace, Image: image, Replicas: replicas,
-				Plugins: registered.Plugins, Flags: given(c.Flags())}
+				Plugins: registered.Plugins, Flags: given(c.Flags()), APIServers: apiServers}
 			if s := registered.Service; s.Namespace != i.namespace || s.Name != i.name || s.Port != 0 && s.Port != 443 {
 				return commandline.Usage(errors.New("--service is that of the installation, which has its name, and " +
 					"its port is 443: leave it out"))
@@ -70,6 +71,9 @@ removed by "webhook uninstall", or with the namespace.`,
 	fs := groups.FlagSet("pods")
 	fs.StringVar(&image, "image", "", "The image that holds the program gatehouse-webhook. Required.")
 	fs.Int32Var(&replicas, "replicas", 2, "How many replicas run.")
+	fs.StringSliceVar(&apiServers, "api-servers", nil,
+		"The networks from which API servers call, such as 192.0.2.0/28: the NetworkPolicy admits these only. "+
+			"Without them it admits everybody to the pods' one port.")
 	commandline.GroupFlags(c, groups)
 	return c
 }

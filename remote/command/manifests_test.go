@@ -32,6 +32,7 @@ plugins:
 			`- --exempt-namespaces=a image: i`,
 		"--plugins=AlwaysPullImages --image=i": `- args: - --plugins=AlwaysPullImages - --name=gatehouse ` +
 			`- --namespace=gatehouse-system - --service=gatehouse-system/gatehouse:443 - --secure-port=8443 image: i`,
+		"--plugins=AlwaysPullImages --image=i --api-servers=here":      `api-servers[0]: Invalid value`,
 		"--plugins=AlwaysPullImages":                                   `image: Required value`,
 		"--image=i":                                                    `--plugins is required`,
 		"--plugins=NamespaceLifecycle --image=i":                       `can't run outside the API server`,

@@ -7,7 +7,8 @@
 //	ConfigMap                the AdmissionConfiguration, where plugins have one
 //	Service, Deployment      two replicas, on different nodes where there are several
 //	PodDisruptionBudget      one of them stays
-//	NetworkPolicy            nothing but the one port is reached
+//	NetworkPolicy            nothing but the one port is reached, by API servers if their networks
+//	                         are given
 //	CustomResourceDefinition of PodPresets, where a plugin needs them: nobody else serves them
 //
 // The webhook configurations aren't among them: the replicas write them once they serve, and keep
@@ -20,6 +21,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -49,6 +51,9 @@ type Options struct {
 	Configuration string
 	// Flags are further ones for the program.
 	Flags []string
+	// APIServers are the networks from which API servers call, as 192.0.2.0/28. The pods' port is
+	// reached from these only; from everywhere if there are none.
+	APIServers []string
 }
 
 // Validate is what is wrong with the options.
@@ -74,6 +79,12 @@ func (o *Options) Validate() error {
 		if p := &o.Plugins[i]; p.Outside != "" {
 			errs = append(errs, field.Invalid(field.NewPath("plugins").Index(i), p.Name,
 				"can't run outside an API server: "+p.Outside))
+		}
+	}
+	for i, network := range o.APIServers {
+		if _, err := netip.ParsePrefix(network); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("api-servers").Index(i), network,
+				"must be a network in CIDR notation, such as 192.0.2.0/28 or 2001:db8::/64"))
 		}
 	}
 	return append(errs, validateConfiguration(o.Configuration)...).ToAggregate()

@@ -138,13 +138,14 @@ func TestRestricted(t *testing.T) {
 
 func TestWrongOptions(t *testing.T) {
 	for want, wrong := range map[string]func(*manifests.Options){
-		"name: Invalid value: \"G\"":   func(o *manifests.Options) { o.Name = "G" },
-		"namespace: Invalid value":     func(o *manifests.Options) { o.Namespace = "a.b" },
-		"image: Required value":        func(o *manifests.Options) { o.Image = "" },
-		"replicas: Invalid value: 0":   func(o *manifests.Options) { o.Replicas = 0 },
-		"plugins: Required value":      func(o *manifests.Options) { o.Plugins = nil },
-		"plugins[1]: Invalid value":    func(o *manifests.Options) { o.Plugins[1].Outside = "it is inside" },
-		"configuration: Invalid value": func(o *manifests.Options) { o.Configuration = "{" },
+		"name: Invalid value: \"G\"":    func(o *manifests.Options) { o.Name = "G" },
+		"namespace: Invalid value":      func(o *manifests.Options) { o.Namespace = "a.b" },
+		"image: Required value":         func(o *manifests.Options) { o.Image = "" },
+		"replicas: Invalid value: 0":    func(o *manifests.Options) { o.Replicas = 0 },
+		"api-servers[0]: Invalid value": func(o *manifests.Options) { o.APIServers = []string{"here"} },
+		"plugins: Required value":       func(o *manifests.Options) { o.Plugins = nil },
+		"plugins[1]: Invalid value":     func(o *manifests.Options) { o.Plugins[1].Outside = "it is inside" },
+		"configuration: Invalid value":  func(o *manifests.Options) { o.Configuration = "{" },
 		`configuration.plugins[0].path: Invalid value: "a.yaml": is a file that pods don't have`: func(
 			o *manifests.Options) {
 			o.Configuration = "plugins: [{name: A, path: a.yaml}]"

@@ -154,14 +154,18 @@ func (o *Options) disruptionBudget() *policyv1.PodDisruptionBudget {
 		Selector: &metav1.LabelSelector{MatchLabels: o.selector()}, MaxUnavailable: new(intstr.FromInt32(1))}}
 }
 
-// networkPolicy lets everybody reach the port, since API servers aren't pods that could be
-// selected, and nobody anything else. Where pods may connect to isn't said: plugins ask what their
-// configuration names.
+// networkPolicy lets API servers reach the port, and nobody anything else. They aren't pods that
+// could be selected: without their networks everybody reaches the port. Where pods may connect to
+// isn't said: plugins ask what their configuration names.
 func (o *Options) networkPolicy() *networkingv1.NetworkPolicy {
+	var from []networkingv1.NetworkPolicyPeer
+	for _, network := range o.APIServers {
+		from = append(from, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: network}})
+	}
 	return &networkingv1.NetworkPolicy{ObjectMeta: o.metadata(), Spec: networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: o.selector()},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-		Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{From: from, Ports: []networkingv1.NetworkPolicyPort{
 			{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromString(portName))}}}},
 	}}
 }

@@ -155,7 +155,7 @@ tolerations: [{operator: Exists}]
 priorityClassName: high
 volumes: [{name: k, secret: {secretName: k}}]
 volumeMounts: [{name: k, mountPath: /k, readOnly: true}]
-networkPolicy: {egress: [{ports: [{port: 443}]}]}
+networkPolicy: {egress: [{ports: [{port: 443}]}], apiServers: [192.0.2.0/28], peers: [{podSelector: {}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 dashboard: {enabled: true}
 `
@@ -204,6 +204,9 @@ func TestSameAsManifests(t *testing.T) {
 			manifests.Options{Plugins: named(t, "PodNodeSelector", "PodPreset"),
 				Configuration: `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AdmissionConfiguration",` +
 					`"plugins":[{"name":"PodNodeSelector","configuration":` + configuration + `}]}`}},
+		"from API servers": {"networkPolicy: {apiServers: [192.0.2.0/28, '2001:db8::/64']}",
+			manifests.Options{Plugins: named(t, "AlwaysPullImages"),
+				APIServers: []string{"192.0.2.0/28", "2001:db8::/64"}}},
 		"every plugin": {"plugins: [" + strings.Join(namesOf(all), ",") + "]", manifests.Options{Plugins: all}},
 		"other values": {"replicas: 5\nimage: {repository: r, tag: t}\nfailurePolicy: {DenyEscalatingExec: Ignore, " +
 			"ResourceQuota: Ignore}\nmode: {ResourceQuota: audit}\nflags: [--per-plugin]\n" +
@@ -310,8 +313,10 @@ func TestValues(t *testing.T) {
 		"Deployment gatehouse spec.template.spec.imagePullSecrets":  `[{"name":"s"}]`,
 		"Deployment gatehouse spec.template.spec.volumes": `[{"configMap":{"name":"gatehouse"},` +
 			`"name":"configuration"},{"name":"k","secret":{"secretName":"k"}}]`,
-		"NetworkPolicy gatehouse spec.policyTypes":                            `["Ingress","Egress"]`,
-		"NetworkPolicy gatehouse spec.egress":                                 `[{"ports":[{"port":443}]}]`,
+		"NetworkPolicy gatehouse spec.policyTypes": `["Ingress","Egress"]`,
+		"NetworkPolicy gatehouse spec.egress":      `[{"ports":[{"port":443}]}]`,
+		"NetworkPolicy gatehouse spec.ingress": `[{"from":[{"ipBlock":{"cidr":"192.0.2.0/28"}},` +
+			`{"podSelector":{}}],"ports":[{"port":"https","protocol":"TCP"}]}]`,
 		"ServiceMonitor gatehouse metadata.labels.release":                    `"prometheus"`,
 		"ConfigMap gatehouse-dashboard metadata.labels.grafana_dashboard":     `"1"`,
 		"Job gatehouse-uninstall metadata.annotations.helm$sh/hook":           `"pre-delete"`,
@@ -363,6 +368,8 @@ func TestWrongValues(t *testing.T) {
 		"replica: 2":                               "replica",
 		"flags: [v]":                               "flags",
 		"image: {tag: 1}":                          "tag",
+		"networkPolicy: {apiServers: [here]}":      "apiServers",
+		"networkPolicy: {peers: [{}]}":             "networkPolicy.peers: without networkPolicy.apiServers",
 	} {
 		_, stderr, ok := run(t, "template", "gatehouse", dir, "-f", file(t, values))
 		if ok || !strings.Contains(stderr, want) {
