@@ -195,7 +195,10 @@ func (r *reviewing) run(c *cobra.Command) error {
 	}
 	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude,
 		Lax: fieldValidation != metav1.FieldValidationStrict}
-	documents, errs := reader.Read(r.files)
+	documents, errs := reader.Read(c.Context(), r.files)
+	if err := c.Context().Err(); err != nil {
+		return err
+	}
 	if err := errors.Join(errs...); errors.Is(err, filepath.ErrBadPattern) {
 		return commandline.Usage(fmt.Errorf("--%w", err))
 	}
@@ -204,7 +207,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 			append([]string{strings.Join(r.files, ", ")}, reader.Notes()...), "; ")))
 	}
 	stateReader := &input.Reader{Stdin: standardInput(c)}
-	state, stateErrs := stateReader.Read(r.state)
+	state, stateErrs := stateReader.Read(c.Context(), r.state)
 	if err := c.Context().Err(); err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 		return err
 	}
 	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude}
-	documents, errs := reader.Read(r.files)
+	documents, errs := reader.Read(c.Context(), r.files)
 	if len(errs) > 0 {
 		return fmt.Errorf("--filename: %w", errors.Join(errs...))
 	}

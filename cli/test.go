@@ -23,6 +23,7 @@ import (
 type tests struct {
 	cases, output, junit string
 	coverage, update     bool
+	allowed              verify.Allowed
 }
 
 func newTest(plugins []chain.Descriptor) *cobra.Command {
@@ -78,6 +79,10 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 		"List the policies, validations, rules of webhooks and LimitRanges of the state that no case has touched.")
 	fs.BoolVar(&told.update, "update", false,
 		"Write what came out of objects into the suites, where they expect something else.")
+	fs.BoolVar(&told.allowed.Calls, "allow-calls", false,
+		"Let the flags of suites have webhooks and other backends called: --webhooks=ask, --webhook=NAME=URL.")
+	fs.BoolVar(&told.allowed.Exec, "allow-exec", false,
+		"Let the flags of suites name kubeconfigs that run programs (exec, auth-provider).")
 	fs.StringVar(&told.junit, "junit", "", "A file to which a JUnit report is written, too.")
 	fs.StringVarP(&told.output, "output", "o", "",
 		"Output format: "+strings.Join(verify.Formats, ", ")+"; text if empty.")
@@ -98,7 +103,8 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	if t.output != "" && !slices.Contains(verify.Formats, t.output) {
 		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", t.output, strings.Join(verify.Formats, ", ")))
 	}
-	options := verify.Options{Plugins: plugins, Flags: flags, Coverage: t.coverage, Update: t.update}
+	options := verify.Options{Plugins: plugins, Flags: flags, Coverage: t.coverage, Update: t.update,
+		Allowed: t.allowed}
 	if t.cases != "" {
 		pattern, err := verify.NewPattern(t.cases)
 		if err != nil {
@@ -109,7 +115,10 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
-	suites, errs := suite.Read(paths)
+	suites, errs := suite.Read(c.Context(), paths)
+	if err := c.Context().Err(); err != nil {
+		return judged(c, err)
+	}
 	progress := newProgress(c.ErrOrStderr())
 	options.Progress = progress.of("judging")
 	report, err := verify.Run(c.Context(), suites, options)

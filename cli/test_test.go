@@ -387,8 +387,13 @@ func TestSuiteWithWebhooks(t *testing.T) {
 	write(t, "down.yaml", flags("--webhooks=fail", suiteOf(pod+`
     - {name: refused, expect: {verdict: Refused, by: ValidatingAdmissionWebhook, message: taken to be down}}
 `)))
-	if stdout, stderr, code := runCommand(t, "test"); code != 0 {
+	if stdout, stderr, code := runCommand(t, "test", "--allow-calls"); code != 0 {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+	const want = "asked.yaml:4: spec.flags: --webhook="
+	if stdout, _, code := runCommand(t, "test"); code != 2 || !strings.Contains(stdout, want) ||
+		!strings.Contains(stdout, "unless gatehouse test is given --allow-calls") {
+		t.Errorf("exit code %d, %s, want %s", code, stdout, want)
 	}
 }
 

@@ -35,6 +35,12 @@ func TestRead(t *testing.T) {
 			[]string{`-:1: key "kind" already set in map`}},
 		"a list": {"kind: List\napiVersion: v1\nitems:\n- {kind: A, apiVersion: v1}\n- {kind: B, apiVersion: v1}\n",
 			[]string{"-:4 A", "-:5 B"}, nil},
+		"a list of nothing": {"kind: List\napiVersion: v1\nitems: null\n---\nkind: PodList\napiVersion: v1\nitems:\n", nil,
+			nil},
+		"a list of a kind": {"kind: FooList\napiVersion: example.com/v1\nitems:\n- {a: b}\n- {kind: B, apiVersion: v1}\n",
+			[]string{"-:4 Foo", "-:5 B"}, nil},
+		"a list of lists": {"kind: List\napiVersion: v1\nitems:\n- kind: PodList\n  apiVersion: v1\n  items: [{}, {}]\n" +
+			"- {kind: B, apiVersion: v1}\n", []string{"-:4 Pod", "-:4 Pod", "-:7 B"}, nil},
 		"broken, and what follows": {"kind: A\n\tx: y\n---\nkind: B\napiVersion: v1\n", []string{"-:4 B"},
 			[]string{"-:2: found a tab character that violates indentation"}},
 		"what is indented too little": {"kind: A\nmetadata:\n  name: b\n data: x\n", nil,
@@ -94,11 +100,8 @@ func TestReadDirectory(t *testing.T) {
 		kinds(documents)); diff != "" || errs != nil {
 		t.Errorf("-want +got:\n%s%v", diff, errs)
 	}
-	if err := os.Symlink(dir, filepath.Join(dir, "a/loop")); err != nil {
-		t.Fatal(err)
-	}
 	_, errs = input.Read([]string{dir, filepath.Join(dir, "none"), t.TempDir()}, nil)
-	for i, want := range []string{"a link that leads to a directory above it", "no such file", "no manifests in it"} {
+	for i, want := range []string{"no such file", "no manifests in it"} {
 		if i >= len(errs) || !strings.Contains(errs[i].Error(), want) {
 			t.Errorf("the errors are %v, want one that says %s", errs, want)
 		}
@@ -135,7 +138,7 @@ func TestLeftOut(t *testing.T) {
 		}
 	}
 	reader := &input.Reader{Exclude: []string{"tests", "other/skipped/*.yaml"}}
-	documents, errs := reader.Read([]string{"."})
+	documents, errs := reader.Read(t.Context(), []string{"."})
 	if errs != nil {
 		t.Error(errs)
 	}
@@ -157,7 +160,7 @@ func TestLeftOut(t *testing.T) {
 	if _, errs := input.Read([]string{"k/kustomization.yaml"}, nil); len(errs) != 1 {
 		t.Errorf("of a file that is named: %v", errs)
 	}
-	if _, errs := (&input.Reader{Exclude: []string{"["}}).Read([]string{"."}); len(errs) != 1 {
+	if _, errs := (&input.Reader{Exclude: []string{"["}}).Read(t.Context(), []string{"."}); len(errs) != 1 {
 		t.Errorf("of a pattern that is none: %v", errs)
 	}
 }
@@ -167,7 +170,7 @@ func TestLeftOut(t *testing.T) {
 func TestLax(t *testing.T) {
 	reader := &input.Reader{Stdin: strings.NewReader("kind: A\napiVersion: v1\ndata: a\ndata: b\n---\n" +
 		`{"kind":"A","apiVersion":"v1","data":"a","data":"b"}`), Lax: true}
-	documents, errs := reader.Read([]string{"-"})
+	documents, errs := reader.Read(t.Context(), []string{"-"})
 	if errs != nil || len(documents) != 2 {
 		t.Fatal(documents, errs)
 	}

@@ -15,6 +15,8 @@ type leftOut struct {
 	// kustomizations and charts are the files of each directory that kustomize or helm reads.
 	kustomizations, charts map[string][]string
 	json                   []string
+	// links lead to directories.
+	links []string
 }
 
 var (
@@ -78,6 +80,10 @@ func (l *leftOut) notes() []string {
 	case n > 1:
 		notes = append(notes, fmt.Sprintf("%s and %d more JSON files: left out, for they are no objects: they have no "+
 			"apiVersion", l.json[0], n-1))
+	}
+	if len(l.links) > 0 {
+		notes = append(notes, fmt.Sprintf("%s: left out, for links to directories aren't followed, as kubectl doesn't: "+
+			"name what they lead to", strings.Join(l.links, ", ")))
 	}
 	return notes
 }

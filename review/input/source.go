@@ -174,29 +174,57 @@ func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
 		return nil, &Error{Source: source, Err: errors.New("no object: apiVersion and kind must be set")}
 	}
-	if !object.IsList() {
+	if !isList(object) {
 		if isTemplate(object) {
 			return nil, templateError(source, text, bytes.Index(text, []byte("{{")))
 		}
 		return []Document{{source, object}}, nil
 	}
-	var documents []Document
-	items, _ := fields["items"].([]any)
 	lines := itemLines(text)
-	for i, item := range items {
-		source := source
+	return itemsOf(object, func(i int) Source {
 		if i < len(lines) {
-			source.Line += lines[i] - 1
+			return Source{source.File, source.Line + lines[i] - 1}
 		}
+		return source
+	})
+}
+
+// isList reports whether an object is a list of others: a List, a PodList, or whatever else has
+// items, which may be null. kubectl reads files by the same rule.
+func isList(o *unstructured.Unstructured) bool {
+	items, has := o.Object["items"]
+	return o.IsList() || has && items == nil
+}
+
+// itemsOf are the objects of a list, each with where it stands, and those of lists among them. Items
+// of a PodList may leave out what they are: Pods.
+// Source: decodeToList of k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go.
+func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Document, error) {
+	var documents []Document
+	items, _ := list.Object["items"].([]any)
+	kind, _ := strings.CutSuffix(list.GetKind(), "List")
+	for i, item := range items {
+		source := stands(i)
 		fields, ok := item.(map[string]any)
 		if !ok {
 			return documents, &Error{Source: source, Err: fmt.Errorf("items[%d]: no object: it is %s", i, kindOf(item))}
 		}
 		element := &unstructured.Unstructured{Object: fields}
+		if element.GetKind() == "" && kind != "" {
+			element.SetKind(kind)
+			element.SetAPIVersion(list.GetAPIVersion())
+		}
 		if element.GetAPIVersion() == "" || element.GetKind() == "" {
 			return documents, &Error{Source: source, Err: fmt.Errorf("items[%d]: apiVersion and kind must be set", i)}
 		}
-		documents = append(documents, Document{source, element})
+		if !isList(element) {
+			documents = append(documents, Document{source, element})
+			continue
+		}
+		below, err := itemsOf(element, func(int) Source { return source })
+		if documents = append(documents, below...); err != nil {
+			return documents, err
+		}
 	}
 	return documents, nil
 }

@@ -1,11 +1,11 @@
 package input
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,51 +24,79 @@ type Reader struct {
 	// Lax takes the last of the fields of an object that have the same name, as kubectl does.
 	// Otherwise they are an error.
 	Lax bool
+	// Within are the folders that all files must be in; nil for any.
+	Within Folders
 
 	leftOut leftOut
+	// seen are the files and directories that were found before, by their paths without links.
+	seen map[string]bool
 }
 
 // Read reads objects from files, from directories with all that is below them, and from stdin where
 // a path is "-". What can't be read is an Error each; all else is returned nevertheless.
 func Read(paths []string, stdin io.Reader) ([]Document, []error) {
-	return (&Reader{Stdin: stdin}).Read(paths)
+	return (&Reader{Stdin: stdin}).Read(context.Background(), paths)
 }
 
-// Files are what a path means: itself, or all manifests below a directory, in order, of which there
-// must be one. What can't be looked at is an Error each.
-func Files(path string) (files []string, errs []error) { return (&Reader{}).files(path) }
-
 // Read reads objects from files, from directories with all that is below them, and from Stdin if a
-// path is "-". What can't be read is an Error each; all else is returned nevertheless.
+// path is "-". What can't be read is an Error each; all else is returned nevertheless. A file that
+// several paths lead to is read once. If the context ends, its error is returned at once and alone,
+// and the reader is of no more use.
 //
 // Files of a directory that belong to kustomize or to a chart are left out, and JSON that is no
-// object: Notes names them.
-func (r *Reader) Read(paths []string) ([]Document, []error) {
+// object, and so are links to directories: Notes names them.
+func (r *Reader) Read(ctx context.Context, paths []string) ([]Document, []error) {
 	for _, pattern := range r.Exclude {
 		if _, err := filepath.Match(pattern, ""); err != nil {
 			return nil, []error{fmt.Errorf("exclude=%s: %w", pattern, err)}
 		}
 	}
-	var documents []Document
-	var errs []error
-	for _, path := range paths {
-		found, err := r.read(path)
-		documents = append(documents, found...)
-		errs = append(errs, err...)
+	return interruptible(ctx, func() (documents []Document, errs []error) {
+		for _, path := range paths {
+			found, err := r.read(ctx, path)
+			documents = append(documents, found...)
+			errs = append(errs, err...)
+		}
+		return documents, errs
+	})
+}
+
+// interruptible does something that can't be interrupted, as opening a pipe that nobody writes to.
+// If the context ends first, its error is returned, and what is done is abandoned.
+func interruptible[T any](ctx context.Context, do func() ([]T, []error)) ([]T, []error) {
+	type done struct {
+		found []T
+		errs  []error
 	}
-	return documents, errs
+	result := make(chan done, 1)
+	go func() {
+		found, errs := do()
+		result <- done{found, errs}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, []error{ctx.Err()}
+	case d := <-result:
+		if err := ctx.Err(); err != nil {
+			return nil, []error{err}
+		}
+		return d.found, d.errs
+	}
 }
 
 // Notes say which files were left out, and how to have them judged.
 func (r *Reader) Notes() []string { return r.leftOut.notes() }
 
-func (r *Reader) read(path string) ([]Document, []error) {
+func (r *Reader) read(ctx context.Context, path string) ([]Document, []error) {
 	if path == "-" {
 		return r.readStream(path, r.Stdin, false)
 	}
-	files, errs := r.files(path)
+	files, errs := r.files(ctx, path)
 	var documents []Document
 	for _, file := range files {
+		if ctx.Err() != nil {
+			break
+		}
 		found, err := r.readFile(file, file != path)
 		documents = append(documents, found...)
 		errs = append(errs, err...)
@@ -78,7 +106,7 @@ func (r *Reader) read(path string) ([]Document, []error) {
 
 // readFile reads a file; listed says that it wasn't named, but found in a directory.
 func (r *Reader) readFile(path string, listed bool) ([]Document, []error) {
-	file, err := os.Open(path)
+	file, err := r.Within.Open(path)
 	if err != nil {
 		return nil, []error{fileError(path, err)}
 	}
@@ -102,56 +130,118 @@ func (r *Reader) readStream(name string, in io.Reader, listed bool) ([]Document,
 	return r.parse(name, data)
 }
 
+// Files are what a path means: itself, or all manifests below a directory, in order, of which there
+// must be one. Files that were found before aren't among them. What can't be looked at is an Error
+// each.
+func (r *Reader) Files(ctx context.Context, path string) (files []string, errs []error) {
+	return interruptible(ctx, func() ([]string, []error) { return r.files(ctx, path) })
+}
+
 // files are what a path means.
-func (r *Reader) files(path string) (files []string, errs []error) {
-	info, err := os.Stat(path)
+func (r *Reader) files(ctx context.Context, path string) (files []string, errs []error) {
+	info, err := r.Within.Stat(path)
 	switch {
 	case err != nil:
 		return nil, []error{fileError(path, err)}
+	case info.Mode().IsRegular() && r.found(path):
+		return nil, nil
 	case !info.IsDir():
 		return []string{path}, nil
 	}
-	if files, errs = r.manifests(path, path, nil); files == nil && errs == nil {
-		errs = []error{fileError(path, fmt.Errorf("no manifests in it: no file ends in %s",
+	w := &walk{Reader: r, ctx: ctx, root: path}
+	if w.directory(path); !w.some && w.errs == nil {
+		return nil, []error{fileError(path, fmt.Errorf("no manifests in it: no file ends in %s",
 			strings.Join(manifestSuffixes, ", ")))}
 	}
-	return files, errs
+	return w.files, w.errs
 }
 
-// manifests are the files of a directory that is root or below it, in order. Links are followed,
-// once: above are the directories that lead here.
-func (r *Reader) manifests(root, dir string, above []fs.FileInfo) (files []string, errs []error) {
-	self, err := os.Stat(dir)
-	if err != nil {
-		return nil, []error{fileError(dir, err)}
+// found keeps that a file or a directory was found, and reports whether it was before.
+func (r *Reader) found(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
 	}
-	if slices.ContainsFunc(above, func(info fs.FileInfo) bool { return os.SameFile(info, self) }) {
-		return nil, []error{fileError(dir, errors.New("a link that leads to a directory above it"))}
-	}
-	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, []error{fileError(dir, err)}
+		return false // whoever opens it gets the error
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	before := r.seen[real]
+	r.seen[real] = true
+	return before
+}
+
+// A walk finds the manifests of a directory and all below it, in order.
+type walk struct {
+	*Reader
+	ctx   context.Context
+	root  string
+	files []string
+	errs  []error
+	// some says that there are manifests, found before or not.
+	some bool
+}
+
+// directory finds the manifests of a directory that is the root or below it. Links to directories
+// aren't followed, as they aren't by kubectl: they may lead anywhere, and back.
+func (w *walk) directory(dir string) {
+	if w.found(dir) {
+		w.some = true
+		return
+	}
+	entries, err := w.entries(dir)
+	if err != nil {
+		w.fail(dir, err)
+		return
 	}
 	for _, entry := range entries {
+		if w.ctx.Err() != nil {
+			return
+		}
 		path := filepath.Join(dir, entry.Name())
-		if r.excludes(root, path) {
+		if w.excludes(w.root, path) {
 			continue
 		}
-		info, err := os.Stat(path)
+		if entry.IsDir() {
+			w.directory(path)
+			continue
+		}
+		isManifest := slices.Contains(manifestSuffixes, strings.ToLower(filepath.Ext(path)))
+		isLink := entry.Type()&fs.ModeSymlink != 0
+		if !isManifest && !isLink {
+			continue
+		}
+		info, err := w.Within.Stat(path)
 		switch {
+		case err == nil && isLink && info.IsDir():
+			w.leftOut.links = append(w.leftOut.links, path)
+		case !isManifest:
 		case err != nil:
-			errs = append(errs, fileError(path, err))
-		case info.IsDir():
-			below, belowErrs := r.manifests(root, path, append(slices.Clone(above), self))
-			files, errs = append(files, below...), append(errs, belowErrs...)
-		case !slices.Contains(manifestSuffixes, strings.ToLower(filepath.Ext(path))):
+			w.fail(path, err)
 		case !info.Mode().IsRegular(): // nobody may write to that pipe
-			errs = append(errs, fileError(path, errors.New("it is no regular file")))
+			w.fail(path, errors.New("it is no regular file"))
 		default:
-			files = append(files, path)
+			if w.some = true; !w.found(path) {
+				w.files = append(w.files, path)
+			}
 		}
 	}
-	return files, errs
+}
+
+func (w *walk) fail(path string, err error) { w.errs = append(w.errs, fileError(path, err)) }
+
+// entries are those of a directory, by their names.
+func (r *Reader) entries(dir string) ([]fs.DirEntry, error) {
+	file, err := r.Within.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	entries, err := file.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
 }
 
 // excludes reports whether a pattern leaves out what a path below root leads to.

@@ -178,7 +178,7 @@ func (r *reader) expect(n *yaml.Node, path string, e *Expect) {
 		},
 		"object": func(n *yaml.Node) {
 			e.Object = r.mapping(n, path+".object")
-			e.at = &place{node: r.resolve(n)}
+			e.at = &place{r.resolve(n), r.within}
 		},
 		"warnings": r.texts(path+".warnings", &e.Warnings),
 		"webhooks": r.texts(path+".webhooks", &e.Webhooks),

@@ -2,9 +2,11 @@ package suite
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,45 +26,103 @@ const maxFile = 16 << 20
 // Read reads the suites of files, and of directories with all that is below them. Documents that
 // are no suites are passed over: they are what suites are about. What is wrong is an error each,
 // with its line; a suite with an error isn't returned.
-func Read(paths []string) ([]Suite, []error) {
+//
+// A suite is data of somebody else's. It reads what is in its own folder and in the directories
+// among paths, and no more.
+func Read(ctx context.Context, paths []string) ([]Suite, []error) {
 	var suites []Suite
 	var errs []error
+	var named input.Folders
 	for _, path := range paths {
-		files, wrong := input.Files(path)
-		var found []Suite
-		for _, file := range files {
-			s, err := readFile(file)
-			found, wrong = append(found, s...), append(wrong, err...)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			named = append(named, path)
 		}
-		if len(found) == 0 && len(wrong) == 0 {
+	}
+	reader := &input.Reader{}
+	for _, path := range paths {
+		files, wrong := reader.Files(ctx, path)
+		var found []Suite
+		some := false
+		for _, file := range files {
+			if err := ctx.Err(); err != nil {
+				return nil, []error{err}
+			}
+			within := named
+			if file == path { // it is named itself
+				within = append(input.Folders{filepath.Dir(path)}, named...)
+			}
+			s, err := readFile(ctx, file, within)
+			found, wrong = append(found, s...), append(wrong, err...)
+			some = some || len(s) > 0
+		}
+		if len(files) > 0 && !some && len(wrong) == 0 {
 			wrong = []error{fmt.Errorf("%s: no suites in it: no document is of kind %s", path, Kind)}
 		}
 		suites, errs = append(suites, found...), append(errs, wrong...)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, []error{err}
+	}
 	return suites, errs
 }
 
-func readFile(path string) ([]Suite, []error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, []error{err}
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+func readFile(ctx context.Context, path string, within input.Folders) ([]Suite, []error) {
+	data, err := content(ctx, path, within)
 	switch {
+	case errors.Is(err, input.ErrOutside):
+		return nil, []error{fmt.Errorf("%s: %w: name what it leads to, or remove the link", path, cause(err))}
 	case err != nil:
-		return nil, []error{fmt.Errorf("%s: %w", path, err)}
+		return nil, []error{fmt.Errorf("%s: %w", path, cause(err))}
 	case !bytes.Contains(data, []byte(Kind)):
 		return nil, nil
 	case len(data) > maxFile:
 		return nil, []error{fmt.Errorf("%s: larger than %d MiB", path, maxFile>>20)}
 	}
-	return Parse(path, data)
+	return parse(path, data, within)
+}
+
+// content is the beginning of a file, of as many bytes as one may have and one more. It is given up
+// if the context ends: nobody may write to a pipe.
+func content(ctx context.Context, path string, within input.Folders) ([]byte, error) {
+	type read struct {
+		data []byte
+		err  error
+	}
+	reads := make(chan read, 1)
+	go func() {
+		file, err := within.Open(path)
+		if err != nil {
+			reads <- read{err: err}
+			return
+		}
+		defer file.Close()
+		data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+		reads <- read{data, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case read := <-reads:
+		return read.data, read.err
+	}
+}
+
+// cause is an error without the path that it names.
+func cause(err error) error {
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }
 
 // Parse reads the suites of a file that has been read. Paths in it are taken from where the file
-// is.
+// is, and mustn't lead out of that folder.
 func Parse(path string, data []byte) ([]Suite, []error) {
+	return parse(path, data, input.Folders{filepath.Dir(path)})
+}
+
+// parse is Parse for a file whose suites may read what is in some folders.
+func parse(path string, data []byte, within input.Folders) ([]Suite, []error) {
 	var suites []Suite
 	var errs []error
 	documents := yaml.NewDecoder(bytes.NewReader(data))
@@ -73,7 +133,7 @@ func Parse(path string, data []byte) ([]Suite, []error) {
 		} else if err != nil {
 			return suites, append(errs, syntax(path, err))
 		}
-		s, wrong := decode(path, &document)
+		s, wrong := decode(path, &document, within)
 		if errs = append(errs, wrong...); s != nil && len(wrong) == 0 {
 			suites = append(suites, *s)
 		}
@@ -81,14 +141,14 @@ func Parse(path string, data []byte) ([]Suite, []error) {
 }
 
 // decode reads one document, nil for one that isn't a suite.
-func decode(path string, document *yaml.Node) (s *Suite, errs []error) {
+func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, errs []error) {
 	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
 		return nil, nil
 	}
 	root := document.Content[0]
 	source := input.Source{File: path, Line: root.Line}
 	defer caught(&errs, source)
-	r := &reader{decoder: decoder{file: path}, files: map[string]found{}, names: map[string]int{}}
+	r := &reader{decoder: decoder{file: path}, within: within, files: map[string]found{}, names: map[string]int{}}
 	if version, kind := header(root); kind != Kind {
 		return nil, nil
 	} else if version != APIVersion {
@@ -96,7 +156,7 @@ func decode(path string, document *yaml.Node) (s *Suite, errs []error) {
 			version,
 			APIVersion)}}
 	}
-	s = &Suite{Source: source, Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
+	s = &Suite{Source: source, Within: within, Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
 	pass := func(*yaml.Node) {}
 	r.fields(root, "", map[string]func(*yaml.Node){
 		"apiVersion": pass, "kind": pass,
@@ -130,6 +190,8 @@ func header(root *yaml.Node) (apiVersion, kind string) {
 // reader reads a suite.
 type reader struct {
 	decoder
+	// within are the folders that it may read.
+	within input.Folders
 	// files are those that were read, by path.
 	files map[string]found
 	// names are the lines of the cases.
@@ -144,13 +206,23 @@ type found struct {
 func (r *reader) spec(n *yaml.Node, s *Suite) {
 	r.fields(n, "spec", map[string]func(*yaml.Node){
 		"state": r.documents("spec.state", &s.State),
-		"flags": r.texts("spec.flags", &s.Flags),
+		"flags": r.flags(&s.Flags),
 		"cases": func(n *yaml.Node) {
 			r.list(n, "spec.cases", func(item *yaml.Node, path string) { r.cases(item, path, row{}, s) })
 		},
 	})
-	for i, flag := range s.Flags {
-		s.Flags[i] = r.flag(flag)
+}
+
+// flags reads flags, each with its line.
+func (r *reader) flags(out *[]Flag) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*out = nil
+		r.list(n, "spec.flags", func(item *yaml.Node, path string) {
+			var text string
+			if r.text(path, &text)(item); text != "" {
+				*out = append(*out, Flag{input.Source{File: r.file, Line: item.Line}, r.flag(text)})
+			}
+		})
 	}
 }
 
@@ -213,12 +285,15 @@ func (r *reader) read(n *yaml.Node, path, name string) []input.Document {
 	name = r.path(name)
 	f, ok := r.files[name]
 	if !ok {
-		f.documents, f.errs = input.Read([]string{name}, nil)
+		f.documents, f.errs = (&input.Reader{Within: r.within}).Read(context.Background(), []string{name})
 		f.documents = slices.DeleteFunc(f.documents, func(d input.Document) bool {
 			return d.Object.GetAPIVersion() == APIVersion && d.Object.GetKind() == Kind
 		})
 		r.files[name] = f
 		for _, err := range f.errs {
+			if errors.Is(err, input.ErrOutside) {
+				err = fmt.Errorf("%w: name a folder on the command line that has both, or have it in the suite's", err)
+			}
 			r.wrong(n, "%s: %w", path, err)
 		}
 	}

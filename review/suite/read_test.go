@@ -188,13 +188,13 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, errs := suite.Read([]string{dir}); len(errs) != 1 || !strings.Contains(errs[0].Error(), "a template that") {
+	if _, errs := suite.Read(t.Context(), []string{dir}); len(errs) != 1 || !strings.Contains(errs[0].Error(), "a template that") {
 		t.Errorf("the errors are %v", errs)
 	}
 	if err := os.Remove(filepath.Join(dir, "broken.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	suites, errs := suite.Read([]string{dir})
+	suites, errs := suite.Read(t.Context(), []string{dir})
 	if errs != nil || len(suites) != 1 {
 		t.Fatal(suites, errs)
 	}
@@ -203,14 +203,18 @@ func TestRead(t *testing.T) {
 	for _, d := range s.State {
 		state = append(state, d.Source.String()+" "+d.Object.GetKind())
 	}
-	got := strings.ReplaceAll(fmt.Sprint(s.Name, state, s.Flags, s.Cases[0].Object.GetKind()), dir, "DIR")
+	var flags []string
+	for _, flag := range s.Flags {
+		flags = append(flags, flag.Text)
+	}
+	got := strings.ReplaceAll(fmt.Sprint(s.Name, state, flags, s.Cases[0].Object.GetKind()), dir, "DIR")
 	const want = "a[DIR/pod.yaml:1 Pod DIR/tests/a.yaml:4 A] [--like=DIR/tests/x.yaml " +
 		"--admission_control_config_file=/etc/y.yaml --feature-gates=A=b]Pod"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, path := range []string{filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "none")} {
-		if suites, errs := suite.Read([]string{path}); suites != nil || len(errs) != 1 {
+		if suites, errs := suite.Read(t.Context(), []string{path}); suites != nil || len(errs) != 1 {
 			t.Errorf("%s: %v, %v", path, suites, errs)
 		}
 	}

@@ -4,7 +4,7 @@
 //	apiVersion: gatehouse.dev/v1alpha1
 //	kind: AdmissionTest
 //	spec:
-//	  state: [../policies, {apiVersion: v1, kind: Namespace, metadata: {name: shop}}]
+//	  state: [policies, {apiVersion: v1, kind: Namespace, metadata: {name: shop}}]
 //	  flags: [--enable-admission-plugins=AlwaysPullImages]
 //	  cases:
 //	  - name: images
@@ -43,9 +43,17 @@ type Suite struct {
 	// State is what is there before every case.
 	State []input.Document
 	// Flags are those of the command that say how to judge, with paths as they are from here.
-	Flags []string
+	Flags []Flag
+	// Within are the folders that the suite may read.
+	Within input.Folders
 	// Cases are all of them, those of tables one by one.
 	Cases []Case
+}
+
+// Flag is a flag of a suite, as it is typed, and where it stands.
+type Flag struct {
+	Source input.Source
+	Text   string
 }
 
 // Case is one question: what becomes of an object.

@@ -17,7 +17,11 @@ import (
 )
 
 // place is where an expected object stands in its file.
-type place struct{ node *yaml.Node }
+type place struct {
+	node *yaml.Node
+	// within are the folders that the suite may read.
+	within input.Folders
+}
 
 // An Update is what became of a case of which an object is expected.
 type Update struct {
@@ -84,7 +88,7 @@ func rewritten(path string, data []byte, updates []Update) ([]byte, error) {
 				Err: fmt.Errorf("the expected object of %s can't be updated: %w", u.Case.Name, err)}
 		}
 	}
-	if _, errs := Parse(path, []byte(text)); errs != nil {
+	if _, errs := parse(path, []byte(text), updates[0].Case.Expect.at.within); errs != nil {
 		return nil, fmt.Errorf("%s: its expected objects can't be updated: it would be broken: %w", path,
 			errors.Join(errs...))
 	}

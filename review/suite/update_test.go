@@ -83,7 +83,7 @@ func TestRewrite(t *testing.T) {
 	if err := os.WriteFile(path, []byte(before), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	suites, errs := suite.Read([]string{path})
+	suites, errs := suite.Read(t.Context(), []string{path})
 	if errs != nil {
 		t.Fatal(errs)
 	}

@@ -3,13 +3,13 @@ package verify
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/review"
+	"gatehouse.dev/review/suite"
 )
 
 // globalFlags are flags that the process has, once they are applied, and no server's configuration.
@@ -19,9 +19,52 @@ var (
 	processFlags = append([]string{"allow-privileged"}, globalFlags...)
 )
 
-// reviewOptions are those that flags say: those of all suites, and a suite's own, which come before
-// them.
-func reviewOptions(plugins []chain.Descriptor, all, own []string) (*review.Options, error) {
+// reviewOptions are those that flags say: those of all suites, and the own flags of a suite, which
+// come after them and set no more than a suite may.
+func reviewOptions(plugins []chain.Descriptor, all []string, allowed Allowed, s *suite.Suite) (*review.Options,
+	error) {
+	flags, set, err := parseFlags(plugins, all)
+	if err == nil {
+		err = flags.ApplyLike(set)
+	}
+	if err == nil && len(s.Flags) > 0 {
+		c := &confinement{Allowed: allowed, own: s.Flags, within: s.Within, before: map[string]string{}}
+		set.VisitAll(func(flag *pflag.Flag) { c.before[flag.Name] = flag.Value.String() })
+		flags, err = c.parse(plugins, all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	options, err := flags.Options()
+	return &options, err
+}
+
+// parse parses the flags of all suites and the suite's own.
+func (c *confinement) parse(plugins []chain.Descriptor, all []string) (*review.Flags, error) {
+	texts := slices.Clone(all)
+	for _, flag := range c.own {
+		if name := nameOf(flag.Text); slices.Contains(processFlags, name) {
+			return nil, fmt.Errorf("spec.flags: --%s holds for the whole process: it is a flag of gatehouse test itself",
+				name)
+		}
+		texts = append(texts, flag.Text)
+	}
+	flags, set, err := parseFlags(plugins, texts)
+	if err != nil {
+		return nil, fmt.Errorf("spec.flags: %w", err)
+	}
+	// The file of --like is looked at before it is read, and what it sets afterwards.
+	if err := c.confine(set); err != nil {
+		return nil, err
+	}
+	if err := flags.ApplyLike(set); err != nil {
+		return nil, fmt.Errorf("spec.flags: %w", err)
+	}
+	return flags, c.confine(set)
+}
+
+// parseFlags parses flags, but not what --like names.
+func parseFlags(plugins []chain.Descriptor, texts []string) (*review.Flags, *pflag.FlagSet, error) {
 	f := review.NewFlags(plugins)
 	var groups cliflag.NamedFlagSets
 	f.Add(&groups)
@@ -34,23 +77,13 @@ func reviewOptions(plugins []chain.Descriptor, all, own []string) (*review.Optio
 			}
 		})
 	}
-	for _, flag := range own {
-		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
-		if slices.Contains(processFlags, strings.ReplaceAll(name, "_", "-")) {
-			return nil, fmt.Errorf("--%s holds for the whole process: it is a flag of gatehouse test itself", name)
-		}
-	}
-	if err := fs.Parse(slices.Concat(all, own)); err != nil {
-		return nil, err
+	if err := fs.Parse(texts); err != nil {
+		return nil, nil, err
 	}
 	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("%q is no flag", fs.Arg(0))
+		return nil, nil, fmt.Errorf("%q is no flag", fs.Arg(0))
 	}
-	if err := f.ApplyLike(fs); err != nil {
-		return nil, err
-	}
-	options, err := f.Options()
-	return &options, err
+	return f, fs, nil
 }
 
 // Given are the flags that a command line has of those in groups, for Options.Flags. Feature gates

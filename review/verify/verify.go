@@ -22,6 +22,8 @@ type Options struct {
 	Plugins []chain.Descriptor
 	// Flags are those of every suite, before its own, see Flags.
 	Flags []string
+	// Allowed is what the suites' own flags may do.
+	Allowed Allowed
 	// Run says which cases are judged; nil for all.
 	Run *Pattern
 	// Coverage says that it is to be found out what no case has touched.
@@ -40,7 +42,7 @@ func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, e
 	report := &Report{APIVersion: APIVersion, Kind: Kind, Suites: []Suite{}}
 	for i := range suites {
 		if s := r.selected(&suites[i]); len(s.Cases) > 0 {
-			r.tasks = append(r.tasks, &task{Suite: s, flags: strings.Join(s.Flags, "\x00")})
+			r.tasks = append(r.tasks, &task{Suite: s, flags: flagsOf(s)})
 			r.all += len(s.Cases)
 		}
 	}
@@ -79,6 +81,18 @@ type task struct {
 	report   Suite
 	covering *covering
 	updates  []suite.Update
+}
+
+// flagsOf are the flags of a suite as one text, with the folders that they may name files of.
+func flagsOf(s *suite.Suite) string {
+	if len(s.Flags) == 0 {
+		return ""
+	}
+	texts := slices.Clone(s.Within)
+	for _, flag := range s.Flags {
+		texts = append(texts, flag.Text)
+	}
+	return strings.Join(texts, "\x00")
 }
 
 // selected is a suite with the cases that are to be judged.
@@ -211,10 +225,10 @@ func (w *worker) begin(t *task) (*review.Mark, error) {
 		return nil, err
 	}
 	w.mu.Lock() // what is the process's is touched
-	options, err := reviewOptions(w.Plugins, w.Options.Flags, t.Flags)
+	options, err := reviewOptions(w.Plugins, w.Options.Flags, w.Allowed, t.Suite)
 	w.mu.Unlock()
 	if err != nil {
-		return nil, fmt.Errorf("spec.flags: %w", err)
+		return nil, err
 	}
 	w.seen = &observer{}
 	if w.Coverage {

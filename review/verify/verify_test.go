@@ -35,7 +35,7 @@ func folder(t *testing.T, files map[string]string) {
 // judged are the suites of the current folder.
 func judged(t *testing.T, ctx context.Context, options verify.Options) (*verify.Report, error) {
 	t.Helper()
-	suites, errs := suite.Read([]string{"."})
+	suites, errs := suite.Read(t.Context(), []string{"."})
 	if errs != nil {
 		t.Fatal(errs)
 	}

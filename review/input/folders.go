@@ -1,0 +1,78 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Folders are the folders that files may be read from, with all that is below them. A link in one
+// of them may lead anywhere in that folder, and not out of it. Of nil all files may be read.
+type Folders []string
+
+// ErrOutside is that a file is in none of the folders.
+var ErrOutside = errors.New("outside of the folders that may be read")
+
+// Stat describes a file.
+func (f Folders) Stat(path string) (info fs.FileInfo, err error) {
+	if f == nil {
+		return os.Stat(path)
+	}
+	err = f.in(path, func(root *os.Root, name string) (err error) {
+		info, err = root.Stat(name)
+		return err
+	})
+	return info, err
+}
+
+// Open opens a file or a folder.
+func (f Folders) Open(path string) (file *os.File, err error) {
+	if f == nil {
+		return os.Open(path)
+	}
+	err = f.in(path, func(root *os.Root, name string) (err error) {
+		file, err = root.Open(name)
+		return err
+	})
+	return file, err
+}
+
+// in does something with a file by its name in the first of the folders that has it.
+func (f Folders) in(path string, do func(root *os.Root, name string) error) error {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	outside := fmt.Errorf("it is %w: %s", ErrOutside, strings.Join(f, ", "))
+	for _, folder := range f {
+		folder, err := filepath.Abs(folder)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(folder, absolute)
+		if err != nil || !filepath.IsLocal(name) {
+			continue
+		}
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return err
+		}
+		err = do(root, name)
+		root.Close()
+		if of := (*fs.PathError)(nil); errors.As(err, &of) {
+			if !escapes(of.Err) {
+				return &fs.PathError{Op: of.Op, Path: path, Err: of.Err}
+			}
+			outside = fmt.Errorf("it leads by a link to what is %w: %s", ErrOutside, strings.Join(f, ", "))
+			continue
+		}
+		return err
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: outside}
+}
+
+// escapes reports whether an error is os.Root's of a link that leads out of it.
+func escapes(err error) bool { return err.Error() == "path escapes from parent" }
