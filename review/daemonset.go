@@ -90,19 +90,16 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 	}
 	template := daemonutil.CreatePodTemplate(set.Spec.Template, generation, hash)
 	pods := &Pods{Wanted: wanted}
-	for i := range wanted {
+	return pods, r.makeEach(ctx, pods, set.Namespace, func(i int) (bool, error) {
 		pod, err := podOf(&template, set, daemonSetKind)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if node := nodeOf(fitting, i); node != "" {
 			pod.Spec.Affinity = daemonutil.ReplaceDaemonSetPodNodeNameNodeAffinity(pod.Spec.Affinity, node)
 		}
-		if ended, err := r.addPod(ctx, pods, account, pod); ended || err != nil {
-			return pods, err
-		}
-	}
-	return pods, nil
+		return r.addPod(ctx, pods, account, pod)
+	})
 }
 
 // nodeOf is the node of the i-th pod, empty if it isn't known.

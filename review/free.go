@@ -42,9 +42,8 @@ func (r *Reviewer) free(ctx context.Context, pod *corev1.Pod, pods int32) error 
 		for resource, now := range quota.Status.Used {
 			is := before[name].Status.Used[resource]
 			now.Sub(is) // what one pod costs
-			for range pods {
-				is.Sub(now)
-			}
+			now.Mul(int64(pods))
+			is.Sub(now)
 			if is.Sign() < 0 {
 				is.Sub(is)
 			}

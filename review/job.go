@@ -44,20 +44,17 @@ func followJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstruct
 		wanted = job.Status.Active
 	}
 	pods := &Pods{Wanted: int(max(0, wanted-job.Status.Active))}
-	for i := range pods.Wanted {
+	return pods, r.makeEach(ctx, pods, job.Namespace, func(i int) (bool, error) {
 		index := int(job.Status.Succeeded+job.Status.Active) + i
 		pod, err := podOf(podTemplateOf(job, index), job, batchv1.SchemeGroupVersion.WithKind("Job"))
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if isIndexed(job) {
 			pod.GenerateName = indexedPrefix(job.Name, index)
 		}
-		if ended, err := r.addPod(ctx, pods, controller("job-controller"), pod); ended || err != nil {
-			return pods, err
-		}
-	}
-	return pods, nil
+		return r.addPod(ctx, pods, controller("job-controller"), pod)
+	})
 }
 
 func isIndexed(job *batchv1.Job) bool {

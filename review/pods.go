@@ -120,16 +120,13 @@ type owner interface {
 func (r *Reviewer) makeAlike(ctx context.Context, account user.Info, wanted int32, template *corev1.PodTemplateSpec,
 	of owner, kind schema.GroupVersionKind) (*Pods, error) {
 	pods := &Pods{Wanted: int(max(wanted, 0))}
-	for range pods.Wanted {
+	return pods, r.makeEach(ctx, pods, of.GetNamespace(), func(int) (bool, error) {
 		pod, err := podOf(template, of, kind)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		if ended, err := r.addPod(ctx, pods, account, pod); ended || err != nil {
-			return pods, err
-		}
-	}
-	return pods, nil
+		return r.addPod(ctx, pods, account, pod)
+	})
 }
 
 // podOf is the pod that controllers make from a template.

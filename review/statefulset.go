@@ -83,14 +83,15 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 		}
 	}
 	pods := &Pods{Wanted: int(max(wanted, 0))}
-	for i := first; i < first+wanted; i++ {
+	return pods, r.makeEach(ctx, pods, set.Namespace, func(n int) (bool, error) {
+		i := first + int32(n)
 		from, name := set, revision.Name
 		if there > 0 && i < partition {
 			from, name = was, old
 		}
 		pod, err := podOf(&from.Spec.Template, set, statefulSetKind)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		identify(pod, set, start+i, name)
 		claims := claimsOf(set, start+i)
@@ -101,17 +102,15 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 			}
 			_, refused, err := r.need(ctx, account, &claims[j], claimKind, wanted)
 			if refused != nil {
-				refused.Admitted = pods.Admitted
+				refused.Wanted, refused.Admitted = pods.Wanted, pods.Admitted
+				*pods = *refused
 			}
 			if refused != nil || err != nil {
-				return refused, err
+				return true, err
 			}
 		}
-		if ended, err := r.addPod(ctx, pods, account, pod); ended || err != nil {
-			return pods, err
-		}
-	}
-	return pods, nil
+		return r.addPod(ctx, pods, account, pod)
+	})
 }
 
 // unavailableOf is how many pods an update replaces at a time.

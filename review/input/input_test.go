@@ -35,11 +35,14 @@ func TestRead(t *testing.T) {
 			[]string{`-:1: key "kind" already set in map`}},
 		"a list": {"kind: List\napiVersion: v1\nitems:\n- {kind: A, apiVersion: v1}\n- {kind: B, apiVersion: v1}\n",
 			[]string{"-:4 A", "-:5 B"}, nil},
-		"a list of nothing": {"kind: List\napiVersion: v1\nitems: null\n---\nkind: PodList\napiVersion: v1\nitems:\n", nil,
+		"a list of nothing": {"kind: List\napiVersion: v1\nitems: null\n---\nkind: PodList\napiVersion: " +
+			"v1\nitems:\n", nil,
 			nil},
-		"a list of a kind": {"kind: FooList\napiVersion: example.com/v1\nitems:\n- {a: b}\n- {kind: B, apiVersion: v1}\n",
+		"a list of a kind": {"kind: FooList\napiVersion: example.com/v1\nitems:\n- {a: b}\n- {kind: B, " +
+			"apiVersion: v1}\n",
 			[]string{"-:4 Foo", "-:5 B"}, nil},
-		"a list of lists": {"kind: List\napiVersion: v1\nitems:\n- kind: PodList\n  apiVersion: v1\n  items: [{}, {}]\n" +
+		"a list of lists": {"kind: List\napiVersion: v1\nitems:\n- kind: PodList\n  apiVersion: v1\n  items: " +
+			"[{}, {}]\n" +
 			"- {kind: B, apiVersion: v1}\n", []string{"-:4 Pod", "-:4 Pod", "-:7 B"}, nil},
 		"broken, and what follows": {"kind: A\n\tx: y\n---\nkind: B\napiVersion: v1\n", []string{"-:4 B"},
 			[]string{"-:2: found a tab character that violates indentation"}},

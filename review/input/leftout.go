@@ -82,7 +82,8 @@ func (l *leftOut) notes() []string {
 			"apiVersion", l.json[0], n-1))
 	}
 	if len(l.links) > 0 {
-		notes = append(notes, fmt.Sprintf("%s: left out, for links to directories aren't followed, as kubectl doesn't: "+
+		notes = append(notes, fmt.Sprintf("%s: left out, for links to directories aren't followed, as kubectl "+
+			"doesn't: "+
 			"name what they lead to", strings.Join(l.links, ", ")))
 	}
 	return notes

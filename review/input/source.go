@@ -196,8 +196,8 @@ func isList(o *unstructured.Unstructured) bool {
 	return o.IsList() || has && items == nil
 }
 
-// itemsOf are the objects of a list, each with where it stands, and those of lists among them. Items
-// of a PodList may leave out what they are: Pods.
+// itemsOf are the objects of a list, each with where it stands, and those of lists among them.
+// Items of a PodList may leave out what they are: Pods.
 // Source: decodeToList of k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go.
 func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Document, error) {
 	var documents []Document

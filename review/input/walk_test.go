@@ -48,10 +48,13 @@ func TestFilesAreReadOnce(t *testing.T) {
 		"elsewhere/w.yaml": object,
 	})
 	for name, test := range map[string]struct{ paths, want []string }{
-		"a folder":               {[]string{"a"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A", "a/x.yaml:1 A"}},
-		"twice":                  {[]string{"a", "./a"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A", "a/x.yaml:1 A"}},
-		"and one in it":          {[]string{"a", "a/b"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A", "a/x.yaml:1 A"}},
-		"one in it, and it":      {[]string{"a/b", "a"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A", "a/x.yaml:1 A"}},
+		"a folder": {[]string{"a"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A", "a/x.yaml:1 A"}},
+		"twice": {[]string{"a", "./a"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A",
+			"a/x.yaml:1 A"}},
+		"and one in it": {[]string{"a", "a/b"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A",
+			"a/x.yaml:1 A"}},
+		"one in it, and it": {[]string{"a/b", "a"}, []string{"a/b/c/z.yaml:1 A", "a/b/y.yaml:1 A",
+			"a/x.yaml:1 A"}},
 		"one by a link":          {[]string{"a/loop/a/b/c"}, []string{"a/loop/a/b/c/z.yaml:1 A"}},
 		"a file, and its folder": {[]string{"a/b/c/z.yaml", "a/b/c"}, []string{"a/b/c/z.yaml:1 A"}},
 	} {
@@ -61,7 +64,8 @@ func TestFilesAreReadOnce(t *testing.T) {
 			if diff := cmp.Diff(test.want, kinds(documents)); diff != "" || errs != nil {
 				t.Errorf("-want +got:\n%s%v", diff, errs)
 			}
-			const note = "a/loop, a/out.yaml: left out, for links to directories aren't followed, as kubectl doesn't: " +
+			const note = "a/loop, a/out.yaml: left out, for links to directories aren't followed, as kubectl " +
+				"doesn't: " +
 				"name what they lead to"
 			if notes := reader.Notes(); test.paths[0] == "a" && !cmp.Equal(notes[:1], []string{note}) {
 				t.Errorf("the notes are %q", notes)

@@ -188,7 +188,8 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, errs := suite.Read(t.Context(), []string{dir}); len(errs) != 1 || !strings.Contains(errs[0].Error(), "a template that") {
+	if _, errs := suite.Read(t.Context(), []string{dir}); len(errs) != 1 || !strings.Contains(errs[0].Error(),
+		"a template that") {
 		t.Errorf("the errors are %v", errs)
 	}
 	if err := os.Remove(filepath.Join(dir, "broken.yaml")); err != nil {

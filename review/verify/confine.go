@@ -251,7 +251,8 @@ func (c *confinement) kubeconfig(path string) error {
 	for name, user := range config.AuthInfos {
 		named = append(named, user.ClientCertificate, user.ClientKey, user.TokenFile)
 		if (user.Exec != nil || user.AuthProvider != nil) && !c.Exec {
-			return fmt.Errorf("%s: user %q: exec and auth-provider run programs, and a suite can't have any run, unless "+
+			return fmt.Errorf("%s: user %q: exec and auth-provider run programs, and a suite can't have any "+
+				"run, unless "+
 				"gatehouse test is given --allow-exec", path, name)
 		}
 	}

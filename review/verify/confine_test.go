@@ -38,9 +38,10 @@ func TestSuitesAreData(t *testing.T) {
 		"out/admission.yaml": admissionHead, "out/token": "t", "out/exec": kubeconfigOf("exec: {command: x}"),
 		"out/like": "kube-apiserver", "out/manifests/m.yaml": "", "out/plugin.yaml": "imagePolicy: {}",
 		"s/ca.pem": "", "s/token": "t", "s/admission.yaml": admissionHead, "s/like": like + "s/admission.yaml",
-		"s/like-out":      like + "out/admission.yaml",
-		"s/ok.kube":       kubeconfigOf("tokenFile: token"),
-		"s/exec.kube":     kubeconfigOf("exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [x]}"),
+		"s/like-out": like + "out/admission.yaml",
+		"s/ok.kube":  kubeconfigOf("tokenFile: token"),
+		"s/exec.kube": kubeconfigOf("exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, " +
+			"args: [x]}"),
 		"s/provider.kube": kubeconfigOf("auth-provider: {name: oidc}"),
 		"s/token.kube":    kubeconfigOf("tokenFile: ../out/token"),
 		"s/cert.kube":     kubeconfigOf("client-certificate: " + here + "/out/token"),
@@ -53,10 +54,14 @@ func TestSuitesAreData(t *testing.T) {
 		"s/path.yaml":          admissionHead + "- {name: ImagePolicyWebhook, path: nested/plugin.yaml}\n",
 		"s/nested/plugin.yaml": "imagePolicy: {kubeConfigFile: ../exec.kube}\n",
 		"s/path-out.yaml":      admissionHead + "- {name: ImagePolicyWebhook, path: ../out/plugin.yaml}\n",
-		"s/static.yaml":        admissionHead + "- {name: ValidatingAdmissionPolicy, configuration: {staticManifestsDir: ../out}}\n",
-		"s/linked.yaml":        admissionHead + "- {name: ValidatingAdmissionPolicy, configuration: {staticManifestsDir: links}}\n",
-		"s/hook.yaml":          admissionHead + "- {name: ValidatingAdmissionWebhook, configuration: {kubeConfigFile: exec.kube}}\n",
-		"s/cloud.yaml":         admissionHead + "- {name: PersistentVolumeLabel, configuration: {aws: {credentialsFile: /etc/passwd}}}\n",
+		"s/static.yaml": admissionHead + "- {name: ValidatingAdmissionPolicy, configuration: " +
+			"{staticManifestsDir: ../out}}\n",
+		"s/linked.yaml": admissionHead + "- {name: ValidatingAdmissionPolicy, configuration: " +
+			"{staticManifestsDir: links}}\n",
+		"s/hook.yaml": admissionHead + "- {name: ValidatingAdmissionWebhook, configuration: " +
+			"{kubeConfigFile: exec.kube}}\n",
+		"s/cloud.yaml": admissionHead + "- {name: PersistentVolumeLabel, configuration: {aws: " +
+			"{credentialsFile: /etc/passwd}}}\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
@@ -82,14 +87,15 @@ func TestSuitesAreData(t *testing.T) {
 		allowed Allowed
 		want    string
 	}{
-		"plugins":                   {flags: "--enable-admission-plugins=AlwaysDeny, --authorize, --webhooks=fail"},
-		"its own configuration":     {flags: config + "ok.yaml"},
-		"webhooks asked":            {flags: "--webhooks=ask", want: calls},
-		"a webhook here":            {flags: "'--webhook=a=http://127.0.0.1:1'", want: calls},
-		"in two words":              {flags: "--webhook, 'a=http://127.0.0.1:1'", want: calls},
-		"allowed":                   {flags: "--webhooks=ask", allowed: Allowed{Calls: true}},
-		"given":                     {flags: "--webhooks=ask", all: []string{"--webhooks=ask"}},
-		"one given, and another":    {flags: "'--webhook=b=http://127.0.0.1:1'", all: []string{"--webhook=a=http://127.0.0.1:2"}, want: calls},
+		"plugins":               {flags: "--enable-admission-plugins=AlwaysDeny, --authorize, --webhooks=fail"},
+		"its own configuration": {flags: config + "ok.yaml"},
+		"webhooks asked":        {flags: "--webhooks=ask", want: calls},
+		"a webhook here":        {flags: "'--webhook=a=http://127.0.0.1:1'", want: calls},
+		"in two words":          {flags: "--webhook, 'a=http://127.0.0.1:1'", want: calls},
+		"allowed":               {flags: "--webhooks=ask", allowed: Allowed{Calls: true}},
+		"given":                 {flags: "--webhooks=ask", all: []string{"--webhooks=ask"}},
+		"one given, and another": {flags: "'--webhook=b=http://127.0.0.1:1'",
+			all: []string{"--webhook=a=http://127.0.0.1:2"}, want: calls},
 		"a configuration elsewhere": {flags: config + "../out/admission.yaml", want: outside},
 		"at a path from the root":   {flags: config + here + "/out/admission.yaml", want: outside},
 		"with another spelling":     {flags: "--admission_control_config_file=../out/admission.yaml", want: outside},
@@ -98,7 +104,8 @@ func TestSuitesAreData(t *testing.T) {
 		"by a link to its folder":   {flags: config + "to-out/admission.yaml", want: outside},
 		"elsewhere, allowed": {flags: config + "../out/admission.yaml", allowed: Allowed{true, true},
 			want: outside},
-		"elsewhere, given":           {flags: config + "../out/admission.yaml", all: []string{config + "out/admission.yaml"}},
+		"elsewhere, given": {flags: config + "../out/admission.yaml", all: []string{config +
+			"out/admission.yaml"}},
 		"a program":                  {flags: config + "exec.yaml", want: exec},
 		"a program, calls":           {flags: config + "exec.yaml", allowed: Allowed{Calls: true}, want: exec},
 		"a program, allowed":         {flags: config + "exec.yaml", allowed: Allowed{Exec: true}},
@@ -117,10 +124,12 @@ func TestSuitesAreData(t *testing.T) {
 		"like another":               {flags: "--like=../out/like", want: outside},
 		"like one that goes further": {flags: "--like=like-out", want: outside},
 		"another cluster":            {flags: "--context=production", want: "unknown flag: --context"},
-		"another store":              {flags: "--etcd-servers=http://127.0.0.1:2379", want: "unknown flag: --etcd-servers"},
+		"another store": {flags: "--etcd-servers=http://127.0.0.1:2379",
+			want: "unknown flag: --etcd-servers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := "apiVersion: gatehouse.dev/v1alpha1\nkind: AdmissionTest\nspec:\n  flags: [" + test.flags + "]\n  cases:\n" +
+			text := "apiVersion: gatehouse.dev/v1alpha1\nkind: AdmissionTest\nspec:\n  flags: [" + test.flags +
+				"]\n  cases:\n" +
 				"  - {name: a, object: {apiVersion: v1, kind: A}, expect: {verdict: Admitted}}\n"
 			if err := os.WriteFile("s/suite.yaml", []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -135,7 +144,8 @@ func TestSuitesAreData(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "spec.flags: "):
+			case err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(),
+				"spec.flags: "):
 				t.Errorf("got %v, want %s", err, test.want)
 			case test.want == calls || test.want == exec || test.want == outside:
 				if !strings.HasPrefix(err.Error(), "s/suite.yaml:4: ") {

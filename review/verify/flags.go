@@ -44,7 +44,8 @@ func (c *confinement) parse(plugins []chain.Descriptor, all []string) (*review.F
 	texts := slices.Clone(all)
 	for _, flag := range c.own {
 		if name := nameOf(flag.Text); slices.Contains(processFlags, name) {
-			return nil, fmt.Errorf("spec.flags: --%s holds for the whole process: it is a flag of gatehouse test itself",
+			return nil, fmt.Errorf("spec.flags: --%s holds for the whole process: it is a flag of gatehouse "+
+				"test itself",
 				name)
 		}
 		texts = append(texts, flag.Text)

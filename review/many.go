@@ -1,0 +1,123 @@
+package review
+
+import (
+	"context"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// judgedPods is how many pods of a workload are judged one by one. They are alike, so the others
+// differ in nothing but what is left of the quotas by then, which is counted.
+const judgedPods = 100
+
+// makeEach asks for the pods of a workload, one after the other by their numbers, until one is
+// refused. Of many it asks for the first ones, and then for the first one that quotas have no room
+// for, if there is one: make says whether it was refused.
+func (r *Reviewer) makeEach(ctx context.Context, pods *Pods, namespace string, make func(i int) (ended bool,
+	err error)) error {
+	var before, cost map[string]corev1.ResourceList
+	for i := 0; i < pods.Wanted; i++ {
+		if i >= judgedPods {
+			n, err := r.spend(ctx, namespace, cost, pods.Wanted-i)
+			if err != nil {
+				return err
+			}
+			pods.Admitted += n
+			if i += n; i == pods.Wanted {
+				return nil
+			}
+		}
+		measured := i == judgedPods-1 && pods.Wanted > judgedPods
+		if measured {
+			var err error
+			if before, err = r.usage(ctx, namespace); err != nil {
+				return err
+			}
+		}
+		if ended, err := make(i); ended || err != nil {
+			return err
+		}
+		if measured {
+			after, err := r.usage(ctx, namespace)
+			if err != nil {
+				return err
+			}
+			cost = map[string]corev1.ResourceList{}
+			for name, used := range after {
+				cost[name] = corev1.ResourceList{}
+				for resource, now := range used {
+					now.Sub(before[name][resource])
+					cost[name][resource] = now
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// usage is that of a namespace's quotas, by their names.
+func (r *Reviewer) usage(ctx context.Context, namespace string) (map[string]corev1.ResourceList, error) {
+	quotas, err := r.quotas(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]corev1.ResourceList{}
+	for name, quota := range quotas {
+		used[name] = quota.Status.Used
+	}
+	return used, nil
+}
+
+// spend charges quotas with as many pods as they have room for, n at most, and returns how many
+// those are. cost is that of one pod.
+func (r *Reviewer) spend(ctx context.Context, namespace string, cost map[string]corev1.ResourceList, n int) (int,
+	error) {
+	quotas, err := r.quotas(ctx, namespace)
+	if err != nil {
+		return 0, err
+	}
+	for name, quota := range quotas {
+		for resource, hard := range quota.Status.Hard {
+			n = room(hard, quota.Status.Used[resource], cost[name][resource], n)
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	for name, quota := range quotas {
+		charged := false
+		for resource, one := range cost[name] {
+			if one.Sign() <= 0 {
+				continue
+			}
+			used := quota.Status.Used[resource]
+			one = one.DeepCopy()
+			one.Mul(int64(n))
+			used.Add(one)
+			quota.Status.Used[resource], charged = used, true
+		}
+		if !charged {
+			continue
+		}
+		if err := r.state(ctx, quota); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// room is how many times a cost fits between what is used and a hard limit, most at most.
+func room(hard, used, cost resource.Quantity, most int) int {
+	if cost.Sign() <= 0 {
+		return most
+	}
+	left := hard.DeepCopy()
+	left.Sub(used)
+	return sort.Search(most, func(n int) bool {
+		more := cost.DeepCopy()
+		more.Mul(int64(n) + 1)
+		return more.Cmp(left) > 0
+	})
+}
