@@ -41,6 +41,7 @@ type Process struct {
 	DataDir string
 
 	flags   []string
+	port    int
 	command *exec.Cmd
 	log     *log
 }
@@ -81,7 +82,8 @@ func NewProcess(t testing.TB, flags ...string) *Process {
 	}
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
-	return &Process{DataDir: dir, flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
+	return &Process{DataDir: dir, port: port,
+		flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
 }
 
 // Start starts the server and waits until it is ready. It ends with the test.
@@ -113,6 +115,12 @@ func (p *Process) Start(t testing.TB) {
 	t.Fatalf("the server ended before it was ready:\n%s", p.Log())
 }
 
+// PID returns the number of the process that was started last.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Port returns the port that it serves.
+func (p *Process) Port() int { return p.port }
+
 // Hangup sends the server a SIGHUP.
 func (p *Process) Hangup(t testing.TB) {
 	t.Helper()
@@ -143,5 +151,5 @@ func (p *Process) Moved(t testing.TB) *Process {
 	t.Helper()
 	dir := p.DataDir + "-moved"
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &Process{DataDir: dir, flags: append(slices.Clone(p.flags), "--data-dir="+dir)}
+	return &Process{DataDir: dir, port: p.port, flags: append(slices.Clone(p.flags), "--data-dir="+dir)}
 }
