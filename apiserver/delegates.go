@@ -352,8 +352,18 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 			RejectForwardingRedirects: c.options.AggregatorRejectForwardingRedirects,
 		},
 	}
+	if c.options.InProcess {
+		config.ExtraConfig.ProxyTransport = &http.Transport{DialContext: dialNobody}
+		config.ExtraConfig.DisableRemoteAvailableConditionController = true
+	}
 	return controlplaneapiserver.CreateAggregatorServer(config.Complete(), kubernetes,
 		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), c.customResources, groupPriorities())
+}
+
+// dialNobody takes the place of connections to other API servers. A server for its own process
+// makes none, whatever APIServices it has.
+func dialNobody(_ context.Context, _, address string) (net.Conn, error) {
+	return nil, fmt.Errorf("%s is not asked: this server makes no connections to aggregated API servers", address)
 }
 
 // groupPriorities order groups and versions in discovery, and so decide which one a client takes
