@@ -141,9 +141,12 @@ func (p *Printer) Decision(d *v1alpha1.Decision) string {
 // entry says what happened once, or several times alike.
 func (p *Printer) entry(e *Entry) {
 	d := e.Decision
-	color := red
-	if d.Verdict == v1alpha1.Admitted {
+	color, outcome := red, v1alpha1.Outcome(d)
+	switch {
+	case d.Verdict == v1alpha1.Admitted:
 		color = green
+	case v1alpha1.Everyday(d): // no plugin refused it
+		color = bold
 	}
 	what := d.Request.Operation
 	if d.Request.Subresource != "" {
@@ -160,8 +163,9 @@ func (p *Printer) entry(e *Entry) {
 	if agent, _, _ := strings.Cut(d.Request.UserAgent, " "); agent != "" {
 		by += " with " + agent
 	}
-	p.out.WriteString(p.paint(color, fmt.Sprintf("%-*s", label, d.Verdict)))
-	p.wrapFrom(label, label, fmt.Sprintf("%s %s by %s", what, when, by))
+	at := max(label, len(outcome)+1)
+	p.out.WriteString(p.paint(color, fmt.Sprintf("%-*s", at, outcome)))
+	p.wrapFrom(at, label, fmt.Sprintf("%s %s by %s", what, when, by))
 	if d.Verdict != v1alpha1.Admitted {
 		p.answer(d)
 	}
