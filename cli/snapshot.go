@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review"
@@ -56,13 +57,15 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
 	told := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
+	values := string(decision.ValuesHidden)
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Write down what admission looks at in a cluster, for reviews without it",
 		Long: `Write down what admission looks at in a cluster, for reviews without it: namespaces, quotas and
 their usage, LimitRanges, policies and their params, webhooks, classes, roles,
 CustomResourceDefinitions. Which it is follows from the plugins that the flags name. It is read with
-gets and lists alone, and no Secret's data is.
+gets and lists alone, and no Secret's data is. Values of environment variables, headers, arguments
+and commands are left out, unless the manifests have them.
 
 What is written is the same as long as the cluster is, and can be committed. What could not be read
 is in it, too, and said by each review.`,
@@ -79,7 +82,11 @@ is in it, too, and said by each review.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			told.files = append(told.files, args...)
-			if err := told.snapshot(c); err != nil {
+			if v := decision.Values(values); v != decision.ValuesHidden && v != decision.ValuesShown {
+				return commandline.Usage(fmt.Errorf("--values: %q must be %s or %s", values, decision.ValuesHidden,
+					decision.ValuesShown))
+			}
+			if err := told.snapshot(c, decision.Values(values)); err != nil {
 				return judged(c, commandline.Usage(err))
 			}
 			return nil
@@ -93,15 +100,17 @@ is in it, too, and said by each review.`,
 	fs.StringSliceVar(&told.exclude, "exclude", nil, "Patterns of files and directories that are left out of them.")
 	fs.StringVarP(&told.namespace, "namespace", "n", "",
 		"The namespace of the manifests' objects that name none; without it that of the context.")
+	fs.StringVar(&values, "values", values, "Whether values of environment variables, headers, arguments and commands "+
+		"are written: hidden or shown. Values that the manifests have are written always.")
 	told.flags.AddChain(&groups)
 	log.AddFlags(fs)
-	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "like",
+	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "values", "like",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "feature-gates", "v")
 	return c
 }
 
 // snapshot writes what it reads to the standard output.
-func (r *reviewing) snapshot(c *cobra.Command) error {
+func (r *reviewing) snapshot(c *cobra.Command, values decision.Values) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return err
 	}
@@ -123,6 +132,9 @@ func (r *reviewing) snapshot(c *cobra.Command) error {
 	progress.done()
 	if err != nil {
 		return err
+	}
+	if values == decision.ValuesHidden {
+		state.HideValues(documents)
 	}
 	notes := slices.Concat(reader.Notes(), state.Notes)
 	for _, gap := range state.Gaps {
