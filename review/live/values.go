@@ -32,9 +32,9 @@ func (s *State) HideValues(manifests []input.Document) {
 		}
 	}
 	if hidden > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("values of environment variables, headers, arguments and "+
-			"commands of %d objects are not in the snapshot: what policies and webhooks say of these may be otherwise, and updates of "+
-			"them change them (gatehouse snapshot --values=shown has them)", hidden))
+		s.Notes = append(s.Notes, fmt.Sprintf("values of environment variables, headers, arguments and commands "+
+			"of %d objects are not in the snapshot: what policies and webhooks say of these may be otherwise, and "+
+			"updates of them change them (gatehouse snapshot --values=shown has them)", hidden))
 	}
 }
 
