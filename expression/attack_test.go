@@ -26,6 +26,9 @@ func mustEnd(what string) (done func()) {
 // Lists that share their elements are small, and have more elements than can ever be compared.
 // Small results are small, unless many are kept. What is read is not part of the result.
 func TestWorkIsCharged(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes each of these take minutes, and one goroutine evaluates them")
+	}
 	const text, short = "object.data.text", "object.data.text.substring(0, 1000)"
 	many := func(s string) string { return "lists.range(100000).map(x, " + s + ")" }
 	always := func(s string) string { return "lists.range(100000).all(x, " + s + ")" }
