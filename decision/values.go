@@ -12,6 +12,13 @@ func HideValues(object map[string]any, known func(value string) bool) bool {
 	return h.found
 }
 
+// RemoveWholeObjects removes the annotations of an object that hold the whole object.
+func RemoveWholeObjects(annotations map[string]string) {
+	for name := range wholeObjects {
+		delete(annotations, name)
+	}
+}
+
 type hiding struct {
 	known func(value string) bool
 	found bool
@@ -19,16 +26,7 @@ type hiding struct {
 
 func (h *hiding) object(object map[string]any) {
 	for name, field := range object {
-		if name != "metadata" {
-			h.value(name, field)
-		}
-	}
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	for name := range annotations {
-		if wholeObjects[name] {
-			h.annotation(annotations, name)
-		}
+		object[name] = h.value(name, field)
 	}
 }
 
@@ -49,28 +47,38 @@ func (h *hiding) annotation(annotations map[string]any, name string) {
 	h.found = true
 }
 
-// value hides values in the field of the name.
-func (h *hiding) value(name string, value any) {
+// value returns the value of the field of a name, with what is in it hidden.
+func (h *hiding) value(name string, value any) any {
 	switch value := value.(type) {
+	case string:
+		if words[name] {
+			return h.text(value)
+		}
 	case map[string]any:
-		for name, field := range value {
-			h.value(name, field)
+		for key, field := range value {
+			switch {
+			case name == "annotations":
+				if wholeObjects[key] {
+					h.annotation(value, key)
+				}
+			case words[name]:
+				value[key] = h.value(name, field)
+			default:
+				value[key] = h.value(key, field)
+			}
 		}
 	case []any:
 		for i, element := range value {
-			if text, ok := element.(string); ok && words[name] {
-				value[i] = h.text(text)
-				continue
-			}
 			if pair, ok := element.(map[string]any); ok && pairs[name] {
 				variable, _ := pair["name"].(string)
 				if text, ok := pair["value"].(string); ok && (isCredential(variable) || !harmlessVariables[variable]) {
 					pair["value"] = h.text(text)
 				}
 			}
-			h.value("", element)
+			value[i] = h.value(name, element)
 		}
 	}
+	return value
 }
 
 func (h *hiding) text(text string) string {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/decision"
 	"gatehouse.dev/review/input"
 )
 
@@ -63,6 +64,7 @@ var noData = base64.StdEncoding.EncodeToString([]byte("{}"))
 // be: of its type, with its keys, and no value of anybody's.
 func withoutData(like *unstructured.Unstructured, found *metav1.PartialObjectMetadata) (*unstructured.Unstructured,
 	error) {
+	decision.RemoveWholeObjects(found.Annotations)
 	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&found.ObjectMeta)
 	if err != nil {
 		return nil, err

@@ -51,7 +51,29 @@ func TestSnapshotWithoutValues(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	manifest := written(t, "work.yaml", strings.NewReplacer("hush-", "other-").Replace(working))
+	secret := servertest.Parsed(t, `
+apiVersion: v1
+kind: Secret
+metadata:
+  name: applied
+  namespace: default
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"stringData":{"k":"hush-5"}}'}
+stringData: {k: hush-5}
+`)
+	of := c.Client.CoreV1().Secrets("default")
+	secrets, _ := meta.UnsafeGuessKindToResource(secret.GroupVersionKind())
+	if _, err := c.Dynamic.Resource(secrets).Namespace("default").Create(t.Context(), secret,
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := of.Delete(t.Context(), "applied", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	manifest := written(t, "work.yaml", strings.NewReplacer("hush-", "other-").Replace(working)+`---
+{apiVersion: v1, kind: Secret, metadata: {name: applied, namespace: default}, stringData: {k: other}}
+`)
 	flags := []string{"snapshot", "--kubeconfig=" + c.Kubeconfig, "--filename=" + manifest}
 	for values, shown := range map[string][]string{
 		"":                {"--known", "debug"},
@@ -66,7 +88,7 @@ func TestSnapshotWithoutValues(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%s: the snapshot ended with %d, and said %q", values, code, stderr)
 		}
-		for _, value := range []string{"--known", "debug", "hush-0", "hush-1", "hush-2", "hush-3", "hush-4"} {
+		for _, value := range []string{"--known", "debug", "hush-0", "hush-1", "hush-2", "hush-3", "hush-4", "hush-5"} {
 			if got, want := strings.Contains(snapshot, value), slices.Contains(shown, value); got != want {
 				t.Errorf("%s: %s is in the snapshot: %t", values, value, got)
 			}
