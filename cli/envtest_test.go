@@ -83,8 +83,8 @@ func TestEnvtestLeavesFiles(t *testing.T) {
 	}
 }
 
-// A kubectl that somebody has put into the folder stays, too, where there is none on the PATH to
-// take its place. A link that envtest has made goes.
+// The user's own kubectl in the folder stays if there is none on the PATH to take its place. A link
+// that envtest has made goes.
 func TestEnvtestLeavesKubectl(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// What others on the machine can make the server spend, besides maxConnections.
+// Bounds, besides maxConnections, of the resources that other users of the machine can take.
 const (
 	maxPages      = 12
 	maxHeader     = 16 << 10
@@ -58,7 +58,7 @@ func New(config *rest.Config, namespace string, port int, remedies map[string]st
 	}, nil
 }
 
-// URL returns where the page is, with the token that opens it.
+// URL returns the page's URL, with the token that opens it.
 func (d *Dashboard) URL() string { return d.door.url() }
 
 // TicketURL returns a URL that opens the page once, in the next minute: for the command line of a

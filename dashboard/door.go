@@ -23,13 +23,13 @@ const (
 	cookieName = "gatehouse-dashboard"
 )
 
-// A door lets in those for whom the page is. Its URL has a token, which begins a session; the
-// browser proves with the session's ID that it has one. The token is never a cookie, so whoever
-// learns an ID has it for as long as the session lasts.
+// A door lets in the user who has the page's URL. The URL has a token, which begins a session; the
+// browser proves with the session's ID that it has one. The token is never a cookie, so an ID that
+// somebody learns is good for as long as the session lasts.
 //
-// Browsers send cookies to every port of a host. So other servers on this machine don't get this
-// one: the page has a random address, where the system has any besides 127.0.0.1, and a random path
-// in any case, to which the cookie is limited.
+// Browsers send cookies to every port of a host. Other servers on this machine don't get this one:
+// the page has a random path, to which the cookie is limited, and also a random address if the
+// system has any besides 127.0.0.1.
 type door struct {
 	host  string // host:port, as it is listened on
 	path  string // which all requests begin with
@@ -46,7 +46,7 @@ func newDoor(host string) *door {
 }
 
 // listen listens on a port of 127.0.0.1. If it is 0, it listens on any port of a random address
-// that no other machine reaches, where the system has those: Linux has all of 127.0.0.0/8.
+// that no other machine reaches, if the system has such: Linux has all of 127.0.0.0/8.
 func listen(port int) (net.Listener, error) {
 	if port == 0 {
 		var random [3]byte
@@ -60,11 +60,11 @@ func listen(port int) (net.Listener, error) {
 	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
-// url returns where the page is, with the token.
+// url returns the page's URL, with the token.
 func (d *door) url() string { return "http://" + d.host + d.path + "?token=" + d.token }
 
-// ticketURL returns where the page is for the one who comes first, in the next minute. Others may
-// read it, so the path isn't in it.
+// ticketURL returns a URL that opens the page once, in the next minute. Other users may read it, so
+// the page's path isn't in it.
 func (d *door) ticketURL() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,8 +126,8 @@ func (d *door) sessionOf(r *http.Request) (end time.Time, found bool) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// openTo serves what next serves to those who are let in, until their session ends. To next, paths
-// begin where the page's path ends.
+// openTo returns a handler that has next answer the requests that are let in, until their session
+// ends. It takes the page's path off the paths that next sees.
 func (d *door) openTo(next http.Handler) http.Handler {
 	next = http.StripPrefix(strings.TrimSuffix(d.path, "/"), next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

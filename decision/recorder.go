@@ -3,6 +3,7 @@ package decision
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,7 +211,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	}
 	if status != nil {
 		d.Reason, d.Message = status.Reason, r.secrets().ofStatus(status, d.By, &d.Request)
-		if n := len(r.steps); d.By != "" && n > 0 && r.steps[n-1].Message == ofSecretParams {
+		if slices.ContainsFunc(r.steps, func(s step) bool { return s.Plugin == d.By && s.Message == ofSecretParams }) {
 			d.Message = ofSecretParams
 		}
 		if d.Request.Name == "" && status.Details != nil {

@@ -61,6 +61,8 @@ func (h *hiding) value(name string, value any) any {
 				if wholeObjects[key] {
 					h.annotation(value, key)
 				}
+			case name == "properties": // of a schema: the keys are names of fields
+				value[key] = h.value("", field)
 			case words[name]:
 				value[key] = h.value(name, field)
 			default:

@@ -23,6 +23,7 @@ func TestHideValues(t *testing.T) {
 			`{"command":` + hidden + `,"args":{"a":[` + hidden + `],"b":"said"}}`},
 		"a template's annotation": {`{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"hush"}}}}`,
 			`{"template":{"metadata":{"annotations":{}}}}`},
+		"a schema": {`{"properties":{"args":{"type":"array"},"env":{"items":{"value":"x"}}}}`, ""},
 		"a header": {`{"httpGet":{"httpHeaders":[{"name":"A","value":"hush"}]}}`,
 			`{"httpGet":{"httpHeaders":[{"name":"A","value":` + hidden + `}]}}`},
 		"a whole object": {`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":` +

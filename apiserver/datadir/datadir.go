@@ -177,7 +177,7 @@ func (c *checker) all(path string) error {
 	return nil
 }
 
-// one looks at a file or a directory and, where that is a symbolic link, at what it leads to.
+// one checks a file or a directory, and what it leads to if it is a symbolic link.
 func (c *checker) one(path string) error {
 	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
 		info, err := stat(path)

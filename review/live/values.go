@@ -9,25 +9,25 @@ import (
 	"gatehouse.dev/review/input"
 )
 
-// configuration are the groups of what says how requests are judged, in which nothing is hidden.
-var configuration = map[string]bool{"apiextensions.k8s.io": true, "admissionregistration.k8s.io": true}
+// whole reports whether nothing is hidden in objects of a kind: definitions, webhooks and policies
+// say how requests are judged, and a ConfigMap's data has none of these values.
+func whole(kind schema.GroupVersionKind) bool {
+	return kind.Group == "apiextensions.k8s.io" || kind.Group == "admissionregistration.k8s.io" ||
+		kind.GroupKind() == schema.GroupKind{Kind: "ConfigMap"}
+}
 
 // HideValues hides the values of environment variables and headers, arguments and commands in the
-// state's objects, and notes it. Params of policies stay as they are, and so do values that the
-// manifests have: who has these knows them, and an object that is as its manifest stays so.
+// state's objects, and notes it. Values that the manifests have stay: the reader of the manifests
+// knows them, and an object that is as its manifest stays so.
 func (s *State) HideValues(manifests []input.Document) {
 	known := map[string]bool{}
 	for _, d := range manifests {
 		addTexts(known, d.Object.Object)
 	}
-	params := ParamKinds(s.Objects)
 	hidden := 0
 	for _, object := range s.Objects {
-		kind := object.GroupVersionKind()
-		if configuration[kind.Group] || params[kind] || kind.GroupKind() == (schema.GroupKind{Kind: "ConfigMap"}) {
-			continue
-		}
-		if decision.HideValues(object.Object, func(value string) bool { return known[value] }) {
+		if !whole(object.GroupVersionKind()) &&
+			decision.HideValues(object.Object, func(value string) bool { return known[value] }) {
 			hidden++
 		}
 	}
