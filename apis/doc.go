@@ -10,7 +10,7 @@
 //   - initializers: what else there was to initializers than a kind
 //
 // The types are a library of k8s.io/api's size: the API server serves them (packages
-// apiserver/removed and decision/api), the plugins of the same names read them.
+// legacy/removed and decision/api), the plugins of the same names read them.
 //
 // What is generated is generated from the types by the tools of the Kubernetes version that go.mod
 // requires:

@@ -47,9 +47,9 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	removedopenapi "gatehouse.dev/apis/openapi"
-	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/apiserver/storage"
-	"gatehouse.dev/apiserver/storage/uninitialized"
+	"gatehouse.dev/legacy/removed"
+	"gatehouse.dev/legacy/uninitialized"
 	"gatehouse.dev/quota"
 )
 

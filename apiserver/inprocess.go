@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/legacy/removed"
 	"gatehouse.dev/quota"
 )
 

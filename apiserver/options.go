@@ -21,7 +21,7 @@ import (
 
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/pki"
-	"gatehouse.dev/apiserver/storage/uninitialized"
+	"gatehouse.dev/legacy/uninitialized"
 )
 
 const (
@@ -75,7 +75,7 @@ type Options struct {
 	NoConversion error
 
 	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
-	// for InitializationTimeout at most; see package storage/uninitialized.
+	// for InitializationTimeout at most; see package legacy/uninitialized.
 	HideUninitialized     bool
 	InitializationTimeout time.Duration
 

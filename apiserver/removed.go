@@ -23,9 +23,9 @@ import (
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/internal/quantity"
 	"gatehouse.dev/internal/seconds"
+	"gatehouse.dev/legacy/removed"
 )
 
 // removedResources are the resources of removed kinds that are served: those that runtimeConfig

@@ -10,7 +10,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"gatehouse.dev/apiserver/removed"
+	"gatehouse.dev/legacy/removed"
 )
 
 // builtIn are the codecs of all kinds that need no CustomResourceDefinition.

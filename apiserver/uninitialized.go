@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apis/initializers"
-	"gatehouse.dev/apiserver/storage/uninitialized"
+	"gatehouse.dev/legacy/uninitialized"
 )
 
 // restOptions makes the storage of every kind that delegate describes; see storage.Backend.

@@ -18,8 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	netutils "k8s.io/utils/net"
 
-	"gatehouse.dev/apiserver/removed"
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/legacy/removed"
 )
 
 // validate reports everything that is wrong at once.

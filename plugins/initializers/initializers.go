@@ -9,7 +9,7 @@
 // initializers.gatehouse.dev/pending.
 //
 // From then on until the list is empty it is not for this plugin: the API server hides the object
-// and lets its creator wait (see package apiserver/storage/uninitialized). An initializer watches
+// and lets its creator wait (see package legacy/uninitialized). An initializer watches
 // with includeUninitialized=true for objects where it is the first in the list. It does its work
 // and takes its name off the list, in one update. Or it sets the annotation
 // initializers.gatehouse.dev/error, and the object is deleted.
