@@ -2,6 +2,8 @@ package persistentvolumelabel
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -79,7 +83,7 @@ type ec2Volume struct {
 }
 
 // describe is the zone of the volume with this ID.
-func (a *aws) describe(ctx context.Context, id string, credentials awsCredentials) (string, error) {
+func (a *aws) describe(ctx context.Context, id string, credentials awssdk.Credentials) (string, error) {
 	form := url.Values{"Action": {"DescribeVolumes"}, "Version": {ec2Version}, "VolumeId.1": {id}}
 	var zones []string
 	for range maxPages {
@@ -110,22 +114,26 @@ func (a *aws) describe(ctx context.Context, id string, credentials awsCredential
 }
 
 // post asks once.
-func (a *aws) post(ctx context.Context, form url.Values, credentials awsCredentials) (*describeVolumesResponse, error) {
+func (a *aws) post(ctx context.Context, form url.Values, credentials awssdk.Credentials) (*describeVolumesResponse, error) {
 	body := form.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.endpoint, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	sign(request, []byte(body), credentials, a.region, "ec2", time.Now())
+	sum := sha256.Sum256([]byte(body))
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, request, hex.EncodeToString(sum[:]), "ec2", a.region,
+		time.Now()); err != nil {
+		return nil, fmt.Errorf("signing the request: %w", err)
+	}
 	answered, err := send(a.client, request)
 	if err != nil {
 		return nil, err
 	}
 	page, err := parseDescribeVolumes(answered)
-	if refusal := new(ec2Error); errors.As(err, &refusal) && credentials.sessionToken != "" {
+	if refusal := new(ec2Error); errors.As(err, &refusal) && credentials.SessionToken != "" {
 		// Some of AWS' services explain a bad signature with all that should have been signed.
-		refusal.Message = strings.ReplaceAll(refusal.Message, credentials.sessionToken, "…")
+		refusal.Message = strings.ReplaceAll(refusal.Message, credentials.SessionToken, "…")
 	}
 	return page, err
 }

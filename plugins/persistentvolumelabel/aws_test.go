@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
@@ -201,30 +202,33 @@ func TestAWSCredentials(t *testing.T) {
 
 func TestParseAWSCredentials(t *testing.T) {
 	const key = "aws_access_key_id = AKID\naws_secret_access_key=s3cr3t/+=\n"
+	accessKey := func(sessionToken string) awssdk.Credentials {
+		return awssdk.Credentials{AccessKeyID: "AKID", SecretAccessKey: "s3cr3t/+=", SessionToken: sessionToken}
+	}
 	for name, test := range map[string]struct {
 		content string
-		want    awsCredentials
+		want    awssdk.Credentials
 		err     string
 	}{
-		"a key": {"[default]\n" + key, awsCredentials{"AKID", "s3cr3t/+=", ""}, ""},
+		"a key": {"[default]\n" + key, accessKey(""), ""},
 		"a temporary key": {"[default]\r\n" + key + "AWS_SESSION_TOKEN = t==\n",
-			awsCredentials{"AKID", "s3cr3t/+=", "t=="}, ""},
+			accessKey("t=="), ""},
 		"among others": {"# mine\n[ other ]\naws_access_key_id = X\n\n[default] # this\nregion = " +
 			"us-east-1\ns3 =\n  max_queue_size = 1000\n; and\n" + key + "[third]\naws_secret_access_key = Y",
-			awsCredentials{"AKID", "s3cr3t/+=", ""}, ""},
-		"empty":           {"", awsCredentials{}, "has no profile [default]"},
-		"another profile": {"[other]\n" + key, awsCredentials{}, "has no profile [default]"},
-		"no key": {"[default]\naws_secret_access_key = s3cr3t", awsCredentials{},
+			accessKey(""), ""},
+		"empty":           {"", awssdk.Credentials{}, "has no profile [default]"},
+		"another profile": {"[other]\n" + key, awssdk.Credentials{}, "has no profile [default]"},
+		"no key": {"[default]\naws_secret_access_key = s3cr3t", awssdk.Credentials{},
 			"the profile [default] has no aws_access_key_id, or none that is one"},
-		"no secret": {"[default]\naws_access_key_id = AKID\naws_secret_access_key =", awsCredentials{},
+		"no secret": {"[default]\naws_access_key_id = AKID\naws_secret_access_key =", awssdk.Credentials{},
 			"the profile [default] has no aws_secret_access_key, or none that is one"},
 		"a secret of two": {"[default]\naws_access_key_id = AKID\naws_secret_access_key = s3cr3t s3cr3t",
-			awsCredentials{}, "the profile [default] has no aws_secret_access_key, or none that is one"},
-		"a token of two lines": {"[default]\n" + key + "aws_session_token = a\vb", awsCredentials{},
+			awssdk.Credentials{}, "the profile [default] has no aws_secret_access_key, or none that is one"},
+		"a token of two lines": {"[default]\n" + key + "aws_session_token = a\vb", awssdk.Credentials{},
 			"the profile [default] has an aws_session_token that is none"},
-		"no name": {"[default]\ns3cr3t", awsCredentials{},
+		"no name": {"[default]\ns3cr3t", awssdk.Credentials{},
 			"line 2: must be a name, an equals sign and a value"},
-		"no bracket": {"\n[default\n" + key, awsCredentials{},
+		"no bracket": {"\n[default\n" + key, awssdk.Credentials{},
 			"line 2: a profile's name needs brackets around it"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,23 +3,20 @@ package persistentvolumelabel
 import (
 	"fmt"
 	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// awsCredentials are an access key. There is a session token where the key is a temporary one.
-type awsCredentials struct {
-	accessKeyID, secretAccessKey, sessionToken string
-}
-
-// loadAWSCredentials reads those of a profile from a file. An error holds nothing of what is in it
-// but names of profiles and settings.
-func loadAWSCredentials(file, profile string) (awsCredentials, error) {
+// loadAWSCredentials reads the access key of a profile from a file. An error holds nothing of the
+// file's content but names of profiles and settings.
+func loadAWSCredentials(file, profile string) (awssdk.Credentials, error) {
 	content, err := readSecret(file)
 	if err != nil {
-		return awsCredentials{}, err
+		return awssdk.Credentials{}, err
 	}
 	c, err := parseAWSCredentials(string(content), profile)
 	if err != nil {
-		return awsCredentials{}, fmt.Errorf("%s: %w", file, err)
+		return awssdk.Credentials{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, nil
 }
@@ -28,8 +25,11 @@ func loadAWSCredentials(file, profile string) (awsCredentials, error) {
 // https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html: profiles in brackets, each with
 // lines of a name, an equals sign and a value; comments begin with # or ;. Settings that aren't
 // keys are left alone.
-func parseAWSCredentials(content, profile string) (awsCredentials, error) {
-	var c awsCredentials
+//
+// The SDK's own reader, in its package config, accepts lines that are wrong, and brings the clients
+// of four more services into the program.
+func parseAWSCredentials(content, profile string) (awssdk.Credentials, error) {
+	var c awssdk.Credentials
 	here, found := false, false
 	number := 0
 	for line := range strings.Lines(content) {
@@ -44,7 +44,7 @@ func parseAWSCredentials(content, profile string) (awsCredentials, error) {
 		if header, ok := strings.CutPrefix(line, "["); ok {
 			header, _, ok = strings.Cut(header, "]")
 			if !ok {
-				return awsCredentials{}, fmt.Errorf("line %d: a profile's name needs brackets around it", number)
+				return awssdk.Credentials{}, fmt.Errorf("line %d: a profile's name needs brackets around it", number)
 			}
 			here = strings.TrimSpace(header) == profile
 			found = found || here
@@ -52,7 +52,7 @@ func parseAWSCredentials(content, profile string) (awsCredentials, error) {
 		}
 		setting, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return awsCredentials{}, fmt.Errorf("line %d: must be a name, an equals sign and a value", number)
+			return awssdk.Credentials{}, fmt.Errorf("line %d: must be a name, an equals sign and a value", number)
 		}
 		if !here {
 			continue
@@ -60,28 +60,28 @@ func parseAWSCredentials(content, profile string) (awsCredentials, error) {
 		value = strings.TrimSpace(value)
 		switch strings.ToLower(strings.TrimSpace(setting)) {
 		case "aws_access_key_id":
-			c.accessKeyID = value
+			c.AccessKeyID = value
 		case "aws_secret_access_key":
-			c.secretAccessKey = value
+			c.SecretAccessKey = value
 		case "aws_session_token":
-			c.sessionToken = value
+			c.SessionToken = value
 		}
 	}
 	switch {
 	case !found:
-		return awsCredentials{}, fmt.Errorf("has no profile [%s]", profile)
-	case !isToken(c.accessKeyID):
-		return awsCredentials{}, fmt.Errorf("the profile [%s] has no aws_access_key_id, or none that is one", profile)
-	case !isToken(c.secretAccessKey):
-		return awsCredentials{},
+		return awssdk.Credentials{}, fmt.Errorf("has no profile [%s]", profile)
+	case !isToken(c.AccessKeyID):
+		return awssdk.Credentials{}, fmt.Errorf("the profile [%s] has no aws_access_key_id, or none that is one", profile)
+	case !isToken(c.SecretAccessKey):
+		return awssdk.Credentials{},
 			fmt.Errorf("the profile [%s] has no aws_secret_access_key, or none that is one", profile)
-	case c.sessionToken != "" && !isToken(c.sessionToken):
-		return awsCredentials{}, fmt.Errorf("the profile [%s] has an aws_session_token that is none", profile)
+	case c.SessionToken != "" && !isToken(c.SessionToken):
+		return awssdk.Credentials{}, fmt.Errorf("the profile [%s] has an aws_session_token that is none", profile)
 	}
 	return c, nil
 }
 
-// isToken tells whether text can be in a header as it is: printable ASCII without blanks.
+// isToken reports whether text can be in a header as it is: printable ASCII without blanks.
 func isToken(text string) bool {
 	return text != "" && strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }

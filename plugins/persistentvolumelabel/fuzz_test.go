@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -63,7 +64,8 @@ func FuzzNames(f *testing.F) {
 		}
 		seen.form = nil
 		ebs := &aws{client: client, endpoint: "https://ec2.example/", region: "r"}
-		if _, err := ebs.describe(t.Context(), id, awsCredentials{"a", "b", ""}); err == nil {
+		if _, err := ebs.describe(t.Context(), id,
+			awssdk.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}); err == nil {
 			t.Error("is somewhere")
 		}
 		if len(seen.form) != 3 || seen.form.Get("Action") != "DescribeVolumes" || seen.form.Get("VolumeId.1") != id ||
@@ -96,8 +98,8 @@ func FuzzParseAWSCredentials(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content, profile string) {
 		c, err := parseAWSCredentials(content, profile)
-		if (err == nil) != isToken(c.accessKeyID) || err == nil && !isToken(c.secretAccessKey) {
-			t.Errorf("got %q, %v", c, err)
+		if (err == nil) != isToken(c.AccessKeyID) || err == nil && !isToken(c.SecretAccessKey) {
+			t.Errorf("got %+v, %v", c, err)
 		}
 	})
 }
@@ -171,7 +173,7 @@ func FuzzParseTokenAndKey(f *testing.F) {
 		if got, err := parseToken(answer{status, body}); (err == nil) != isToken(got.AccessToken) {
 			t.Errorf("got %v, %v", got, err)
 		}
-		if key, err := parseServiceAccountKey(body); err == nil && key.PrivateKey == "" {
+		if key, err := parseServiceAccountKey(body); err == nil && len(key.PrivateKey) == 0 {
 			t.Errorf("got %v", key)
 		}
 	})

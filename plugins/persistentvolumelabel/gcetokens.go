@@ -1,16 +1,20 @@
 package persistentvolumelabel
 
 import (
+	"bytes"
 	"context"
+	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/jwt"
+	"k8s.io/client-go/util/keyutil"
 
 	"gatehouse.dev/internal/seconds"
 )
@@ -18,8 +22,6 @@ import (
 const (
 	// computeScope is the right that a service account key's tokens are for.
 	computeScope = "https://www.googleapis.com/auth/compute.readonly"
-	// assertionLifetime is the most that Google accepts.
-	assertionLifetime = time.Hour
 	// clockSkew is how far the clocks of two machines may be apart.
 	clockSkew = 10 * time.Second
 )
@@ -42,7 +44,8 @@ func newTokens(fetch func(context.Context) (token, error)) *tokens {
 	return &tokens{fetch: fetch, lock: make(chan struct{}, 1)}
 }
 
-// get waits for who is getting a token, but no longer than its own request has time.
+// get returns a token. If another request is fetching one, it waits for that, but no longer than its
+// own request has time.
 func (t *tokens) get(ctx context.Context) (string, error) {
 	select {
 	case t.lock <- struct{}{}:
@@ -87,7 +90,7 @@ func parseToken(a answer) (token, error) {
 
 // metadataServer gets tokens from the server at address that every machine in Google Cloud has,
 // https://cloud.google.com/compute/docs/metadata/overview. They are for the service account that
-// the machine runs as.
+// the machine runs as. Google's own client takes the address from the environment only.
 func metadataServer(client *http.Client, address string) func(context.Context) (token, error) {
 	return func(ctx context.Context) (token, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
@@ -105,43 +108,47 @@ func metadataServer(client *http.Client, address string) func(context.Context) (
 }
 
 // serviceAccount gets tokens for the service account key in a file, by
-// https://developers.google.com/identity/protocols/oauth2/service-account. The file is read each
-// time: it may have been replaced.
+// https://developers.google.com/identity/protocols/oauth2/service-account. It reads the file each
+// time, because the file may have been replaced.
 func serviceAccount(client *http.Client, file string) func(context.Context) (token, error) {
 	return func(ctx context.Context) (token, error) {
 		key, err := loadServiceAccountKey(file)
 		if err != nil {
 			return token{}, err
 		}
-		assertion, err := key.assertion(time.Now())
-		if err != nil {
+		e := &exchange{ctx: ctx, client: client}
+		// The package jwt signs and posts. Its error is only text, so the exchange keeps the answer.
+		_, err = key.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: e})).Token()
+		switch {
+		case e.err != nil:
+			return token{}, e.err
+		case e.answer.status == 0: // nothing was sent
 			return token{}, err
 		}
-		form := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, key.TokenURI, strings.NewReader(form.Encode()))
-		if err != nil {
-			return token{}, err
-		}
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answered, err := send(client, request)
-		if err != nil {
-			return token{}, err
-		}
-		return parseToken(answered)
+		return parseToken(e.answer)
 	}
 }
 
-// A serviceAccountKey is the file that Google Cloud makes for a service account.
-type serviceAccountKey struct {
-	Type         string `json:"type"`
-	ClientEmail  string `json:"client_email"`
-	PrivateKey   string `json:"private_key"`
-	PrivateKeyID string `json:"private_key_id"`
-	TokenURI     string `json:"token_uri"`
+// An exchange is a transport for one request. It sends the request within a context, and keeps the
+// answer or the error.
+type exchange struct {
+	ctx    context.Context
+	client *http.Client
+	answer answer
+	err    error
 }
 
-// loadServiceAccountKey reads a key. An error holds nothing of what is in the file but its type.
-func loadServiceAccountKey(file string) (*serviceAccountKey, error) {
+// RoundTrip implements http.RoundTripper.
+func (e *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
+	if e.answer, e.err = send(e.client, request.WithContext(e.ctx)); e.err != nil {
+		return nil, e.err
+	}
+	return &http.Response{StatusCode: e.answer.status, Body: io.NopCloser(bytes.NewReader(e.answer.body)),
+		Request: request}, nil
+}
+
+// loadServiceAccountKey reads a key. An error holds nothing of the file's content but its type.
+func loadServiceAccountKey(file string) (*jwt.Config, error) {
 	content, err := readSecret(file)
 	if err != nil {
 		return nil, err
@@ -153,8 +160,15 @@ func loadServiceAccountKey(file string) (*serviceAccountKey, error) {
 	return key, nil
 }
 
-func parseServiceAccountKey(content []byte) (*serviceAccountKey, error) {
-	var key serviceAccountKey
+// parseServiceAccountKey reads the file that Google Cloud makes for a service account.
+func parseServiceAccountKey(content []byte) (*jwt.Config, error) {
+	var key struct {
+		Type         string `json:"type"`
+		ClientEmail  string `json:"client_email"`
+		PrivateKey   string `json:"private_key"`
+		PrivateKeyID string `json:"private_key_id"`
+		TokenURI     string `json:"token_uri"`
+	}
 	if json.Unmarshal(content, &key) != nil {
 		return nil, errors.New("is not the JSON of a service account key")
 	}
@@ -167,23 +181,10 @@ func parseServiceAccountKey(content []byte) (*serviceAccountKey, error) {
 	if uri, err := url.Parse(key.TokenURI); !isBase(uri, err, "https") {
 		return nil, errors.New("token_uri must be an https URL")
 	}
-	if _, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(key.PrivateKey)); err != nil {
+	private, err := keyutil.ParsePrivateKeyPEM([]byte(key.PrivateKey))
+	if _, isRSA := private.(*rsa.PrivateKey); err != nil || !isRSA {
 		return nil, errors.New("private_key must be an RSA key in PEM")
 	}
-	return &key, nil
-}
-
-// assertion is what the account says of itself to get a token.
-func (k *serviceAccountKey) assertion(now time.Time) (string, error) {
-	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(k.PrivateKey))
-	if err != nil {
-		return "", err
-	}
-	issued := now.Add(-clockSkew)
-	unsigned := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
-		"iss": k.ClientEmail, "scope": computeScope, "aud": k.TokenURI, "iat": issued.Unix(),
-		"exp": issued.Add(assertionLifetime).Unix(),
-	})
-	unsigned.Header["kid"] = k.PrivateKeyID
-	return unsigned.SignedString(key)
+	return &jwt.Config{Email: key.ClientEmail, PrivateKey: []byte(key.PrivateKey), PrivateKeyID: key.PrivateKeyID,
+		Scopes: []string{computeScope}, TokenURL: key.TokenURI}, nil
 }

@@ -1,11 +1,15 @@
 package cloudtest
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,8 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/golang-jwt/jwt/v5"
+	"time"
 )
 
 // Project is the one that GCE has.
@@ -133,25 +136,55 @@ func MetadataServer(t testing.TB) string {
 // giveToken exchanges what the service account has signed, by
 // https://developers.google.com/identity/protocols/oauth2/service-account.
 func giveToken(w http.ResponseWriter, r *http.Request, key *rsa.PublicKey, url string) {
-	claims := jwt.MapClaims{}
-	assertion, err := jwt.ParseWithClaims(r.PostFormValue("assertion"), claims,
-		func(*jwt.Token) (any, error) { return key, nil },
-		jwt.WithValidMethods([]string{"RS256"}), jwt.WithAudience(url+"/token"), jwt.WithIssuer(account),
-		jwt.WithExpirationRequired(), jwt.WithIssuedAt())
+	claims, err := verified(r.PostFormValue("assertion"), key)
 	switch {
 	case r.PostFormValue("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
 		JSON(http.StatusBadRequest,
 			map[string]string{"error": "unsupported_grant_type", "error_description": "Invalid grant_type"})(w, r)
-	case err != nil || assertion.Header["kid"] != "key-1":
+	case err != nil || claims.Issuer != account || claims.Audience != url+"/token" ||
+		time.Now().Before(time.Unix(claims.Issued, 0)) || time.Now().After(time.Unix(claims.Expires, 0)):
 		JSON(http.StatusBadRequest,
 			map[string]string{"error": "invalid_grant", "error_description": "Invalid JWT Signature."})(w, r)
-	case claims["scope"] != "https://www.googleapis.com/auth/compute.readonly":
+	case claims.Scope != "https://www.googleapis.com/auth/compute.readonly":
 		JSON(http.StatusBadRequest,
 			map[string]string{"error": "invalid_scope", "error_description": "Invalid OAuth scope."})(w, r)
 	default:
 		JSON(http.StatusOK, map[string]any{"access_token": accountToken, "expires_in": 3599, "token_type": "Bearer"})(w,
 			r)
 	}
+}
+
+// assertedClaims are what the service account says of itself. Times are in seconds since 1970.
+type assertedClaims struct {
+	Issuer   string `json:"iss"`
+	Audience string `json:"aud"`
+	Scope    string `json:"scope"`
+	Issued   int64  `json:"iat"`
+	Expires  int64  `json:"exp"`
+}
+
+// verified returns what a JSON web token says that the key-1 has signed by RS256,
+// https://www.rfc-editor.org/rfc/rfc7515#section-5.2.
+func verified(assertion string, key *rsa.PublicKey) (claims assertedClaims, err error) {
+	parts := strings.Split(assertion, ".")
+	if len(parts) != 3 {
+		return claims, errors.New("not three parts")
+	}
+	var decoded [3][]byte
+	for i, part := range parts {
+		if decoded[i], err = base64.RawURLEncoding.DecodeString(part); err != nil {
+			return claims, err
+		}
+	}
+	var header struct{ Alg, Kid string }
+	if err := json.Unmarshal(decoded[0], &header); err != nil || header.Alg != "RS256" || header.Kid != "key-1" {
+		return claims, fmt.Errorf("another header: %s", decoded[0])
+	}
+	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	if err := rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], decoded[2]); err != nil {
+		return claims, err
+	}
+	return claims, json.Unmarshal(decoded[1], &claims)
 }
 
 // list is aggregatedList: a page has one scope, among them some that have no disks of the name.
