@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+
+	"gatehouse.dev/internal/clusterrole"
 )
 
 const (
@@ -79,9 +78,9 @@ func missingOfNamespaces(ctx context.Context, client kubernetes.Interface) error
 }
 
 // missingOfClusterRoles is an error where a ClusterRole's rules are not yet those of the roles that
-// its aggregationRule selects, in the controller's order.
+// its aggregationRule selects.
 func missingOfClusterRoles(ctx context.Context, client kubernetes.Interface) error {
-	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{}) // by name
+	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -89,32 +88,13 @@ func missingOfClusterRoles(ctx context.Context, client kubernetes.Interface) err
 		if role.AggregationRule == nil {
 			continue
 		}
-		var aggregated []rbacv1.PolicyRule
-		for _, of := range role.AggregationRule.ClusterRoleSelectors {
-			selector, err := metav1.LabelSelectorAsSelector(&of)
-			if err != nil {
-				return err
-			}
-			for _, other := range roles.Items {
-				if other.Name != role.Name && selector.Matches(labels.Set(other.Labels)) {
-					aggregated = appendDistinct(aggregated, other.Rules)
-				}
-			}
+		aggregated, err := clusterrole.Aggregate(&role, roles.Items)
+		if err != nil {
+			return err
 		}
 		if !equality.Semantic.DeepEqual(aggregated, role.Rules) {
 			return fmt.Errorf("ClusterRole %s does not have the rules yet that are aggregated to it", role.Name)
 		}
 	}
 	return nil
-}
-
-// appendDistinct appends those rules that are not there.
-func appendDistinct(all, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	for _, rule := range rules {
-		same := func(other rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(other, rule) }
-		if !slices.ContainsFunc(all, same) {
-			all = append(all, rule)
-		}
-	}
-	return all
 }

@@ -32,7 +32,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := r.nodes(ctx)
+	nodes, err := listed[corev1.Node](ctx, r, corev1.SchemeGroupVersion.WithKind("Node"))
 	if err != nil {
 		return nil, err
 	}
@@ -136,20 +136,4 @@ func daemonRevision(set *appsv1.DaemonSet, hash string) (*appsv1.ControllerRevis
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: 1,
 	}, nil
-}
-
-// nodes are the nodes of the state.
-func (r *Reviewer) nodes(ctx context.Context) ([]corev1.Node, error) {
-	items, err := r.list(ctx,
-		&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node"}})
-	if err != nil {
-		return nil, err
-	}
-	nodes := make([]corev1.Node, len(items))
-	for i, item := range items {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, &nodes[i]); err != nil {
-			return nil, err
-		}
-	}
-	return nodes, nil
 }

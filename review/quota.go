@@ -16,19 +16,14 @@ import (
 
 // quotas are those of a namespace, by their names.
 func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*corev1.ResourceQuota, error) {
-	items, err := r.list(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
-		"kind": "ResourceQuota"}})
+	quotas, err := listed[corev1.ResourceQuota](ctx, r, corev1.SchemeGroupVersion.WithKind(quotaKind.Kind))
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]*corev1.ResourceQuota{}
-	for _, item := range items {
-		quota := &corev1.ResourceQuota{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, quota); err != nil {
-			return nil, err
-		}
-		if quota.Namespace == namespace {
-			all[quota.Name] = quota
+	for i := range quotas {
+		if quotas[i].Namespace == namespace {
+			all[quotas[i].Name] = &quotas[i]
 		}
 	}
 	return all, nil

@@ -26,8 +26,8 @@ type Mark struct {
 	revision int64
 	// manifests are those that objects were made from.
 	manifests map[key]*unstructured.Unstructured
-	// aggregation is that of ClusterRoles.
-	aggregation *aggregation
+	// aggregated reports whether ClusterRoles had the rules of those that they aggregate.
+	aggregated bool
 }
 
 type entry struct {
@@ -46,7 +46,7 @@ func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
 		return nil, err
 	}
 	m := &Mark{entries: map[string]entry{}, revision: all.Header.Revision,
-		manifests: maps.Clone(r.manifests), aggregation: r.cluster.aggregation}
+		manifests: maps.Clone(r.manifests), aggregated: r.cluster.aggregated}
 	for _, kv := range all.Kvs {
 		m.entries[string(kv.Key)] = entry{kv.Value, kv.ModRevision}
 	}
@@ -95,7 +95,7 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 			delete(before, key) // its status is the server's
 		}
 	}
-	r.cluster.aggregation = m.aggregation
+	r.cluster.aggregated = m.aggregated
 	clear(r.namespaces)
 	clear(r.manifests)
 	maps.Copy(r.manifests, m.manifests)

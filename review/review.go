@@ -233,7 +233,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 	}
 	result.Object.Namespace = c.namespace
 	// Roles come many in a row, and an administrator has all rights.
-	if c.resource.GroupVersionKind.GroupKind() != clusterRole || c.as != user.Info(admin) {
+	if c.resource.GroupVersionKind.GroupKind() != clusterRoleKind.GroupKind() || c.as != user.Info(admin) {
 		if err := r.aggregateRoles(ctx); err != nil {
 			return result, err
 		}

@@ -47,8 +47,8 @@ type cluster struct {
 	custom map[schema.GroupVersionKind]*meta.RESTMapping
 	// refused are the kinds whose CustomResourceDefinitions were refused, and where those stand.
 	refused map[schema.GroupKind]input.Source
-	// aggregation is that of ClusterRoles as they are; nil where it is still to be made.
-	aggregation *aggregation
+	// aggregated reports whether ClusterRoles have the rules of those that they aggregate.
+	aggregated bool
 	// keys are those under which the store has the objects of a resource, as far as they are known.
 	keys map[schema.GroupResource]string
 	stop func() error

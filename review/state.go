@@ -111,10 +111,7 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 	if err != nil {
 		return err
 	}
-	if err := r.awaitObject(ctx, stored); err != nil {
-		return err
-	}
-	return r.aggregateRoles(ctx)
+	return r.awaitObject(ctx, stored)
 }
 
 // put is the putter of objects of files, whose fields the server must know.
@@ -276,8 +273,8 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 		return r.awaitResource(ctx, object)
 	case serviceRange:
 		return r.openRange(ctx, object)
-	case clusterRole:
-		r.cluster.roleWritten(object)
+	case clusterRoleKind.GroupKind():
+		r.cluster.aggregated = false
 	}
 	return nil
 }
@@ -295,10 +292,8 @@ func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
 	if err := r.await(ctx, written); err != nil {
 		return err
 	}
-	if c.resource.GroupVersionKind.GroupKind() == clusterRole {
-		deleted := &unstructured.Unstructured{}
-		deleted.SetName(c.name)
-		r.cluster.roleWritten(deleted)
+	if c.resource.GroupVersionKind.GroupKind() == clusterRoleKind.GroupKind() {
+		r.cluster.aggregated = false
 	}
 	return nil
 }
@@ -380,26 +375,4 @@ func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.U
 		r.cluster.custom[kind] = mapping
 	}
 	return nil
-}
-
-// list is all objects of a kind, in all namespaces.
-func (r *Reviewer) list(ctx context.Context, like *unstructured.Unstructured) ([]map[string]any, error) {
-	mapping, err := r.cluster.find(like)
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.cluster.do(ctx, call{verb: http.MethodGet, resource: *mapping, as: admin})
-	if err != nil {
-		return nil, err
-	}
-	if !a.ok() {
-		return nil, errors.New(a.message())
-	}
-	var all []map[string]any
-	items, _, _ := unstructured.NestedSlice(a.object.Object, "items")
-	for _, item := range items {
-		fields, _ := item.(map[string]any)
-		all = append(all, fields)
-	}
-	return all, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -306,4 +307,43 @@ func withMeant(kind schema.GroupVersionKind, message string) string {
 		}
 		return field
 	})
+}
+
+// list returns all objects of a kind, in all namespaces.
+func (r *Reviewer) list(ctx context.Context, like *unstructured.Unstructured) ([]map[string]any, error) {
+	mapping, err := r.cluster.find(like)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.cluster.do(ctx, call{verb: http.MethodGet, resource: *mapping, as: admin})
+	if err != nil {
+		return nil, err
+	}
+	if !a.ok() {
+		return nil, errors.New(a.message())
+	}
+	var all []map[string]any
+	items, _, _ := unstructured.NestedSlice(a.object.Object, "items")
+	for _, item := range items {
+		fields, _ := item.(map[string]any)
+		all = append(all, fields)
+	}
+	return all, nil
+}
+
+// listed returns all objects of a kind in their Go type.
+func listed[T any](ctx context.Context, r *Reviewer, kind schema.GroupVersionKind) ([]T, error) {
+	like := &unstructured.Unstructured{}
+	like.SetGroupVersionKind(kind)
+	items, err := r.list(ctx, like)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]T, len(items))
+	for i, item := range items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
