@@ -18,8 +18,8 @@ import (
 	"gatehouse.dev/test/program"
 )
 
-// TestDocuments runs every document with something to run: each in namespaces of its own, or one
-// after the other where there can be none, since they use the default port, as their readers do.
+// TestDocuments runs the commands of every document. Documents use the default port, as their
+// readers do, so each runs in namespaces of its own, or, if there can be none, one after the other.
 func TestDocuments(t *testing.T) {
 	needs.Programs(t, "bash", "git", "xargs")
 	root, err := filepath.Abs("../..")
@@ -44,12 +44,12 @@ func TestDocuments(t *testing.T) {
 			}
 			r := &Reader{T: t, Dir: t.TempDir(), Bin: bin}
 			if strings.HasPrefix(name, "examples/") {
-				// Its reader is in its folder.
+				// The reader is in the example's folder.
 				if err := os.CopyFS(r.Dir, os.DirFS(filepath.Dir(document))); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := os.Stat(filepath.Join(r.Dir, "go.mod")); err == nil {
-					// Its replace is for its place in the tree. What it needs is fetched here.
+					// The replace of go.mod is for its place in the tree. Modules are fetched here.
 					for _, command := range []string{"go mod edit -replace=gatehouse.dev=" + root, "go list -deps ."} {
 						if out, err := r.command(t.Context(), command).CombinedOutput(); err != nil {
 							t.Fatalf("%s: %v\n%s", command, err, out)
@@ -58,14 +58,14 @@ func TestDocuments(t *testing.T) {
 				}
 			}
 			if name == "docs/review.md" {
-				// Its reader has fetched charts.
+				// The reader has fetched charts.
 				if err := errors.Join(charts.Put(t.Context(), filepath.Join(r.Dir, "charts")),
 					charts.BuildHelm(t.Context(), bin)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if name == "README.md" {
-				// Its reader is in a clone.
+				// The reader is in a clone.
 				if out, err := exec.Command("sh", "-c",
 					`cd "$0" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$1"`,
 					root, r.Dir).CombinedOutput(); err != nil {
@@ -78,7 +78,7 @@ func TestDocuments(t *testing.T) {
 				}
 			}
 			if possible && name == "README.md" {
-				// At the path of the repository nothing is compiled again.
+				// At the path of the repository the build cache is of use.
 				if err := namespaces.Bind(r.Dir, root); err != nil {
 					t.Fatal(err)
 				}
@@ -90,7 +90,7 @@ func TestDocuments(t *testing.T) {
 }
 
 var (
-	// bin is a directory with the programs that documents speak of.
+	// bin is a directory with the programs that documents run.
 	bin   string
 	built = sync.OnceValue(func() error {
 		_, err := program.BuildGatehouse(context.Background(), bin)
@@ -109,7 +109,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds the programs, unless another test has.
+// build builds the programs, unless another test has built them.
 func build(t *testing.T) {
 	t.Helper()
 	if err := built(); err != nil {
@@ -146,7 +146,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// The index of the examples has all of them.
+// TestExamplesIndex checks that the index of the examples has all of them.
 func TestExamplesIndex(t *testing.T) {
 	index, err := os.ReadFile("../../examples/README.md")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestExamplesIndex(t *testing.T) {
 	}
 }
 
-// The kubectl that documents are tested with is the oldest that they say is supported.
+// TestOldestKubectl checks that documents are tested with the oldest kubectl that they name.
 func TestOldestKubectl(t *testing.T) {
 	module, err := os.ReadFile("../kubectl/go.mod")
 	if err != nil {

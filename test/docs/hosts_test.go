@@ -16,14 +16,14 @@ import (
 	"gatehouse.dev/test/needs"
 )
 
-// pod is a manifest that is admitted, or refused where there is no image.
+// pod is the manifest of a pod, which is refused if its image is empty.
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec: {containers: [{name: c, image: %s}]}
 `
 
-// action is what GitHub reads of action.yml, and no more: a field that it doesn't know is an error.
+// action has the fields that GitHub reads of action.yml. Any other field is an error.
 // Source: docs.github.com, "Metadata syntax reference".
 type action struct {
 	Name        string `json:"name"`
@@ -51,10 +51,10 @@ type action struct {
 	} `json:"runs"`
 }
 
-// expression is one of GitHub's in a value.
+// expression matches an expression of GitHub's.
 var expression = regexp.MustCompile(`\$\{\{ ([a-z._-]+) \}\}`)
 
-// The action's steps are run as GitHub runs them, but for those that are actions themselves.
+// TestAction runs the action's steps as GitHub runs them, except for steps that are actions.
 func TestAction(t *testing.T) {
 	needs.Programs(t, "bash")
 	root, err := filepath.Abs("../..")
@@ -80,7 +80,7 @@ func TestAction(t *testing.T) {
 		}
 	}
 	work, temp := t.TempDir(), t.TempDir()
-	// What is there and up to date isn't linked again.
+	// A program that is up to date isn't linked again.
 	build(t)
 	if err := errors.Join(os.Mkdir(filepath.Join(temp, "gatehouse"), 0o700),
 		os.Symlink(filepath.Join(bin, "gatehouse"), filepath.Join(temp, "gatehouse", "gatehouse"))); err != nil {
@@ -143,7 +143,7 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// hook is what pre-commit reads of a hook, as far as ours say it.
+// hook has the fields of our hooks that pre-commit reads.
 // Source: pre-commit.com, "Creating new hooks".
 type hook struct {
 	ID            string   `json:"id"`
@@ -155,7 +155,8 @@ type hook struct {
 	PassFilenames *bool    `json:"pass_filenames"`
 }
 
-// The hooks are run as pre-commit runs them: the entry, and the arguments of a configuration.
+// TestPreCommitHooks runs the hooks as pre-commit does: the entry, and the arguments of a
+// configuration.
 func TestPreCommitHooks(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

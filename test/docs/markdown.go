@@ -1,12 +1,13 @@
-// Package docs runs what the documents show.
+// Package docs runs the commands in the documents, and checks links and the pages that are made
+// from code.
 //
-// In a document, a block marked sh is run; if it starts a server, that server runs until the next
-// one or the document's end. In a block marked console, lines that begin with "$ " are run and must
-// print the lines that follow them; "…" stands for anything, alone on a line for any number of
-// lines. Columns may be further apart, or nearer: their width depends on what "…" stands for.
+// A block marked sh is run. A server that it starts runs until the next server or the document's
+// end. In a block marked console, each line that begins with "$ " is run, and must print the lines
+// below it. "…" stands for any text, and alone on a line for any number of lines. Columns may be
+// further apart, or nearer: their width depends on the text that "…" stands for.
 //
-// Blocks marked "sh cluster" and "console cluster" are for readers who have a cluster of somebody
-// else's: the module bench has one.
+// Blocks marked "sh cluster" and "console cluster" are for readers with a cluster that somebody
+// else runs. The comparison with kube-apiserver has one.
 package docs
 
 import (
@@ -15,15 +16,15 @@ import (
 	"strings"
 )
 
-// A step is one thing that a document shows.
+// A step is one command, or block of commands, of a document.
 type step struct {
-	line   int // where it stands in its document, from 1
+	line   int // its line in the document, from 1
 	shell  string
-	expect []string // nil where nothing is said of the output
+	expect []string // the output; nil if the document shows none
 }
 
-// steps are what the document at path shows, in order: in blocks that aren't marked as for readers
-// of a kind, or only in those that are for the kind.
+// steps returns the steps of the document at path, in order: those for readers of the kind, or, if
+// kind is empty, those for all readers.
 func steps(path, kind string) ([]step, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -58,10 +59,10 @@ func steps(path, kind string) ([]step, error) {
 	return found, nil
 }
 
-// gap matches the spaces between two columns, and nothing at the beginning of a line.
+// gap matches the spaces between two columns, but not those at the beginning of a line.
 var gap = regexp.MustCompile(`([\S\x00]) {2,}`)
 
-// matches reports whether output is what expect says.
+// matches reports whether output is as expected.
 func matches(expect []string, output string) bool {
 	var pattern strings.Builder
 	pattern.WriteString(`\A`)
@@ -77,7 +78,7 @@ func matches(expect []string, output string) bool {
 		text := gap.ReplaceAllString(strings.Join(parts, "\x00"), "$1 {2,}")
 		pattern.WriteString(strings.ReplaceAll(text, "\x00", ".*") + ` *\n`)
 		if parts[len(parts)-1] == "" {
-			pattern.WriteString(`(?: {8}.*\n)*?`) // in which the line goes on
+			pattern.WriteString(`(?: {8}.*\n)*?`) // the rest of a wrapped line
 		}
 	}
 	pattern.WriteString(`\z`)

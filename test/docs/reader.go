@@ -17,25 +17,25 @@ import (
 	"time"
 )
 
-// patience bounds what a document shows; it is for a busy machine, on which the README's server is
-// built first.
+// patience is the time that a command of a document may take on a busy machine; the README's first
+// command builds the server.
 const patience = 10 * time.Minute
 
-// A Reader does what a document's reader does.
+// A Reader follows a document as a person would.
 type Reader struct {
 	T testing.TB
-	// Dir is where the reader is, Bin where the programs are that a document speaks of.
+	// Dir is the reader's directory, and Bin that of the programs that documents run.
 	Dir, Bin string
-	// Kubeconfig is where the reader's kubectl looks; if it is empty, the document says where.
+	// Kubeconfig is the file that kubectl uses. If it is empty, the document sets it.
 	Kubeconfig string
-	// Home is where programs keep what they like to; where it is empty that is Dir.
+	// Home is the home directory of programs; by default Dir.
 	Home string
 
-	prelude string      // what earlier sh blocks have set
+	prelude string      // the sh blocks so far, which set variables
 	running []*exec.Cmd // servers, and webhooks beside them
 }
 
-// Read does all that a document shows for readers of a kind, see the package comment.
+// Read runs the steps of a document that are for readers of the kind.
 func (r *Reader) Read(path, kind string) {
 	r.T.Helper()
 	todo, err := steps(path, kind)
@@ -54,7 +54,7 @@ func (r *Reader) Read(path, kind string) {
 func (r *Reader) do(s step) {
 	switch {
 	case strings.HasPrefix(s.shell, "go test"):
-		// This is what runs us.
+		// That is the command that runs this test.
 	case s.expect == nil && strings.Contains(s.shell, " serve"):
 		r.stop()
 		r.start(s, "Use it:")
@@ -68,7 +68,7 @@ func (r *Reader) do(s step) {
 	default:
 		ctx, cancel := context.WithTimeout(r.T.Context(), patience)
 		defer cancel()
-		// what it prints says whether it failed
+		// the output shows whether it failed
 		out, _ := r.command(ctx, r.prelude+s.shell).CombinedOutput()
 		if !matches(s.expect, string(out)) {
 			r.T.Errorf("line %d: $ %s\nprints\n%s\nthe document says\n%s", s.line, s.shell, out,
@@ -90,7 +90,7 @@ func (r *Reader) command(ctx context.Context, shell string) *exec.Cmd {
 	return command
 }
 
-// goCaches is what has go use the caches of who runs the tests, wherever its home is.
+// goCaches returns variables by which go uses the caches of the user who runs the tests.
 var goCaches = sync.OnceValues(func() (variables []string, err error) {
 	names := []string{"GOCACHE", "GOMODCACHE"}
 	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
@@ -100,11 +100,11 @@ var goCaches = sync.OnceValues(func() (variables []string, err error) {
 	return variables, err
 })
 
-// webhook is a command that runs beside a server.
+// webhook matches a command that runs beside a server.
 var webhook = regexp.MustCompile(`webhook --plugins=`)
 
-// start starts what runs until the next server or the document's end, and waits until it says
-// ready.
+// start starts a program that runs until the next server or the document's end, and waits until it
+// prints ready.
 func (r *Reader) start(s step, ready string) {
 	server := r.command(context.Background(), r.prelude+s.shell)
 	// A group of its own: go run starts the server as its child, and ctrl-c in a terminal reaches
@@ -137,7 +137,7 @@ func (r *Reader) start(s step, ready string) {
 	r.T.Fatalf("line %d: %sended before it was ready", s.line, s.shell)
 }
 
-// stop stops what runs, what was started last at first.
+// stop stops the running programs, the last one first.
 func (r *Reader) stop() {
 	for _, server := range slices.Backward(r.running) {
 		syscall.Kill(-server.Process.Pid, syscall.SIGINT)
