@@ -18,12 +18,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Most patches add, replace or remove a few values. These are set in the Go object, along their
-// paths, without a way through JSON, whose cost is that of all that stands around them. A path is
+// Most patches add, replace or remove a few values. patchedDirectly sets these in the Go object,
+// along their paths. The way through JSON costs as much as all that stands around them. A path is
 // followed as in the object's JSON: by the names that fields have there, the keys of maps and the
-// indexes of lists. What is on the path is copied, so that the object stays as it is; all else is
+// indexes of lists. What is on the path is copied, so that the object stays as it is. The rest is
 // shared with it. The value at the end of the path is decoded by itself, as it would be in the
 // whole. As with the library, replace sets also what isn't there.
+//
+// It is kept because it pays (principle 11). A patch of a pod with three containers takes 7 µs in
+// place of 320 µs. A server without it, measured beside one with it by the benchmark of creates with
+// 32 clients, has this part of its creates/s:
+//
+//	webhooks that set three values each    creates/s    a lone create, p50    processor time each
+//	 1                                     0.70         1.39                  1.36
+//	10                                     0.55         2.05                  2.41
 //
 // This way has no errors. Wherever it can't be sure to do what the library does to the JSON, it
 // leaves all of the patch to that: mistakes; what is left out of the JSON, since it is empty; types

@@ -140,8 +140,7 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 // says which it was.
 func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 	var review admissionv1.AdmissionReview
-	around, object, old := cutOut(body)
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(around, &review); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
 		return nil, refuse(http.StatusBadRequest, "the body is no %s in JSON: %v", reviewKind, err)
 	}
 	v1, v1beta1 := admissionv1.SchemeGroupVersion.String(), admissionv1beta1.SchemeGroupVersion.String()
@@ -154,12 +153,6 @@ func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 		return nil, refuse(http.StatusBadRequest, "request: Required value")
 	case review.Request.UID == "":
 		return nil, refuse(http.StatusBadRequest, "request.uid: Required value")
-	}
-	if object != nil {
-		review.Request.Object.Raw = object
-	}
-	if old != nil {
-		review.Request.OldObject.Raw = old
 	}
 	return &review, nil
 }

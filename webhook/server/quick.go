@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 
@@ -9,10 +10,12 @@ import (
 	"gatehouse.dev/internal/jsondiff"
 )
 
-// quick are the operations of a patch that come of comparing objects in their Go type alone, which
-// is a tenth of the work of diff. It is false where they might not do to what was sent what diff's
-// do: where a part of it would be replaced, which may have fields that the type doesn't know, or
-// something belongs below what wasn't sent.
+// quick makes the operations of a patch by comparing objects in their Go type alone, which
+// saves turning both into JSON. It returns false if these operations might not do to what was sent
+// what diff's do. That is so if they replace a part that may have fields which the type doesn't
+// know, or if something belongs below what wasn't sent.
+//
+// Without it, remote's BenchmarkReview takes five times as long for a review to mutate.
 func quick(sent []byte, original, changed any) ([]jsondiff.Operation, bool) {
 	before, typed := original.(runtime.Object)
 	after, same := changed.(runtime.Object)
@@ -23,7 +26,10 @@ func quick(sent []byte, original, changed any) ([]jsondiff.Operation, bool) {
 	if err != nil {
 		return nil, false
 	}
-	s := sentDocument{root: node{value: sent}}
+	if len(operations) == 0 {
+		return nil, true
+	}
+	s := sentDocument{root: node{value: bytes.TrimSpace(sent)}}
 	for i := range operations {
 		if !s.fits(&operations[i]) {
 			return nil, false
@@ -37,16 +43,16 @@ func isNil(object runtime.Object) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// sentDocument is what was sent, while operations are looked at one after the other.
+// A sentDocument is what was sent, while operations are looked at one after the other.
 type sentDocument struct {
 	root node
-	// lists have got or lost elements by the operations so far: which of both, by path. Their other
-	// elements have moved.
+	// lists are those that the operations so far add elements to or remove elements from, by path.
+	// The value is the kind of these operations. The other elements of such a list have moved.
 	lists map[string]string
 }
 
-// fits tells whether an operation can be done to the document and loses nothing of it. Where what
-// it replaces wasn't sent it makes an addition of it.
+// fits reports whether an operation can be done to the document and loses nothing of it. If what the
+// operation replaces wasn't sent, fits makes an addition of it.
 func (s *sentDocument) fits(o *jsondiff.Operation) bool {
 	cut := strings.LastIndexByte(o.Path, '/')
 	if cut < 0 {
