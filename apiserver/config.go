@@ -48,9 +48,9 @@ import (
 
 	removedopenapi "gatehouse.dev/apis/openapi"
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/legacy/removed"
 	"gatehouse.dev/legacy/uninitialized"
-	"gatehouse.dev/quota"
 )
 
 // informerResync is kube-apiserver's.

@@ -23,8 +23,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/legacy/removed"
-	"gatehouse.dev/quota"
 )
 
 // Handler serves requests of this process's own: the user is whoever the request's context says

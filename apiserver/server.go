@@ -37,7 +37,7 @@ import (
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/kinds"
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 const (

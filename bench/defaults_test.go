@@ -17,7 +17,7 @@ import (
 	core "k8s.io/kubernetes/pkg/apis/core"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/plugins"
 )
 

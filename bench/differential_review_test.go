@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/charts"
 )

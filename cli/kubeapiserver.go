@@ -17,9 +17,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/kubeversion"
 	"gatehouse.dev/server"
 )

@@ -20,9 +20,9 @@ import (
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
 )
 
 // reviewing is what review is told on the command line.

@@ -21,9 +21,9 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/flagfile"
 	"gatehouse.dev/server"
 )

@@ -12,12 +12,12 @@ import (
 	"k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
 )
 
 // liveFlags name a running cluster whose state is read. They aren't all of kubectl's, as those of

@@ -13,10 +13,10 @@ import (
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/suite"
-	"gatehouse.dev/review/verify"
 )
 
 // tests is what test is told on the command line.

@@ -17,8 +17,8 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision/why"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/decision/why"
 	"gatehouse.dev/internal/terminal"
 )
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
 
-	"gatehouse.dev/expression"
+	"gatehouse.dev/internal/expression"
 )
 
 // PolicyFields finds the fields that expressions of ValidatingAdmissionPolicies read, and that

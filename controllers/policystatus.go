@@ -31,7 +31,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/generated/openapi"
 
-	"gatehouse.dev/expression"
+	"gatehouse.dev/internal/expression"
 )
 
 // policyStatus tells in the status of ValidatingAdmissionPolicies which of their expressions don't

@@ -26,8 +26,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/initializers"
-	"gatehouse.dev/quota"
-	live "gatehouse.dev/quota/cluster"
+	"gatehouse.dev/internal/quota"
+	live "gatehouse.dev/internal/quota/cluster"
 )
 
 // DefaultQuotaSyncPeriod is how often usage is counted again, as in Kubernetes' first quota

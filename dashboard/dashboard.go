@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/decision/why"
+	"gatehouse.dev/internal/decision/why"
 )
 
 //go:embed page

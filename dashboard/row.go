@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/decision"
 )
 
 // row is what the page has of every decision. Times are in microseconds. What is as it mostly is,

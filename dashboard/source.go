@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/decision/client"
+	"gatehouse.dev/internal/decision/client"
 )
 
 // retry is how long after a failure the server is asked again. Somebody looks at the page.

@@ -24,7 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apiserver/pki"
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 	webhookserver "gatehouse.dev/webhook/server"
 )
 

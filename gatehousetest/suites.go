@@ -3,10 +3,10 @@ package gatehousetest
 import (
 	"testing"
 
+	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/testlog"
 	"gatehouse.dev/plugins"
-	"gatehouse.dev/review/suite"
-	"gatehouse.dev/review/verify"
 )
 
 // RunSuites runs the suites of admission tests (kind AdmissionTest, docs/test.md) in files, and in

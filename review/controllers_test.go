@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 )
 
 // Nothing that a manifest or the name of a file says is a command for a terminal or a CI system.

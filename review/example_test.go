@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 )
 

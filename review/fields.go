@@ -6,8 +6,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 )
 
 // PolicyWarnings tells of the ValidatingAdmissionPolicies among documents which fields their

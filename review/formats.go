@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/review/junit"
 	"gatehouse.dev/internal/terminal"
-	"gatehouse.dev/review/junit"
 )
 
 // problem is what is wrong with an object, in all words; empty for nothing.

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 )
 
 // What CI shows names the object, or the file where there is none, and where it stands.

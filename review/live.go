@@ -14,8 +14,8 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 )
 
 // unread are kinds that the server has caches of and that no verdict depends on, or not on what

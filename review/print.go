@@ -11,7 +11,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision/why"
+	"gatehouse.dev/internal/decision/why"
 	"gatehouse.dev/internal/terminal"
 )
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 )
 
 // quotas are those of a namespace, by their names.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 )
 
 // requestOf is the request that a document describes; nil where it is an object, and none.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 )
 

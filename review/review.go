@@ -19,8 +19,8 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/server"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/server"
 )
 

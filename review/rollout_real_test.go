@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/test/servertest"
 )
 

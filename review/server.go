@@ -29,8 +29,8 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/apiserver"
-	"gatehouse.dev/decision"
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/server"
 )
 

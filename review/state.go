@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 )
 
 // loadState gives the server the objects that are there from the start, and the namespaces that

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/decision"
-	"gatehouse.dev/decision/why"
+	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/decision/why"
 )
 
 // changes are the fields that plugins, webhooks and policies changed, as a diff: each with what it

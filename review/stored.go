@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/apiserver"
-	"gatehouse.dev/review/live"
+	"gatehouse.dev/internal/review/live"
 )
 
 var (

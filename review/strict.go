@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"gatehouse.dev/internal/nearest"
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 )
 
 // Validations are what --validate can be, as kubectl has it, with the API's word for each.

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/review/input"
+	"gatehouse.dev/internal/review/input"
 )
 
 // APIVersion and Kind are those of a Review.

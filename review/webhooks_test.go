@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/review"
 	"gatehouse.dev/test/imagebackend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // Webhooks are skipped, asked as for a dry run, or taken to be down.

@@ -16,8 +16,8 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/apiserver"
-	"gatehouse.dev/decision"
-	"gatehouse.dev/decision/api"
+	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/decision/api"
 )
 
 // record makes the server record its decisions and serve them.

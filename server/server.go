@@ -17,7 +17,7 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
-	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/decision"
 )
 
 // controllersRetry is how long after they ended controllers run again.

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"gatehouse.dev/matching"
+	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/review"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // benchPod is a pod as large as they are.

@@ -19,9 +19,9 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/expression"
-	"gatehouse.dev/matching"
-	"gatehouse.dev/matching/manifest"
+	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/internal/matching/manifest"
 	"gatehouse.dev/webhook/backend"
 )
 

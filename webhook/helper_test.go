@@ -26,9 +26,9 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
-	"gatehouse.dev/expression"
+	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"gatehouse.dev/expression"
-	"gatehouse.dev/matching"
+	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/webhook/backend"
 	"gatehouse.dev/webhook/review"
 )

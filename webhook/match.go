@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/unanswered"
-	"gatehouse.dev/matching"
 )
 
 // match returns the request as a webhook with a rule for it wants it; nil where the webhook isn't

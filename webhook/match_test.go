@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 func namespaceSelector(labels map[string]string) func(*admissionregistrationv1.MutatingWebhook) {

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // Each webhook sees what its predecessors made of the object, and the server's object has it all.

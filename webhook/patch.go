@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/quantity"
-	"gatehouse.dev/matching"
 	"gatehouse.dev/webhook/review"
 )
 

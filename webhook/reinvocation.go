@@ -1,6 +1,6 @@
 package webhook
 
-import "gatehouse.dev/matching"
+import "gatehouse.dev/internal/matching"
 
 // rounds are what the second round of the mutating phase has to know of the first.
 type rounds struct {

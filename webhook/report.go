@@ -15,7 +15,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/expression"
+	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/webhook/review"
 )
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // Observers learn of each webhook with a rule for the request: what it did, or why it wasn't asked.

@@ -6,8 +6,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/expression"
-	"gatehouse.dev/matching"
+	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/webhook/review"
 )
 

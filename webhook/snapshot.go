@@ -1,6 +1,6 @@
 package webhook
 
-import "gatehouse.dev/matching"
+import "gatehouse.dev/internal/matching"
 
 // snapshot is all webhooks at one time. But for its index, which is filled as requests come, it
 // never changes.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"gatehouse.dev/matching"
+	"gatehouse.dev/internal/matching"
 )
 
 // snapshotOf is one of these webhooks; those named static are.

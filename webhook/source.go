@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"gatehouse.dev/matching"
-	"gatehouse.dev/matching/manifest"
+	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/internal/matching/manifest"
 	"gatehouse.dev/webhook/backend"
 )
 

@@ -21,7 +21,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // testSource is a source of the configurations that it was given last.

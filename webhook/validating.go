@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/matching/manifest"
+	"gatehouse.dev/internal/matching/manifest"
 	"gatehouse.dev/webhook/review"
 )
 

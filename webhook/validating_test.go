@@ -10,7 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // All webhooks are called at the same time: each answers only once all have been asked.

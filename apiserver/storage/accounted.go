@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 var namespaceResource = schema.GroupResource{Resource: "namespaces"}

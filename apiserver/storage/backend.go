@@ -34,7 +34,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/utils/clock"
 
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 // giveBackAttempts is how often a namespace is counted where others move its quotas meanwhile.

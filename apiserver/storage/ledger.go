@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/utils/lru"
 
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 // commitTimeout bounds a transaction that others may wait for after its own request has ended.

@@ -27,7 +27,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 
 	"gatehouse.dev/apiserver/etcd"
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 var (

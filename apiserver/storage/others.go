@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 var (

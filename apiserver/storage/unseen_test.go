@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 // state stores an object as one that has been there before, elsewhere.

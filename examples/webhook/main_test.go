@@ -24,9 +24,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/needs"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 const (

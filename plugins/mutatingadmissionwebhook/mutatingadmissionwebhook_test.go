@@ -11,7 +11,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 func TestObjectsAreChanged(t *testing.T) {

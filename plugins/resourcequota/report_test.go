@@ -11,7 +11,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/chaintest"
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 // Observers learn of each quota that a request concerns: at once where the plugin decides, and else

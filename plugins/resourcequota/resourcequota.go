@@ -33,9 +33,9 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/quota"
+	"gatehouse.dev/internal/quota/cluster"
 	"gatehouse.dev/internal/unanswered"
-	"gatehouse.dev/quota"
-	"gatehouse.dev/quota/cluster"
 )
 
 // attempts bounds how often a charge through the API is tried again because somebody else changed

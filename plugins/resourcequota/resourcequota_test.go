@@ -19,7 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"gatehouse.dev/chain/chaintest"
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 func newQuota(name string, hard, used map[corev1.ResourceName]string) *corev1.ResourceQuota {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/policy"
+	"gatehouse.dev/internal/policy"
 )
 
 var (

@@ -44,7 +44,7 @@ func TestGatesOfPluginsAreKnown(t *testing.T) {
 	asked := regexp.MustCompile(`(?:featuregate\.Feature = |Gate: +|Enabled\(|Disabled\(|: +)"([A-Z][A-Za-z]+)"`)
 	all := utilfeature.DefaultMutableFeatureGate.GetAll()
 	found := map[featuregate.Feature]bool{}
-	for _, pattern := range []string{"../../plugins/*/*.go", "../../quota/gates.go"} {
+	for _, pattern := range []string{"../../plugins/*/*.go", "../../internal/quota/gates.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

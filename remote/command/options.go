@@ -19,8 +19,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/nearest"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/registration"

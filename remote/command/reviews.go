@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/webhook/server"

@@ -20,9 +20,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/decision"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/remote/cluster"
 	"gatehouse.dev/remote/door"
 	"gatehouse.dev/remote/registration"

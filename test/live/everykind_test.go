@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/test/servertest"
 )
 

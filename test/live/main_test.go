@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/cli"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugins"
-	"gatehouse.dev/review/input"
 	"gatehouse.dev/test/servertest"
 )
 

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
-	"gatehouse.dev/review/input"
-	"gatehouse.dev/review/live"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )

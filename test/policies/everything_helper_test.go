@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion"
 
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/matching"
+	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/test/servertest"
 )
 

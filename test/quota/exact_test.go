@@ -23,8 +23,8 @@ import (
 
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 var load = flag.Duration("quota.load", 10*time.Second, "how long TestExact puts load on the quotas")

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/apiserver/etcd"
-	"gatehouse.dev/quota"
+	"gatehouse.dev/internal/quota"
 )
 
 // history is all that happens to a namespace's pods and quotas, revision by revision, as etcd tells

@@ -19,10 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // told is a webhook that changes pods, and writes down what headers it got.

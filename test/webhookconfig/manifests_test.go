@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 const (

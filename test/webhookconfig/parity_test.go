@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	upstream "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader"
 
-	"gatehouse.dev/matching/manifest"
+	"gatehouse.dev/internal/matching/manifest"
 )
 
 // Manifests are defaulted and validated by code of ours, since upstream's is out of a plugin's

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	upstream "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader"
 
-	"gatehouse.dev/matching/manifest"
+	"gatehouse.dev/internal/matching/manifest"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // A webhook that, while it is being called, reads and creates objects of other kinds, and writes

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // gadgets are a custom resource of which anything goes that is an object.

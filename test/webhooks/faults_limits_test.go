@@ -24,9 +24,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // Of an answer that doesn't end no more is held than one may have, whatever the number of requests

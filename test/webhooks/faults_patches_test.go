@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // denial is how a patch that can't be used reads: a 500, since the client has done nothing wrong,

@@ -18,10 +18,10 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/cli"
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 var suite servertest.Suite

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // What a call costs: Post, and a bare POST of the same bytes to the same server over net/http's

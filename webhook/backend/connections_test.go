@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // gather answers when n calls are there at the same time, and never before.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // kubeconfig writes a kubeconfig with the users, and the current context of one of them if it isn't

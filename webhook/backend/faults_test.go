@@ -13,8 +13,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // Every fault has the words, and the status, that it has in kube-apiserver: upstream's client is

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // frames are what http2.ClientConn writes: the headers of a request with a body or without, a piece

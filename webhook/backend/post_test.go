@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/utils/ptr"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // upstream posts to the URL as kube-apiserver does.

@@ -17,7 +17,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // Where the environment names a proxy, it is told the webhook's name, and finds the way. As

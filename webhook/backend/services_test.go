@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/backend"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 // cluster is the caches of a cluster's services and EndpointSlices.

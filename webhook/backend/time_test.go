@@ -21,7 +21,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/webhook/webhooktest"
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // What takes minutes is tested in a bubble where time passes at once, over connections in memory.

@@ -22,8 +22,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/webhook/server"
-	"gatehouse.dev/webhook/webhooktest"
 )
 
 func allow(context.Context, *admissionv1.AdmissionRequest) server.Response { return server.Allowed() }

@@ -1,0 +1,259 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/decision/client"
+)
+
+// A Client asks a server's API.
+type Client struct {
+	decisions rest.Interface
+	objects   dynamic.Interface
+	core      kubernetes.Interface
+	mapper    meta.RESTMapper
+}
+
+// NewClient returns a client of the server.
+func NewClient(config *rest.Config) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	config.QPS = -1
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := client.New(config)
+	if err != nil {
+		return nil, err
+	}
+	discovery := memory.NewMemCacheClient(core.Discovery())
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(discovery), discovery, nil)
+	return &Client{decisions, objects, core, mapper}, nil
+}
+
+// Resource is what kubectl means by a word for a type: a resource's name, plural, singular or
+// short, or a kind, each with its group or without. An error of a word that means nothing is one by
+// which meta.IsNoMatchError tells.
+func (c *Client) Resource(word string) (*meta.RESTMapping, error) {
+	full, short := schema.ParseResourceArg(word)
+	var kind schema.GroupVersionKind
+	if full != nil {
+		kind, _ = c.mapper.KindFor(*full)
+	}
+	if kind.Empty() {
+		var err error
+		if kind, err = c.mapper.KindFor(short.WithVersion("")); err != nil && !meta.IsNoMatchError(err) {
+			return nil, err
+		}
+	}
+	if !kind.Empty() {
+		return c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
+	return c.mapper.RESTMapping(schema.ParseGroupKind(word))
+}
+
+// Unavailable is why there may be no decisions although there were requests.
+type Unavailable string
+
+// The reasons.
+const (
+	// NotServed: it is no server of Gatehouse's, or one that doesn't record.
+	NotServed Unavailable = "the server doesn't record decisions"
+	// Forbidden: the user may not see decisions.
+	Forbidden Unavailable = "you may not see the server's decisions"
+)
+
+// Error implements error.
+func (u Unavailable) Error() string { return string(u) }
+
+// list are the decisions in a namespace, empty for all, the newest first. The error is an
+// Unavailable where they can't be read.
+func (c *Client) list(ctx context.Context, namespace string, want fields.Selector) ([]v1alpha1.Decision, error) {
+	all, err := client.List(ctx, c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()})
+	switch {
+	case client.NotServed(ctx, c.decisions, err):
+		return nil, NotServed
+	case apierrors.IsForbidden(err):
+		return nil, Forbidden
+	}
+	slices.Reverse(all)
+	return all, err
+}
+
+// Decision is that of a request, by its audit ID, in a namespace, or all where that is empty; nil
+// where there is none. The error is an Unavailable where decisions can't be read.
+func (c *Client) Decision(ctx context.Context, namespace, auditID string) (*v1alpha1.Decision, error) {
+	found, err := c.list(ctx, namespace, fields.OneTermEqualSelector("metadata.name", auditID))
+	if err == nil && len(found) == 0 {
+		// An ID that can't be an object's name, or was there already, is in an annotation.
+		found, err = c.list(ctx, namespace, fields.Everything())
+		found = slices.DeleteFunc(found, func(d v1alpha1.Decision) bool {
+			return d.Annotations[v1alpha1.AuditIDAnnotation] != auditID
+		})
+	}
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// LastRefused is the last request that was refused, or failed, in a namespace, or in all where that
+// is empty; nil where there is none. What every client meets now and then doesn't count.
+func (c *Client) LastRefused(ctx context.Context, namespace string) (*v1alpha1.Decision, error) {
+	found, err := c.list(ctx, namespace, fields.OneTermNotEqualSelector("verdict", string(v1alpha1.Admitted)))
+	for i := range found {
+		if !v1alpha1.Everyday(&found[i]) {
+			return &found[i], nil
+		}
+	}
+	return nil, err
+}
+
+// Found is what the API has told of an object.
+type Found struct {
+	Resource        schema.GroupResource
+	Kind            string
+	Namespace, Name string
+	// Object is nil where it isn't there, or may not be read.
+	Object *unstructured.Unstructured
+	// Gone says that it isn't there.
+	Gone bool
+	// Decisions are about the object, the newest first.
+	Decisions []v1alpha1.Decision
+	// Dependents are about what its controllers make for it, the newest first.
+	Dependents []v1alpha1.Decision
+	// Unavailable is why there are no decisions; empty where they could be read.
+	Unavailable Unavailable
+	// Events are about the object and what its controllers make pods with, the newest first. They
+	// are asked for where no decision says more.
+	Events []corev1.Event
+}
+
+// Object finds what there is about an object. The namespace doesn't count for one that has none.
+func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (*Found, error) {
+	f := &Found{Resource: mapping.Resource.GroupResource(), Kind: mapping.GroupVersionKind.Kind, Name: name}
+	var objects dynamic.ResourceInterface = c.objects.Resource(mapping.Resource)
+	in := metav1.NamespaceDefault // where the decisions are
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		f.Namespace, in = namespace, namespace
+		objects = c.objects.Resource(mapping.Resource).Namespace(namespace)
+	}
+	var err error
+	if f.Object, err = objects.Get(ctx, name, metav1.GetOptions{}); err != nil {
+		f.Object, f.Gone = nil, apierrors.IsNotFound(err)
+		// one who may not read it may see the decisions nevertheless
+		if !f.Gone && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
+			return nil, err
+		}
+	}
+	about := fields.SelectorFromSet(fields.Set{"request.resource": f.Resource.Resource, "request.name": name})
+	f.Decisions, err = c.list(ctx, in, about)
+	if err != nil && !errors.As(err, &f.Unavailable) {
+		return nil, err
+	}
+	f.Decisions = slices.DeleteFunc(f.Decisions, func(d v1alpha1.Decision) bool {
+		return d.Request.Group != f.Resource.Group || d.Request.Namespace != f.Namespace
+	})
+	owners, err := c.dependents(ctx, f, in)
+	if err != nil || len(f.Decisions)+len(f.Dependents) > 0 {
+		return f, err
+	}
+	for _, owner := range owners {
+		events, err := c.core.CoreV1().Events(in).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.Set{"involvedObject.kind": owner.Kind, "involvedObject.name": owner.Name}.String(),
+		})
+		if err == nil { // one who may not see events is told the rest
+			f.Events = append(f.Events, events.Items...)
+		}
+	}
+	slices.SortStableFunc(f.Events, func(a, b corev1.Event) int { return lastTime(&b).Compare(lastTime(&a)) })
+	return f, nil
+}
+
+// between is what the controllers of some kinds make, and which then makes the pods.
+var between = map[schema.GroupKind]struct {
+	resource schema.GroupVersionResource
+	kind     string
+}{
+	{Group: "apps", Kind: "Deployment"}: {
+		schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, "ReplicaSet",
+	},
+	{Group: "batch", Kind: "CronJob"}: {
+		schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, "Job",
+	},
+}
+
+// dependents finds the decisions about what the object's controllers make for it, and returns who
+// the owners of that are, the object itself first.
+func (c *Client) dependents(ctx context.Context, f *Found, in string) ([]v1alpha1.Owner, error) {
+	owners := []v1alpha1.Owner{{Kind: f.Kind, Name: f.Name}}
+	next := between[schema.GroupKind{Group: f.Resource.Group, Kind: f.Kind}]
+	add := func(name string) {
+		owner := v1alpha1.Owner{Kind: next.kind, Name: name}
+		if name != "" && !slices.Contains(owners, owner) {
+			owners = append(owners, owner)
+		}
+	}
+	if next.kind != "" && f.Object != nil {
+		made, err := c.objects.Resource(next.resource).Namespace(in).List(ctx, metav1.ListOptions{})
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+		for i := 0; err == nil && i < len(made.Items); i++ {
+			if metav1.IsControlledBy(&made.Items[i], f.Object) {
+				add(made.Items[i].GetName())
+			}
+		}
+	}
+	for i := 0; i < len(owners) && f.Unavailable == ""; i++ {
+		found, err := c.list(ctx, in, fields.SelectorFromSet(fields.Set{
+			"request.owner.kind": owners[i].Kind, "request.owner.name": owners[i].Name,
+		}))
+		if err != nil {
+			return nil, err
+		}
+		for j := range found {
+			if found[j].Request.Resource == next.resource.Resource {
+				add(found[j].Request.Name)
+			}
+		}
+		f.Dependents = append(f.Dependents, found...)
+	}
+	slices.SortStableFunc(f.Dependents, func(a, b v1alpha1.Decision) int { return b.Time.Compare(a.Time.Time) })
+	return owners, nil
+}
+
+// lastTime is when an event last happened.
+func lastTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}

@@ -1,0 +1,150 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/expression"
+)
+
+// nameSuffix ends the names of all configurations that are manifests, and of none of the API.
+const nameSuffix = ".static.k8s.io"
+
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(admissionregistrationv1.AddToScheme(scheme))
+	scheme.AddUnversionedTypes(metav1.SchemeGroupVersion, &metav1.List{})
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}()
+
+// decodeAll returns the objects of all files, by name, with defaults; or all that is wrong with
+// them.
+func decodeAll(plugin *Plugin, files []file) ([]Object, error) {
+	d := decoding{plugin: plugin, compiler: expression.NewCompiler(), fileOf: map[objectKey]string{}}
+	var errs []error
+	for _, f := range files {
+		documents, err := f.documents()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("failed to split YAML documents in file %q: %w", f.path, err))
+		}
+		for _, document := range documents {
+			if err := d.document(f.path, document); err != nil {
+				errs = append(errs, fmt.Errorf("error loading %s: %w", f.path, err))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		errs = d.unbound()
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(d.objects, func(a, b Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return d.objects, nil
+}
+
+// decoding is what has been read of a directory.
+type decoding struct {
+	plugin   *Plugin
+	objects  []Object
+	fileOf   map[objectKey]string
+	compiler *expression.Compiler
+}
+
+type objectKey struct{ kind, name string }
+
+// document adds the objects of one document, which may be a List's element.
+func (d *decoding) document(path string, document []byte) error {
+	object, kind, err := decoder.Decode(document, nil, nil)
+	if runtime.IsNotRegisteredError(err) {
+		// The error names the scheme, which tells nothing to whoever wrote the file.
+		var is metav1.TypeMeta
+		if yaml.Unmarshal(document, &is) == nil {
+			return d.unsupported(is.APIVersion, is.Kind)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if list, ok := object.(*metav1.List); ok {
+		return each(list.Items, func(item runtime.RawExtension) error { return d.document(path, item.Raw) })
+	}
+	if of, ok := strings.CutSuffix(kind.Kind, "List"); ok && d.plugin.has(of) {
+		elements, err := meta.ExtractList(object)
+		if err != nil {
+			return err
+		}
+		return each(elements, func(element runtime.Object) error { return d.add(path, element.(Object)) })
+	}
+	if !d.plugin.has(kind.Kind) {
+		return d.unsupported(kind.ToAPIVersionAndKind())
+	}
+	return d.add(path, object.(Object))
+}
+
+// each calls do for all elements of a list and returns all errors, with the elements' positions.
+func each[E any](list []E, do func(E) error) error {
+	var errs []error
+	for i, element := range list {
+		if err := do(element); err != nil {
+			errs = append(errs, fmt.Errorf("items[%d]: %w", i, err))
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// add adds one object.
+func (d *decoding) add(path string, object Object) error {
+	// as those have none that informers hold
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	setDefaults(object)
+	key := objectKey{kindOf(object), object.GetName()}
+	if errs := validate(object, d.compiler); len(errs) > 0 {
+		return fmt.Errorf("%s %q: %w", key.kind, key.name, errs.ToAggregate())
+	}
+	switch first, seen := d.fileOf[key]; {
+	case !strings.HasSuffix(key.name, nameSuffix):
+		return fmt.Errorf("%q in file %q must have a name ending with %q", key.name, path, nameSuffix)
+	case seen:
+		return fmt.Errorf("duplicate name %q found in file %q (previously seen in %q)", key.name, path, first)
+	}
+	if err := checkStatic(object); err != nil {
+		return err
+	}
+	d.fileOf[key] = path
+	d.objects = append(d.objects, object)
+	return nil
+}
+
+// unbound are the errors of bindings whose policy isn't there.
+func (d *decoding) unbound() (errs []error) {
+	for _, object := range d.objects {
+		policy, ok := policyOf(object)
+		if !ok {
+			continue
+		}
+		if _, found := d.fileOf[objectKey{d.plugin.kinds[0], policy}]; !found {
+			errs = append(errs,
+				fmt.Errorf("binding %q references policy %q which does not exist in the manifest directory",
+					object.GetName(), policy))
+		}
+	}
+	return errs
+}
+
+func (d *decoding) unsupported(apiVersion, kind string) error {
+	return fmt.Errorf("unsupported resource type %s in %s: the manifests of %s are %s, lists of them, or a v1 List, "+
+		"in %s", kind, apiVersion, d.plugin.name(), d.plugin, admissionregistrationv1.SchemeGroupVersion)
+}

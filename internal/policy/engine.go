@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"context"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/internal/matching/manifest"
+)
+
+// engine is what the kinds of policies have in common.
+type engine[E action] struct {
+	*admission.Handler
+	// snapshot returns the policies in force.
+	snapshot func() *snapshot[E]
+	await    func(context.Context, chain.Written) error
+	// ready opens once the snapshot, and the cache of namespaces, have what the API had at the
+	// start.
+	ready      ready.Gate
+	namespaces matching.Namespaces
+	authorizer authorizer.Authorizer
+	// dropped tells which fields a mutation set that aren't stored.
+	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string
+	// files are what the API doesn't have; nil without staticManifestsDir.
+	files *manifest.Set
+}
+
+// kind is one kind of policies, with their bindings.
+type kind[P, B object, E action] struct {
+	define   func(compiler *expression.Compiler, policy P, static bool) *definition[E]
+	bind     func(binding B, static bool) *binding
+	policies lister[P]
+	bindings lister[B]
+	// informers are those of the policies and the bindings, by resource.
+	informers map[string]cache.SharedIndexInformer
+	manifests *manifest.Plugin
+}
+
+// object is a policy or a binding, as informers and files have them.
+type object interface {
+	comparable
+	manifest.Object
+}
+
+// newEngine builds an engine for policies of a kind; those of files are in dir, empty for none.
+func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
+	s := newSource(k)
+	if dir != "" {
+		var err error
+		if s.files, err = k.manifests.Load(dir, env.APIServerID); err != nil {
+			return nil, err
+		}
+	}
+	var following *matching.Source[snapshot[E]]
+	s.params = newParamKinds(env.Dynamic, env.RESTMapper, func() { following.Notify() }, env.Done)
+	following = matching.NewSource(s.snapshot)
+	for resource, informer := range k.informers {
+		if err := following.Follow(admissionregistrationv1.Resource(resource), informer); err != nil {
+			return nil, err
+		}
+	}
+	go following.Run(env.Done)
+	go s.prepare(following.Current, env.Done)
+	if s.files != nil {
+		go s.files.Run(wait.ContextForChannel(env.Done), following.Notify)
+	}
+	namespaces := env.Informers.Core().V1().Namespaces()
+	return &engine[E]{
+		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
+		snapshot:   following.Current,
+		await:      following.Await,
+		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
+		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
+		authorizer: env.Authorizer,
+		dropped:    env.Dropped,
+		files:      s.files,
+	}, nil
+}
+
+// ReadyChecks fail while policies of files are not in force as they are in their directory; there
+// are none without staticManifestsDir.
+func (e *engine[E]) ReadyChecks() []healthz.HealthChecker {
+	if e.files == nil {
+		return nil
+	}
+	return []healthz.HealthChecker{e.files}
+}
+
+// Await implements chain.Follower.
+func (e *engine[E]) Await(ctx context.Context, written chain.Written) error {
+	if err := e.await(ctx, written); err != nil {
+		return err
+	}
+	awaited := map[*paramKind]bool{}
+	for _, p := range e.snapshot().policies {
+		if p.params == nil || p.params.resource != written.Resource || awaited[p.params] {
+			continue
+		}
+		awaited[p.params] = true
+		if err := p.params.await(ctx, written); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates are the policies with a rule for the request, in the order in which they are
+// evaluated. The request is refused if it creates a policy or a binding under a name that is
+// reserved for files.
+func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
+	o admission.ObjectInterfaces) ([]candidate[E],
+	error) {
+	if err := e.files.Reserved(a); err != nil {
+		return nil, err
+	}
+	target := matching.TargetOf(a)
+	// Policies can be written before they have been read, and what asks for rights before anything
+	// is known: those of files, which alone see the former, are there from the start.
+	if !target.IsPolicy() && !target.IsReview() {
+		if err := e.ready.Wait(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	return e.snapshot().index.Candidates(target, o.GetEquivalentResourceMapper()), nil
+}
+
+// request begins with nothing known.
+func (e *engine[E]) request(a admission.Attributes, o admission.ObjectInterfaces) *request {
+	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: &rights{authorizer: e.authorizer},
+		calls: chain.CallsOf(a)}
+}

@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/internal/expression"
+)
+
+// applying is the spec of a policy with an ApplyConfiguration.
+func applying(expression string) string {
+	return "mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: '" + expression + "'}}]"
+}
+
+func label(key, value string) string {
+	return `Object{metadata: Object.metadata{labels: {"` + key + `": ` + value + `}}}`
+}
+
+// What observers are told: of each policy with each binding and params, and what it has changed.
+func TestObserversOfMutations(t *testing.T) {
+	limited := mutatingOf(t, "limited", "{paramKind: {apiVersion: example.com/v1, kind: Limit}, "+
+		applying(label("max", "string(params.spec.max)"))+"}")
+	elsewhere := mutatingOf(t, "elsewhere", applying("Object{}"))
+	read(t, `{objectSelector: {matchLabels: {tier: back}}}`, elsewhere.Spec.MatchConstraints)
+	c := cluster(t, limit("one", 1), limit("two", 2), elsewhere, mutatingBinding(t, "elsewhere", ""),
+		limited, mutatingBinding(t, "limited", `{paramRef: {selector: {}, parameterNotFoundAction: Deny}}`),
+		mutatingOf(t, "conditional",
+			`{matchConditions: [{name: never, expression: "false"}], `+applying("Object{}")+"}"),
+		mutatingBinding(t, "conditional", ""),
+		mutatingOf(t, "erring", "{failurePolicy: Ignore, "+applying(label("a", "object.nope"))+"}"),
+		mutatingBinding(t, "erring", ""),
+		mutatingOf(t, "idle", applying(label("app", `"web"`))), mutatingBinding(t, "idle", ""),
+		mutatingOf(t, "wrong", applying("Object{nope: 1}")), mutatingBinding(t, "wrong", ""))
+	plugin := c.Build(t, mutatingDescriptor, "").Interface
+	d := mutatingDescriptor
+	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+	var calls []chain.Call
+	admit, err := chain.New([]chain.Descriptor{d}, nil, c.Env, chain.ObserverFuncs{Calls: true,
+		Plugin: func(_ context.Context, step chain.PluginStep) { calls = step.Calls }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admit.Admit(t.Context(), create(), interfaces); err == nil {
+		t.Error("the request should be refused")
+	}
+	for i := range calls {
+		calls[i].Kind, calls[i].Start, calls[i].Duration = "", time.Time{}, 0
+	}
+	want := []chain.Call{
+		// Which policies the request concerns is known before the first is evaluated.
+		{Name: "elsewhere", Verdict: chain.Skipped, Why: "objectSelector doesn't select the object"},
+		{Name: "conditional", Binding: "conditional-binding", Verdict: chain.Skipped,
+			Why: `match condition "never" is false`},
+		{Name: "erring", Binding: "erring-binding", Verdict: chain.Failed, Ignored: true,
+			Why: `expression '` + label("a", "object.nope") + `' resulted in error: no such key: nope ` +
+				"(spec.mutations[0].applyConfiguration.expression)"},
+		{Name: "idle", Binding: "idle-binding", Verdict: chain.Admitted},
+		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Admitted,
+			Patch: []byte(`[{"op":"add","path":"/metadata/labels/max","value":"1"}]`)},
+		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: chain.Admitted,
+			Patch: []byte(`[{"op":"replace","path":"/metadata/labels/max","value":"2"}]`)},
+		{Name: "wrong", Binding: "wrong-binding", Verdict: chain.Failed,
+			Why: "error applying patch: failed to convert patch object to typed object: .nope: field not " +
+				"declared in schema (spec.mutations[0].applyConfiguration.expression)"},
+	}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A request whose time is over is not let pass with what could not be evaluated, whatever the
+// failure policy.
+func TestMutatingOutOfTime(t *testing.T) {
+	plugin := startMutating(t, mutatingOf(t, "p", "{failurePolicy: Ignore, "+applying(label("a", `"b"`))+"}"),
+		mutatingBinding(t, "p", "")).Interface.(*Mutating)
+	if err := plugin.Admit(t.Context(), create(), interfaces); err != nil { // it is ready then
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := plugin.Admit(ctx, create(), interfaces); !apierrors.IsTimeout(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What somebody connects with is an object, too.
+func TestMutatingConnect(t *testing.T) {
+	p := mutatingOf(t, "p", `mutations: [{patchType: JSONPatch, jsonPatch: {expression: `+
+		`'[JSONPatch{op: "replace", path: "/command/0", value: "true"}]'}}]`)
+	p.Spec.MatchConstraints = resources("pods/exec")
+	plugin := startMutating(t, p, mutatingBinding(t, "p", ""))
+	result := plugin.Admit(t, chaintest.Connect(pod("web", "a:1"), "exec",
+		&corev1.PodExecOptions{Command: []string{"sh"}})).Admitted(t)
+	if got := result.Object.(*corev1.PodExecOptions).Command[0]; got != "true" {
+		t.Errorf("the command is %q", got)
+	}
+}
+
+// Policies that change nothing have nothing run once more.
+func TestNothingChanged(t *testing.T) {
+	plugin := startMutating(t, mutatingOf(t, "p", "{reinvocationPolicy: IfNeeded, "+
+		applying(label("app", `"web"`))+"}"), mutatingBinding(t, "p", "")).Interface.(*Mutating)
+	a := create()
+	if err := plugin.Admit(t.Context(), a, interfaces); err != nil || a.GetReinvocationContext().ShouldReinvoke() {
+		t.Errorf("%v; run once more: %v", err, a.GetReinvocationContext().ShouldReinvoke())
+	}
+	// Somebody else has it run, after a change or without.
+	a.GetReinvocationContext().SetIsReinvoke()
+	for _, app := range []string{"web", "other"} {
+		a.GetObject().(*corev1.Pod).Labels["app"] = app
+		if err := plugin.Admit(t.Context(), a, interfaces); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.GetObject().(*corev1.Pod).Labels["app"]; got != "web" {
+			t.Errorf("the label is %q", got)
+		}
+	}
+}
+
+var fuzzed = expression.NewCompiler()
+
+// FuzzMutating has arbitrary expressions evaluated. Whatever they are, nothing panics, the object
+// is as it was where the request is refused for them, and they end within their budget.
+func FuzzMutating(f *testing.F) {
+	for _, seed := range []string{
+		label("a", `"b"`), `Object{spec: object.spec}`, `Object{spec: Object.spec{containers: object.spec.containers}}`,
+		`[JSONPatch{op: "add", path: "/spec", value: {}}]`, `[JSONPatch{op: "replace", path: ""}]`,
+		`object.spec.containers.map(c, JSONPatch{op: "test", path: "/kind", value: c})`,
+		`[JSONPatch{op: "add", path: "/metadata/labels", value: variables}]`, `Object{metadata: dyn(authorizer)}`,
+		`Object{metadata: Object.metadata{labels: dyn({1: null, "a": [b"x", 1u, 1.5, duration("1s"), type(1)]})}}`,
+		`Object{x: [[1]], y: [{"a": Object{}}], z: optional.of(quantity("1"))}`,
+		`[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, "x" + string(a))).size() > 3 ? Object{} : Object{}`,
+	} {
+		f.Add(seed)
+	}
+	plugin := startMutating(f).Interface.(*Mutating)
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, m := range []admissionregistrationv1.Mutation{
+			{PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: text}},
+			{PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+				JSONPatch: &admissionregistrationv1.JSONPatch{Expression: text}},
+		} {
+			p := mutatingOf(t, "p", "")
+			p.Spec.Mutations = []admissionregistrationv1.Mutation{m}
+			one := *plugin
+			e := *plugin.engine
+			s := newSnapshot([]inForce[*mutations]{{definition: defineMutating(fuzzed, p, false),
+				bindings: []*binding{bindMutating(mutatingBinding(t, "p", ""), false)}}})
+			e.snapshot = func() *snapshot[*mutations] { return s }
+			one.engine = &e
+			a := create()
+			given := a.GetObject().DeepCopyObject()
+			start := time.Now()
+			err := one.Admit(t.Context(), a, interfaces)
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if err == nil {
+				if _, err := runtime.DefaultUnstructuredConverter.ToUnstructured(a.GetObject()); err != nil {
+					t.Error(err)
+				}
+			} else if diff := cmp.Diff(given, a.GetObject()); diff != "" {
+				t.Errorf("after %v the object has changed: %s", err, diff)
+			}
+		}
+	})
+}

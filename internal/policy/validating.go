@@ -1,0 +1,199 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/tools/cache"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/matching/manifest"
+)
+
+// validatingPolicy is a ValidatingAdmissionPolicy.
+type validatingPolicy = definition[*validations]
+
+// Validating evaluates ValidatingAdmissionPolicies.
+type Validating struct{ *engine[*validations] }
+
+var _ admission.ValidationInterface = &Validating{}
+
+// NewValidating builds a Validating. config is a ValidatingAdmissionPolicyConfiguration, or nil.
+// env must have a client, a dynamic one, informers, an authorizer, a REST mapper and Done.
+func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
+	if err := check(env); err != nil {
+		return nil, err
+	}
+	dir, err := manifestsDir(config, "ValidatingAdmissionPolicyConfiguration")
+	if err != nil {
+		return nil, err
+	}
+	api := env.Informers.Admissionregistration().V1()
+	policies, bindings := api.ValidatingAdmissionPolicies(), api.ValidatingAdmissionPolicyBindings()
+	e, err := newEngine(env, dir, kind[*admissionregistrationv1.ValidatingAdmissionPolicy,
+		*admissionregistrationv1.ValidatingAdmissionPolicyBinding, *validations]{
+		define: defineValidating, bind: bindValidating,
+		policies: policies.Lister().List, bindings: bindings.Lister().List,
+		informers: map[string]cache.SharedIndexInformer{"validatingadmissionpolicies": policies.Informer(),
+			"validatingadmissionpolicybindings": bindings.Informer()},
+		manifests: manifest.ValidatingPolicies,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Validating{e}, nil
+}
+
+func defineValidating(compiler *expression.Compiler, p *admissionregistrationv1.ValidatingAdmissionPolicy,
+	static bool) *validatingPolicy {
+	s := stated{p.Name, p.Spec.MatchConstraints, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.Variables,
+		p.Spec.MatchConditions}
+	return define(compiler, s, static, func(composition *expression.Composition, d *validatingPolicy) *validations {
+		return compileValidations(composition, d, &p.Spec)
+	})
+}
+
+func bindValidating(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, static bool) *binding {
+	return newBinding(b.Name, b.Spec.PolicyName, static, b.Spec.MatchResources, b.Spec.ParamRef,
+		b.Spec.ValidationActions)
+}
+
+// Validate evaluates the policies that the request concerns, all of them: its refusal names every
+// violation.
+func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	candidates, err := v.candidates(ctx, a, o)
+	if err != nil || len(candidates) == 0 {
+		return err
+	}
+	d := dispatch{ctx: ctx, a: a}
+	r := v.request(a, o)
+	for i := range candidates {
+		if err := d.policy(r, &candidates[i]); err != nil {
+			return err
+		}
+	}
+	d.publishFailures()
+	return refusal(a, d.violations)
+}
+
+// dispatch is what becomes of one request.
+type dispatch struct {
+	ctx        context.Context
+	a          admission.Attributes
+	violations []violation
+	failures   []validationFailure
+}
+
+// policy evaluates one policy on the request and does what its bindings say.
+func (d *dispatch) policy(r *request, c *candidate[*validations]) error {
+	var collected annotations
+	// once is the judgement for all params, of a policy that doesn't read them.
+	var once *judgement
+	fail := func(b *binding, err error) {
+		if !c.ignores() {
+			d.violations = append(d.violations,
+				violation{policy: c.name, binding: b, message: configured(b, err).Error()})
+		}
+	}
+	err := c.concerned(d.ctx, r, fail, func(in *invocation) {
+		j, start, took := once, time.Time{}, time.Duration(0)
+		if j == nil {
+			start = time.Now()
+			j = c.does.evaluate(d.ctx, in, func(verdict expression.Verdict) {
+				observeConditions(d.ctx, c.name, d.a.GetOperation(), time.Since(start), verdict)
+			})
+			took = time.Since(start)
+			if !c.does.readsParams() {
+				once = j
+			}
+		}
+		r.reportJudgement(c.name, in, j, start, took)
+		if !j.nothing {
+			d.act(c.definition, in.binding, j, &collected)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if d.ctx.Err() != nil {
+		// What could not be evaluated for that reason says nothing about the policy, which isn't to
+		// be skipped for it.
+		return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+	}
+	collected.publish(c.name, d.a)
+	return nil
+}
+
+// act does what the binding says with what the policy came to.
+func (d *dispatch) act(p *validatingPolicy, b *binding, j *judgement, collected *annotations) {
+	for i := range j.decisions {
+		decision := &j.decisions[i]
+		if !decision.denied {
+			if decision.erred {
+				observe(d.ctx, p.name, b.name, decision, "allow")
+			}
+			continue
+		}
+		for _, action := range b.actions {
+			switch action {
+			case admissionregistrationv1.Deny:
+				d.violations = append(d.violations, violation{p.name, b, decision.message, decision.reason})
+				observe(d.ctx, p.name, b.name, decision, "deny")
+			case admissionregistrationv1.Audit:
+				d.failures = append(d.failures, validationFailure{decision.message, p.name, b.name, i, b.actions})
+				observe(d.ctx, p.name, b.name, decision, "audit")
+			case admissionregistrationv1.Warn:
+				warning.AddWarning(d.ctx, "", "Validation failed for ValidatingAdmissionPolicy '"+p.name+
+					"' with binding '"+b.name+"': "+decision.message)
+				observe(d.ctx, p.name, b.name, decision, "warn")
+			}
+		}
+	}
+	for i := range j.annotations {
+		a := &j.annotations[i]
+		if a.err == "" {
+			collected.add(a.key, a.value)
+			continue
+		}
+		failed := decision{denied: true, erred: true, message: a.err, elapsed: a.elapsed}
+		d.violations = append(d.violations, violation{policy: p.name, binding: b, message: a.err})
+		observe(d.ctx, p.name, b.name, &failed, "deny")
+	}
+}
+
+// observeConditions counts what match conditions came to. The labels are upstream's, for both kinds
+// of policies.
+func observeConditions(ctx context.Context, policy string, operation admission.Operation, took time.Duration,
+	verdict expression.Verdict) {
+	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, took, policy, "policy", "validate",
+		string(operation))
+	for range verdict.Errors {
+		admissionmetrics.Metrics.ObserveMatchConditionEvalError(ctx, policy, "policy", "validate", string(operation))
+	}
+}
+
+func check(env *chain.Env) error {
+	switch {
+	case env.Client == nil:
+		return errors.New("needs a client")
+	case env.Dynamic == nil:
+		return errors.New("needs a dynamic client")
+	case env.Informers == nil:
+		return errors.New("needs informers")
+	case env.Authorizer == nil:
+		return errors.New("needs an authorizer")
+	case env.RESTMapper == nil:
+		return errors.New("needs a REST mapper")
+	case env.Done == nil:
+		return errors.New("needs to know when the server is done")
+	}
+	return nil
+}

@@ -1,0 +1,367 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/tools/pager"
+
+	"gatehouse.dev/internal/review/input"
+)
+
+const (
+	// concurrent is how many lists are read at a time, pageSize how many objects at once.
+	concurrent = 8
+	pageSize   = 500
+)
+
+// Want is what to read of a cluster.
+type Want struct {
+	// Kinds are read whole, in the versions named.
+	Kinds []schema.GroupVersionKind
+	// Namespaces are those in which to read; nil for all.
+	Namespaces []string
+	// Everywhere are kinds that are read in all namespaces, whatever Namespaces are.
+	Everywhere []schema.GroupVersionKind
+	// Objects are read where the cluster has them.
+	Objects []*unstructured.Unstructured
+	// Own tells whether the reader has a kind of its own; of others the cluster's
+	// CustomResourceDefinition is read.
+	Own func(schema.GroupVersionKind) bool
+}
+
+// State is what was read.
+type State struct {
+	// Version is the cluster's release of Kubernetes.
+	Version string
+	// Notes say what is to be known of it.
+	Notes []string
+	// Gaps are what could not be read although it bears on verdicts.
+	Gaps []Gap
+	// Objects are sorted by kind, namespace and name.
+	Objects []*unstructured.Unstructured
+}
+
+var (
+	secrets     = schema.GroupKind{Kind: "Secret"}
+	services    = schema.GroupKind{Kind: "Service"}
+	namespaces  = schema.GroupKind{Kind: "Namespace"}
+	definitions = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}
+	serviceRanges = schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "ServiceCIDR"}
+)
+
+// reading is one reading of a cluster.
+type reading struct {
+	*Cluster
+	want Want
+
+	mu        sync.Mutex
+	found     map[string]*unstructured.Unstructured
+	notes     map[string]bool
+	gaps      map[Gap]bool
+	done, all int
+}
+
+// Read reads what is wanted, besides it the params of the policies among it, and the
+// CustomResourceDefinitions that all of this needs. It is an error where the cluster stops
+// answering.
+func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
+	r := &reading{Cluster: c, want: want, found: map[string]*unstructured.Unstructured{}, notes: map[string]bool{},
+		gaps: map[Gap]bool{}}
+	var tasks []func(context.Context) error
+	for _, kind := range append(slices.Clone(want.Kinds), serviceRanges) {
+		tasks = append(tasks, r.kind(kind, want.Namespaces, false)...)
+	}
+	for _, kind := range want.Everywhere {
+		tasks = append(tasks, r.kind(kind, nil, false)...)
+	}
+	for _, object := range want.Objects {
+		tasks = append(tasks, func(ctx context.Context) error { return r.named(ctx, object) })
+	}
+	if err := r.run(ctx, tasks); err != nil {
+		return nil, err
+	}
+	// What is in the policies says which params there are.
+	tasks = nil
+	params, elsewhere := ParamKinds(slices.Collect(maps.Values(r.found))), r.paramNamespaces()
+	for _, kind := range slices.SortedFunc(maps.Keys(params), func(a, b schema.GroupVersionKind) int {
+		return strings.Compare(a.String(), b.String())
+	}) {
+		in := want.Namespaces
+		if in != nil {
+			in = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(in), elsewhere...))))
+		}
+		tasks = append(tasks, r.kind(kind, in, true)...)
+		tasks = append(tasks, func(ctx context.Context) error { return r.definition(ctx, kind, nil) })
+	}
+	for _, object := range want.Objects {
+		tasks = append(tasks, func(ctx context.Context) error {
+			return r.definition(ctx, object.GroupVersionKind(), object)
+		})
+	}
+	if err := r.run(ctx, tasks); err != nil {
+		return nil, err
+	}
+	r.oneDefault()
+	s := &State{Version: c.Version, Notes: slices.Sorted(maps.Keys(r.notes)),
+		Gaps: slices.SortedFunc(maps.Keys(r.gaps), func(a, b Gap) int {
+			return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Object, b.Object))
+		})}
+	for _, key := range slices.Sorted(maps.Keys(r.found)) {
+		s.Objects = append(s.Objects, r.found[key])
+	}
+	return s, nil
+}
+
+// run does tasks, several at a time.
+func (r *reading) run(ctx context.Context, tasks []func(context.Context) error) error {
+	r.mu.Lock()
+	r.all += len(tasks)
+	r.mu.Unlock()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrent)
+	for _, task := range tasks {
+		group.Go(func() error {
+			err := task(ctx)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.done++; r.Progress != nil {
+				r.Progress(r.done, r.all)
+			}
+			if err != nil {
+				return fmt.Errorf("the cluster at %s can't be read any more: %w", r.Host, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// kind are the tasks that read all objects of a kind in some namespaces, nil for all. params says
+// that they are params of policies, which bear on objects of all namespaces.
+func (r *reading) kind(kind schema.GroupVersionKind, in []string, params bool) []func(context.Context) error {
+	if kind.GroupKind() == secrets {
+		r.gap(Gap{}, "Secrets: their data is never read: policies whose params they are judge as if there were none")
+		return nil
+	}
+	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) { // an older cluster may have another version
+		mapping, err = r.mapper.RESTMapping(kind.GroupKind())
+	}
+	if err != nil {
+		return []func(context.Context) error{func(context.Context) error { return r.unserved(kind, Gap{}, err) }}
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot || in == nil {
+		if kind.GroupKind() == namespaces && in != nil {
+			var tasks []func(context.Context) error
+			for _, name := range in {
+				tasks = append(tasks, func(ctx context.Context) error { return r.namespace(ctx, mapping, name) })
+			}
+			return tasks
+		}
+		in = []string{metav1.NamespaceAll}
+	}
+	var tasks []func(context.Context) error
+	for _, namespace := range in {
+		bears := Gap{Namespace: namespace}
+		if params {
+			bears = Gap{}
+		}
+		tasks = append(tasks, func(ctx context.Context) error { return r.list(ctx, mapping, namespace, bears) })
+	}
+	return tasks
+}
+
+// list reads all objects of a resource, in a namespace or in all.
+func (r *reading) list(ctx context.Context, mapping *meta.RESTMapping, namespace string, bears Gap) error {
+	client := r.objects.Resource(mapping.Resource).Namespace(namespace)
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.List(ctx, options)
+	})
+	pages.PageSize = pageSize
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		item, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("%s: %T is in their list", mapping.Resource.Resource, object)
+		}
+		item.SetGroupVersionKind(mapping.GroupVersionKind)
+		r.add(item, false)
+		return nil
+	})
+	return r.unread(mapping, namespace, "", bears, err)
+}
+
+// namespace reads one namespace. One that can't be read is taken to be there: who may not look at
+// namespaces often may write in them.
+func (r *reading) namespace(ctx context.Context, mapping *meta.RESTMapping, name string) error {
+	object, err := r.objects.Resource(mapping.Resource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		r.add(object, false)
+	case apierrors.IsNotFound(err):
+	case apierrors.IsForbidden(err):
+		r.gap(Gap{Namespace: name}, "namespace %s: there is no right to read it: taken to be there, without labels: "+
+			"what goes by those, as Pod Security, is judged as if there were none", name)
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(mapping.GroupVersionKind)
+		object.SetName(name)
+		r.add(object, false)
+	default:
+		return r.unread(mapping, "", name, Gap{Namespace: name}, err)
+	}
+	return nil
+}
+
+// named reads an object that somebody has a manifest of. Of a Secret it is what the manifest says,
+// with the metadata of the one that is there.
+func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) error {
+	kind := like.GroupVersionKind()
+	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) || err == nil && like.GetName() == "" {
+		return nil // it isn't there
+	} else if err != nil {
+		return r.unserved(kind, Gap{}, err)
+	}
+	namespace := ""
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace = input.NamespaceOf(like)
+	}
+	var object *unstructured.Unstructured
+	if kind.GroupKind() == secrets {
+		var found *metav1.PartialObjectMetadata
+		found, err = r.names.Resource(mapping.Resource).Namespace(namespace).Get(ctx, like.GetName(),
+			metav1.GetOptions{})
+		if err == nil {
+			r.note("secret %s in namespace %s: its data is never read: taken to have that of the manifest, with other "+
+				"values", like.GetName(), namespace)
+			if object, err = withoutData(like, found); err != nil {
+				return err
+			}
+		}
+	} else {
+		object, err = r.objects.Resource(mapping.Resource).Namespace(namespace).Get(ctx, like.GetName(),
+			metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return r.unread(mapping, namespace, like.GetName(), gapOf(like, namespace), err)
+	}
+	r.add(object, true)
+	return nil
+}
+
+// definition reads the CustomResourceDefinition of a kind, which an object is of, nil for params of
+// policies.
+func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind,
+	object *unstructured.Unstructured) error {
+	if r.want.Own(kind) || slices.Contains(r.want.Kinds, definitions) {
+		return nil
+	}
+	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil // nobody serves it
+	}
+	bears := Gap{}
+	if object != nil {
+		bears = gapOf(object, "")
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			bears = gapOf(object, input.NamespaceOf(object))
+		}
+	}
+	of, err := r.mapper.RESTMapping(definitions.GroupKind(), definitions.Version)
+	if err != nil {
+		return r.unserved(definitions, bears, err)
+	}
+	name := mapping.Resource.GroupResource().String()
+	found, err := r.objects.Resource(of.Resource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		r.gap(bears, "%s: they have no CustomResourceDefinition, but an API server of their own: they can't be judged",
+			name)
+	case apierrors.IsForbidden(err):
+		r.gap(bears, "customresourcedefinition %s: there is no right to read it: its resources can't be judged", name)
+	case err != nil:
+		return r.unread(of, "", name, bears, err)
+	default:
+		r.add(found, false)
+	}
+	return nil
+}
+
+// add keeps an object; whole says that its status is kept, too.
+func (r *reading) add(object *unstructured.Unstructured, whole bool) {
+	class := object.GroupVersionKind().GroupKind()
+	if IsAPIServer(object) {
+		return
+	}
+	created := object.GetCreationTimestamp()
+	clean(object, whole)
+	if slices.Contains(classes, class) {
+		object.SetCreationTimestamp(created) // until it is known which one is the default
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := strings.Join([]string{class.Group, class.Kind, object.GetNamespace(), object.GetName()}, "\x00")
+	if _, ok := r.found[key]; !ok || whole {
+		r.found[key] = object
+	}
+}
+
+func (r *reading) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes[fmt.Sprintf(format, args...)] = true
+}
+
+// gitVersion is what /version says.
+func gitVersion(data []byte) (string, error) {
+	var info version.Info
+	if err := json.Unmarshal(data, &info); err != nil {
+		return "", err
+	}
+	if info.GitVersion == "" {
+		return "", errors.New("it names no version")
+	}
+	return info.GitVersion, nil
+}
+
+// ServiceRanges are those of the cluster IPs of services, as --service-cluster-ip-range has them;
+// empty where they are not among the objects.
+func ServiceRanges(objects []*unstructured.Unstructured) string {
+	i := slices.IndexFunc(objects, IsServiceRange)
+	if i < 0 {
+		return ""
+	}
+	ranges, _, _ := unstructured.NestedStringSlice(objects[i].Object, "spec", "cidrs")
+	return strings.Join(ranges, ",")
+}
+
+// IsServiceRange tells whether an object has the ranges of the cluster IPs of services.
+func IsServiceRange(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == serviceRanges.GroupKind() && o.GetName() == "kubernetes"
+}
+
+// newest orders objects as admission does that looks for the default class: the newest first, of
+// the same second by name.
+func newest(a, b *unstructured.Unstructured) int {
+	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return cmp.Or(bt.Compare(at.Time), strings.Compare(a.GetName(), b.GetName()))
+}

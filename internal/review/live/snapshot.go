@@ -1,0 +1,83 @@
+package live
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/review/input"
+)
+
+// APIVersion and Kind are those of a snapshot's first document.
+const (
+	APIVersion = "gatehouse.dev/v1alpha1"
+	Kind       = "Snapshot"
+)
+
+// header is the first document of a snapshot. The objects follow.
+type header struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Version    string   `json:"version"`
+	Notes      []string `json:"notes,omitempty"`
+	Gaps       []Gap    `json:"gaps,omitempty"`
+}
+
+// Write writes a state as a snapshot: documents in YAML, in a stable order.
+func (s *State) Write(w io.Writer) error {
+	documents := []any{header{APIVersion, Kind, s.Version, s.Notes, s.Gaps}}
+	for _, object := range s.Objects {
+		documents = append(documents, object.Object)
+	}
+	for i, document := range documents {
+		data, err := yaml.Marshal(document)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			data = append([]byte("---\n"), data...)
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Parse divides the documents of a state into the snapshots among them, one for each file that
+// begins as one, and all others.
+func Parse(documents []input.Document) (snapshots []*State, others []input.Document) {
+	byFile := map[string]*State{}
+	for _, d := range documents {
+		if d.Object.GetAPIVersion() == APIVersion && d.Object.GetKind() == Kind {
+			var h header
+			converter := runtime.DefaultUnstructuredConverter
+			if err := converter.FromUnstructuredWithValidation(d.Object.Object, &h, true); err != nil {
+				h.Gaps = append(h.Gaps, Gap{Message: fmt.Sprintf("%s: the snapshot can't be read: %v", d.Source, err)})
+			}
+			s := &State{Version: h.Version, Notes: h.Notes, Gaps: h.Gaps}
+			byFile[d.Source.File] = s
+			snapshots = append(snapshots, s)
+		}
+	}
+	for _, d := range documents {
+		switch s := byFile[d.Source.File]; {
+		case s == nil:
+			others = append(others, d)
+		case d.Object.GetKind() != Kind || d.Object.GetAPIVersion() != APIVersion:
+			s.Objects = append(s.Objects, d.Object)
+		}
+	}
+	return snapshots, others
+}
+
+// Documents are the objects, to be ordered and stored as others are.
+func (s *State) Documents() []input.Document {
+	documents := make([]input.Document, len(s.Objects))
+	for i, object := range s.Objects {
+		documents[i] = input.Document{Source: input.Source{File: "the cluster's state", Line: 1}, Object: object}
+	}
+	return documents
+}

@@ -1,0 +1,325 @@
+package suite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/internal/review/input"
+)
+
+// maxFile is how large a file with suites may be, in bytes.
+const maxFile = 16 << 20
+
+// Read reads the suites of files, and of directories with all that is below them. Documents that
+// are no suites are passed over: they are what suites are about. What is wrong is an error each,
+// with its line; a suite with an error isn't returned.
+//
+// A suite is data of somebody else's. It reads what is in its own folder and in the directories
+// among paths, and no more.
+func Read(ctx context.Context, paths []string) ([]Suite, []error) {
+	var suites []Suite
+	var errs []error
+	var named input.Folders
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			named = append(named, path)
+		}
+	}
+	reader := &input.Reader{}
+	for _, path := range paths {
+		files, wrong := reader.Files(ctx, path)
+		var found []Suite
+		some := false
+		for _, file := range files {
+			if err := ctx.Err(); err != nil {
+				return nil, []error{err}
+			}
+			within := named
+			if file == path { // it is named itself
+				within = append(input.Folders{filepath.Dir(path)}, named...)
+			}
+			s, err := readFile(ctx, file, within)
+			found, wrong = append(found, s...), append(wrong, err...)
+			some = some || len(s) > 0
+		}
+		if len(files) > 0 && !some && len(wrong) == 0 {
+			wrong = []error{fmt.Errorf("%s: no suites in it: no document is of kind %s", path, Kind)}
+		}
+		suites, errs = append(suites, found...), append(errs, wrong...)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, []error{err}
+	}
+	return suites, errs
+}
+
+func readFile(ctx context.Context, path string, within input.Folders) ([]Suite, []error) {
+	data, err := content(ctx, path, within)
+	switch {
+	case errors.Is(err, input.ErrOutside):
+		return nil, []error{fmt.Errorf("%s: %w: name what it leads to, or remove the link", path, cause(err))}
+	case err != nil:
+		return nil, []error{fmt.Errorf("%s: %w", path, cause(err))}
+	case !bytes.Contains(data, []byte(Kind)):
+		return nil, nil
+	case len(data) > maxFile:
+		return nil, []error{fmt.Errorf("%s: larger than %d MiB", path, maxFile>>20)}
+	}
+	return parse(path, data, within)
+}
+
+// content is the beginning of a file, of as many bytes as one may have and one more. It is given up
+// if the context ends: nobody may write to a pipe.
+func content(ctx context.Context, path string, within input.Folders) ([]byte, error) {
+	type read struct {
+		data []byte
+		err  error
+	}
+	reads := make(chan read, 1)
+	go func() {
+		file, err := within.Open(path)
+		if err != nil {
+			reads <- read{err: err}
+			return
+		}
+		defer file.Close()
+		data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+		reads <- read{data, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case read := <-reads:
+		return read.data, read.err
+	}
+}
+
+// cause is an error without the path that it names.
+func cause(err error) error {
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// Parse reads the suites of a file that has been read. Paths in it are taken from where the file
+// is, and mustn't lead out of that folder.
+func Parse(path string, data []byte) ([]Suite, []error) {
+	return parse(path, data, input.Folders{filepath.Dir(path)})
+}
+
+// parse is Parse for a file whose suites may read what is in some folders.
+func parse(path string, data []byte, within input.Folders) ([]Suite, []error) {
+	var suites []Suite
+	var errs []error
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		if err := documents.Decode(&document); errors.Is(err, io.EOF) {
+			return suites, errs
+		} else if err != nil {
+			return suites, append(errs, syntax(path, err))
+		}
+		s, wrong := decode(path, &document, within)
+		if errs = append(errs, wrong...); s != nil && len(wrong) == 0 {
+			suites = append(suites, *s)
+		}
+	}
+}
+
+// decode reads one document, nil for one that isn't a suite.
+func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, errs []error) {
+	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
+		return nil, nil
+	}
+	root := document.Content[0]
+	source := input.Source{File: path, Line: root.Line}
+	defer caught(&errs, source)
+	r := &reader{decoder: decoder{file: path}, within: within, files: map[string]found{}, names: map[string]int{}}
+	if version, kind := header(root); kind != Kind {
+		return nil, nil
+	} else if version != APIVersion {
+		return nil, []error{&input.Error{Source: source, Err: fmt.Errorf("apiVersion: it is %q, and must be %q",
+			version,
+			APIVersion)}}
+	}
+	s = &Suite{Source: source, Within: within, Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
+	pass := func(*yaml.Node) {}
+	r.fields(root, "", map[string]func(*yaml.Node){
+		"apiVersion": pass, "kind": pass,
+		"metadata": func(n *yaml.Node) {
+			r.fields(n, "metadata", map[string]func(*yaml.Node){"name": r.text("metadata.name", &s.Name)})
+		},
+		"spec": func(n *yaml.Node) { r.spec(n, s) },
+	})
+	if strings.Contains(s.Name, "/") {
+		r.wrong(root, "metadata.name: Invalid value: %q: it may not have a slash", s.Name)
+	}
+	if len(r.errs) == 0 && len(s.Cases) == 0 {
+		r.wrong(root, "%v", field.Required(field.NewPath("spec", "cases"), "a suite needs a case"))
+	}
+	return s, r.errs
+}
+
+// header are the apiVersion and the kind of a document.
+func header(root *yaml.Node) (apiVersion, kind string) {
+	for i := 0; i+1 < len(root.Content) && root.Kind == yaml.MappingNode; i += 2 {
+		switch root.Content[i].Value {
+		case "apiVersion":
+			apiVersion = root.Content[i+1].Value
+		case "kind":
+			kind = root.Content[i+1].Value
+		}
+	}
+	return apiVersion, kind
+}
+
+// reader reads a suite.
+type reader struct {
+	decoder
+	// within are the folders that it may read.
+	within input.Folders
+	// files are those that were read, by path.
+	files map[string]found
+	// names are the lines of the cases.
+	names map[string]int
+}
+
+type found struct {
+	documents []input.Document
+	errs      []error
+}
+
+func (r *reader) spec(n *yaml.Node, s *Suite) {
+	r.fields(n, "spec", map[string]func(*yaml.Node){
+		"state": r.documents("spec.state", &s.State),
+		"flags": r.flags(&s.Flags),
+		"cases": func(n *yaml.Node) {
+			r.list(n, "spec.cases", func(item *yaml.Node, path string) { r.cases(item, path, row{}, s) })
+		},
+	})
+}
+
+// flags reads flags, each with its line.
+func (r *reader) flags(out *[]Flag) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*out = nil
+		r.list(n, "spec.flags", func(item *yaml.Node, path string) {
+			var text string
+			if r.text(path, &text)(item); text != "" {
+				*out = append(*out, Flag{input.Source{File: r.file, Line: item.Line}, r.flag(text)})
+			}
+		})
+	}
+}
+
+// fileFlags are flags that name a file.
+var fileFlags = []string{"admission-control-config-file", "like"}
+
+// flag is a flag with its path as it is from here.
+func (r *reader) flag(flag string) string {
+	name, value, ok := strings.Cut(flag, "=")
+	if plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-"); ok && slices.Contains(fileFlags, plain) {
+		return name + "=" + r.path(value)
+	}
+	return flag
+}
+
+// path is one in the file, as it is from here.
+func (r *reader) path(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.file), path)
+}
+
+// documents reads a list of objects, and of paths of files and directories with objects.
+func (r *reader) documents(path string, out *[]input.Document) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*out = nil
+		r.list(n, path, func(item *yaml.Node, path string) {
+			if item = r.resolve(item); item.Kind == yaml.MappingNode {
+				if object := r.object(item, path); object != nil {
+					*out = append(*out, input.Document{Source: input.Source{File: r.file, Line: item.Line},
+						Object: object})
+				}
+				return
+			}
+			var name string
+			if r.text(path, &name)(item); name != "" {
+				*out = append(*out, r.read(item, path, name)...)
+			}
+		})
+	}
+}
+
+// object reads an object that stands in the suite.
+func (r *reader) object(n *yaml.Node, path string) *unstructured.Unstructured {
+	fields := r.mapping(n, path)
+	if fields == nil {
+		return nil
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	if object.GetAPIVersion() == "" || object.GetKind() == "" {
+		r.wrong(r.resolve(n), "%s: apiVersion and kind must be set", path)
+		return nil
+	}
+	return object
+}
+
+// read are the objects of a file or a directory that a node names.
+func (r *reader) read(n *yaml.Node, path, name string) []input.Document {
+	name = r.path(name)
+	f, ok := r.files[name]
+	if !ok {
+		f.documents, f.errs = (&input.Reader{Within: r.within}).Read(context.Background(), []string{name})
+		f.documents = slices.DeleteFunc(f.documents, func(d input.Document) bool {
+			return d.Object.GetAPIVersion() == APIVersion && d.Object.GetKind() == Kind
+		})
+		r.files[name] = f
+		for _, err := range f.errs {
+			if errors.Is(err, input.ErrOutside) {
+				err = fmt.Errorf("%w: name a folder on the command line that has both, or have it in the suite's", err)
+			}
+			r.wrong(n, "%s: %w", path, err)
+		}
+	}
+	return f.documents
+}
+
+// one is the object of a file.
+func (r *reader) one(n *yaml.Node, path, name string) *unstructured.Unstructured {
+	all := r.read(n, path, name)
+	if len(r.files[r.path(name)].errs) > 0 {
+		return nil
+	}
+	if len(all) != 1 {
+		r.wrong(n, "%s: %s has %d objects: a case is about one", path, r.path(name), len(all))
+		return nil
+	}
+	return all[0].Object
+}
+
+// oneOf tells whether a value is one that there is.
+func (r *reader) oneOf(n *yaml.Node, path, value string, all []string) {
+	if !slices.Contains(all, value) {
+		meant := nearest.Meant(value, all)
+		if meant == "" {
+			meant = ": it is one of " + strings.Join(all, ", ")
+		}
+		r.wrong(n, "%s: unknown value %q%s", path, value, meant)
+	}
+}

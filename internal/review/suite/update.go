@@ -1,0 +1,317 @@
+package suite
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gatehouse.dev/internal/review/input"
+)
+
+// place is where an expected object stands in its file.
+type place struct {
+	node *yaml.Node
+	// within are the folders that the suite may read.
+	within input.Folders
+}
+
+// An Update is what became of a case of which an object is expected.
+type Update struct {
+	Case *Case
+	// Object is the object, without what differs from one time to the next.
+	Object map[string]any
+}
+
+// Rewrite makes files expect what became of cases, and returns how many expectations it wrote. An
+// expectation has the fields that it had, with their order and comments, but for those that the
+// object doesn't have; one that was empty has all of the object's. Where several rows of a table
+// have an expectation from their case, the first decides. Nothing else in a file changes.
+func Rewrite(updates []Update) (int, error) {
+	byFile := map[string][]Update{}
+	taken := map[*place]bool{}
+	for _, u := range updates {
+		if at := u.Case.Expect.at; at != nil && !taken[at] {
+			taken[at] = true
+			byFile[u.Case.Source.File] = append(byFile[u.Case.Source.File], u)
+		}
+	}
+	n := 0
+	var errs []error
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
+		if err := rewriteFile(file, byFile[file]); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n += len(byFile[file])
+	}
+	return n, errors.Join(errs...)
+}
+
+func rewriteFile(path string, updates []Update) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	after, err := rewritten(path, data, updates)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, after, info.Mode().Perm())
+}
+
+// rewritten is a file with its expectations as they are to be.
+func rewritten(path string, data []byte, updates []Update) ([]byte, error) {
+	// From the end, so that what is before stays where it is.
+	slices.SortFunc(updates, func(a, b Update) int {
+		x, y := a.Case.Expect.at.node, b.Case.Expect.at.node
+		return cmp.Or(y.Line-x.Line, y.Column-x.Column)
+	})
+	compact := compactLists(string(data))
+	text := string(data)
+	for _, u := range updates {
+		n := u.Case.Expect.at.node
+		var err error
+		if text, err = splice(text, n, u.Object, compact); err != nil {
+			return nil, &input.Error{Source: input.Source{File: path, Line: n.Line},
+				Err: fmt.Errorf("the expected object of %s can't be updated: %w", u.Case.Name, err)}
+		}
+	}
+	if _, errs := parse(path, []byte(text), updates[0].Case.Expect.at.within); errs != nil {
+		return nil, fmt.Errorf("%s: its expected objects can't be updated: it would be broken: %w", path,
+			errors.Join(errs...))
+	}
+	return []byte(text), nil
+}
+
+// splice replaces a mapping in a text.
+func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string, error) {
+	begin, err := offset(text, n.Line, n.Column)
+	if err != nil {
+		return "", err
+	}
+	indent := strings.Repeat(" ", n.Column-1)
+	if n.Style&yaml.FlowStyle == 0 {
+		end := blockEnd(text, begin, n.Column-1)
+		old := strings.ReplaceAll(indent+text[begin:end], "\n"+indent, "\n")[len(indent):]
+		block, err := reencoded(old, got, compact, false)
+		if err != nil {
+			return "", err
+		}
+		return text[:begin] + strings.TrimPrefix(indented(block, indent), indent) + text[end:], nil
+	}
+	end, err := flowEnd(text, begin)
+	if err != nil {
+		return "", err
+	}
+	line := text[strings.LastIndexByte(text[:begin], '\n')+1 : begin]
+	if key := blockKey.FindStringIndex(line); len(n.Content) == 0 && key != nil {
+		block, err := reencoded("{}", got, compact, false)
+		if err != nil {
+			return "", err
+		}
+		indent := strings.Repeat(" ", strings.LastIndex(line, "object")+2)
+		block = strings.TrimSuffix(indented(block, indent), "\n")
+		return strings.TrimRight(text[:begin], " ") + "\n" + block + text[end:], nil
+	}
+	flow, err := reencoded(text[begin:end], got, compact, true)
+	if err != nil {
+		return "", err
+	}
+	return text[:begin] + strings.TrimSuffix(flow, "\n") + text[end:], nil
+}
+
+// blockKey is what stands before an object in a mapping of many lines.
+var blockKey = regexp.MustCompile(`^[ ]*(- +)*object: +$`)
+
+// reencoded is a mapping as it is to be.
+func reencoded(old string, got map[string]any, compact, flow bool) (string, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(old), &document); err != nil {
+		return "", err
+	}
+	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
+		return "", errors.New("it isn't a mapping that stands by itself")
+	}
+	if err := renew(document.Content[0], got); err != nil {
+		return "", err
+	}
+	if !flow {
+		document.Content[0].Style &^= yaml.FlowStyle
+	} else {
+		document.Content[0].Style |= yaml.FlowStyle
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if compact {
+		encoder.CompactSeqIndent()
+	}
+	if err := encoder.Encode(&document); err != nil {
+		return "", err
+	}
+	return out.String(), nil
+}
+
+// renew gives a node a value, and leaves it as it stands as far as that is what it says.
+func renew(n *yaml.Node, got any) error {
+	switch got := got.(type) {
+	case map[string]any:
+		if n.Kind == yaml.MappingNode && len(n.Content) > 0 {
+			return renewFields(n, got)
+		}
+	case []any:
+		if n.Kind == yaml.SequenceNode {
+			for len(n.Content) < len(got) {
+				n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
+			}
+			n.Content = n.Content[:len(got)]
+			for i := range got {
+				if err := renew(n.Content[i], got[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	default:
+		if n.Kind == yaml.ScalarNode {
+			if value, err := scalar(n); err == nil && Equal(value, got) {
+				return nil
+			}
+		}
+	}
+	fresh := &yaml.Node{}
+	if err := fresh.Encode(got); err != nil {
+		return err
+	}
+	if _, text := got.(string); text && n.Kind == yaml.ScalarNode && fresh.Style == 0 {
+		fresh.Style = n.Style & (yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle)
+	}
+	fresh.HeadComment, fresh.LineComment, fresh.FootComment = n.HeadComment, n.LineComment, n.FootComment
+	*n = *fresh
+	return nil
+}
+
+// renewFields gives the fields of a mapping their values, and takes away those that there aren't.
+func renewFields(n *yaml.Node, got map[string]any) error {
+	var content []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		now, ok := got[key.Value]
+		switch {
+		case ok:
+			if err := renew(value, now); err != nil {
+				return err
+			}
+		case key.Tag != "!!merge" && value.Tag != "!!null":
+			continue
+		}
+		content = append(content, key, value)
+	}
+	n.Content = content
+	return nil
+}
+
+// offset is where a line and column, from 1, are.
+func offset(text string, line, column int) (int, error) {
+	at := 0
+	for range line - 1 {
+		next := strings.IndexByte(text[at:], '\n')
+		if next < 0 {
+			return 0, errors.New("the file has changed meanwhile")
+		}
+		at += next + 1
+	}
+	for range column - 1 { // which are counted in characters
+		if at >= len(text) || text[at] == '\n' {
+			return 0, errors.New("the file has changed meanwhile")
+		}
+		for at++; at < len(text) && text[at]&0xC0 == 0x80; at++ {
+		}
+	}
+	return at, nil
+}
+
+// blockEnd is behind the last line of a block that begins at an offset, and is indented so.
+func blockEnd(text string, begin, indent int) int {
+	end := begin
+	for at := begin; at < len(text); {
+		next := len(text)
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		}
+		line := text[at:next]
+		content := strings.TrimSpace(line)
+		if at > begin && content != "" && len(line)-len(strings.TrimLeft(line, " ")) < indent {
+			break
+		}
+		if content != "" {
+			end = next
+		}
+		at = next
+	}
+	return end
+}
+
+// flowEnd is behind the bracket that closes the one at an offset.
+func flowEnd(text string, begin int) (int, error) {
+	depth, quote := 0, byte(0)
+	for i := begin; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote == '"' && c == '\\', quote == '\'' && strings.HasPrefix(text[i:], "''"):
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			before := strings.TrimRight(text[begin:i], " \n")
+			if strings.ContainsRune(",:{[", rune(before[len(before)-1])) {
+				quote = c // and not one within a word
+			}
+		case c == '#' && (text[i-1] == ' ' || text[i-1] == '\n'):
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return i + 1, nil
+			}
+		}
+	}
+	return 0, errors.New("it has no end")
+}
+
+// indented is a text with every line indented.
+func indented(text, by string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			b.WriteString(by)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+var listBelow = regexp.MustCompile(`(?m)^( *)(?:- )?[^\s#-][^\n]*:\n( *)- `)
+
+// compactLists tells whether lists in a file are indented as the fields are that have them.
+func compactLists(text string) bool {
+	match := listBelow.FindStringSubmatch(text)
+	return match == nil || len(match[1]) == len(match[2])
+}

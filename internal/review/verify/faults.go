@@ -1,0 +1,50 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/review/suite"
+)
+
+// faults are what went wrong in a decision, whatever came of it: expressions that could not be
+// evaluated, params that aren't there, webhooks that could not be asked. Webhooks that are taken to
+// be down, as somebody asked for, are not among them.
+func faults(d *v1alpha1.Decision) []string {
+	if d == nil {
+		return nil
+	}
+	var all []string
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		for _, c := range s.Calls {
+			if c.Verdict == v1alpha1.Failed && !strings.Contains(c.Why, chain.ErrBackendDown.Error()) {
+				all = append(all, fmt.Sprintf("%s/%s: %s", s.Plugin, c.Name, c.Why))
+			}
+		}
+	}
+	return all
+}
+
+// faultDifferences are the faults that don't have the text that is expected in them, or that there
+// is none with it.
+func faultDifferences(field, want string, got []string) []suite.Difference {
+	if want == "" {
+		if len(got) == 0 {
+			return nil
+		}
+		return []suite.Difference{{Field: field, Expected: "none", Got: strings.Join(got, "\n")}}
+	}
+	if len(got) == 0 {
+		return []suite.Difference{{Field: field, Expected: want, Got: "none"}}
+	}
+	var all []suite.Difference
+	for _, fault := range got {
+		if !strings.Contains(fault, want) {
+			all = append(all, suite.Difference{Field: field, Expected: want, Got: fault})
+		}
+	}
+	return all
+}

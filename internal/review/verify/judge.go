@@ -1,0 +1,251 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/chain"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/review"
+)
+
+// try judges a case and compares. It returns the mark, nil where the server is used up.
+func (w *worker) try(t *task, c *suite.Case, out *Case, mark *review.Mark) *review.Mark {
+	begin := time.Now()
+	result, err := w.ask(t, c)
+	out.Result = result
+	if err == nil {
+		out.Differences = differences(&c.Expect, result)
+	}
+	left, undone := w.restore(mark)
+	if err == nil {
+		err = undone
+	}
+	if err == nil && left != nil && w.Update && len(out.Differences) > 0 && len(objectOnly(out.Differences)) == 0 {
+		// What differs from one time to the next can't be expected.
+		var again *review.Result
+		if again, err = w.ask(t, c); err == nil {
+			t.updates = append(t.updates, suite.Update{Case: c,
+				Object: suite.Stable(result.Stored.Object, again.Stored.Object)})
+			out.Differences = nil
+			left, err = w.restore(mark)
+		}
+	}
+	out.Seconds = time.Since(begin).Seconds()
+	switch {
+	case err != nil:
+		out.Outcome, out.Error = Error, err.Error()
+	case len(out.Differences) > 0:
+		out.Outcome = Failed
+	default:
+		out.Outcome = Passed
+	}
+	return left
+}
+
+// objectField begins the names of fields of the stored object.
+const objectField = "object"
+
+// objectOnly are the differences that aren't in the stored object.
+func objectOnly(all []suite.Difference) []suite.Difference {
+	return slices.DeleteFunc(slices.Clone(all), func(d suite.Difference) bool {
+		return d.Field == objectField || strings.HasPrefix(d.Field, objectField+".")
+	})
+}
+
+// ask is what the server makes of a case.
+func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
+	if err := w.reviewer.Load(w.ctx, c.State); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	for _, d := range c.Before {
+		first, err := w.reviewer.With(nil, "").Review(w.ctx, []input.Document{d}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if r := first.Results[0]; r.Verdict != v1alpha1.Admitted {
+			return nil, fmt.Errorf("before: %s: %s is %s: %s", d.Source, r.Object, strings.ToLower(string(r.Verdict)),
+				r.Message)
+		}
+	}
+	if t.covering != nil {
+		w.seen.begin()
+	}
+	reviewer := w.reviewer.With(who(c.As), review.Operation(c.Operation)).WithSubresource(c.Subresource)
+	done, err := reviewer.Review(w.ctx, []input.Document{{Source: c.Source, Object: c.Object}}, nil)
+	if t.covering != nil {
+		t.covering.add(w.seen.end())
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := &done.Results[0]
+	if result.Verdict == v1alpha1.Failed && c.Expect.Error != "" && len(faults(result.Decision)) > 0 {
+		result.Verdict = v1alpha1.Refused // by what the case says can't be asked
+	}
+	if result.Verdict == v1alpha1.Failed {
+		return result, fmt.Errorf("%s", result.Message)
+	}
+	if len(result.UnknownFields) > 0 && c.Expect.Message.Text == "" && c.Expect.Message.Matches == nil {
+		// A misspelt field is no refusal that a case could be about, unless it says so.
+		return result, fmt.Errorf("object: %s", result.Message)
+	}
+	return result, nil
+}
+
+// who writes an object, nil for an administrator.
+func who(u *suite.User) user.Info {
+	switch {
+	case u == nil:
+		return nil
+	case u.ServiceAccount != "":
+		namespace, name, _ := strings.Cut(u.ServiceAccount, "/")
+		return serviceaccount.UserInfo(namespace, name, "")
+	}
+	return &user.DefaultInfo{Name: u.Name, Groups: append(slices.Clone(u.Groups), user.AllAuthenticated)}
+}
+
+// differences are those of what became of a case from what was expected.
+func differences(e *suite.Expect, r *review.Result) []suite.Difference {
+	if string(r.Verdict) != e.Verdict {
+		return []suite.Difference{{Field: "verdict", Expected: e.Verdict, Got: verdict(r)}}
+	}
+	all := messageDifferences("", &e.Message, r.Decision, r.Message)
+	if e.Object != nil {
+		if r.Stored == nil {
+			all = append(all, suite.Difference{Field: objectField, Expected: e.Object, Got: suite.Absent})
+		} else {
+			all = append(all, objectDifferences(e.Object, r.Stored.Object)...)
+		}
+	}
+	if e.Warnings != nil && !slices.EqualFunc(e.Warnings, r.Warnings, func(want, got string) bool {
+		return strings.Contains(got, want)
+	}) {
+		all = append(all, suite.Difference{Field: "warnings", Expected: e.Warnings, Got: orNone(r.Warnings)})
+	}
+	if e.Webhooks != nil {
+		want, got := slices.Sorted(slices.Values(e.Webhooks)), asked(r.Decision)
+		if !slices.Equal(want, got) {
+			all = append(all, suite.Difference{Field: "webhooks", Expected: orNone(want), Got: orNone(got)})
+		}
+	}
+	return append(all, podDifferences(e.Pods, r)...)
+}
+
+// objectDifferences are those of a stored object. Where nothing is said of it that is one, too: it
+// is there for Options.Update to fill it.
+func objectDifferences(want, got map[string]any) []suite.Difference {
+	if len(want) == 0 {
+		return []suite.Difference{{Field: objectField, Expected: "fields of the object, which --update writes",
+			Got: "{}"}}
+	}
+	return suite.Differences(objectField, want, got)
+}
+
+func orNone(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// verdict is what became of an object, in words.
+func verdict(r *review.Result) string {
+	text := string(r.Verdict)
+	if by := refuser(r.Decision); by != "" {
+		text += " by " + by
+	}
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	for _, pods := range r.Pods {
+		if pods.Admitted < pods.Wanted {
+			text += ", but " + pods.String()
+		}
+	}
+	return text
+}
+
+// messageDifferences are those of a decision, with its message where it is a refusal.
+func messageDifferences(path string, want *suite.Message, d *v1alpha1.Decision, message string) []suite.Difference {
+	var all []suite.Difference
+	by := refuser(d)
+	if plugin, _, _ := strings.Cut(by, "/"); want.By != "" && want.By != by && want.By != plugin {
+		all = append(all, suite.Difference{Field: path + "by", Expected: want.By, Got: by})
+	}
+	if !strings.Contains(message, want.Text) {
+		all = append(all, suite.Difference{Field: path + "message", Expected: want.Text, Got: message})
+	}
+	if want.Matches != nil && !want.Matches.MatchString(message) {
+		all = append(all, suite.Difference{Field: path + "matches", Expected: want.Matches.String(), Got: message})
+	}
+	return append(all, faultDifferences(path+"error", want.Error, faults(d))...)
+}
+
+// podDifferences are those of a workload's pods. All are to be admitted where nothing else is said.
+func podDifferences(want *suite.Pods, r *review.Result) []suite.Difference {
+	if len(r.Pods) == 0 {
+		if want == nil {
+			return nil
+		}
+		return []suite.Difference{{Field: "pods", Expected: "some",
+			Got: "none: " + r.Object.Kind + " makes no pods here"}}
+	}
+	got := &r.Pods[0]
+	if want == nil {
+		if got.Admitted == got.Wanted {
+			return nil
+		}
+		return []suite.Difference{{Field: "pods", Expected: "all admitted", Got: got.String()}}
+	}
+	var all []suite.Difference
+	if want.Wanted != nil && *want.Wanted != got.Wanted {
+		all = append(all, suite.Difference{Field: "pods.wanted", Expected: *want.Wanted, Got: got.Wanted})
+	}
+	if want.Admitted != nil && *want.Admitted != got.Admitted {
+		all = append(all, suite.Difference{Field: "pods.admitted", Expected: *want.Admitted, Got: got.String()})
+	}
+	return append(all, messageDifferences("pods.", &want.Message, got.Decision, got.Message)...)
+}
+
+// refuser is the plugin that refused, with a slash and the policy, webhook, quota or LimitRange by
+// which it did so; empty for none.
+func refuser(d *v1alpha1.Decision) string {
+	if d == nil || d.By == "" {
+		return ""
+	}
+	for i := len(d.Steps) - 1; i >= 0; i-- {
+		if d.Steps[i].Plugin != d.By {
+			continue
+		}
+		for _, c := range d.Steps[i].Calls {
+			if c.Verdict == v1alpha1.Refused || c.Verdict == v1alpha1.Failed && !c.FailedOpen {
+				return d.By + "/" + c.Name
+			}
+		}
+		break
+	}
+	return d.By
+}
+
+// asked are the webhooks that a cluster would ask, or that were, in order of their names.
+func asked(d *v1alpha1.Decision) []string {
+	var all []string
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].Calls {
+			if c.Kind == string(chain.Webhook) &&
+				(c.Verdict != v1alpha1.Skipped || strings.HasPrefix(c.Why, chain.WouldBeAsked)) {
+				all = append(all, c.Name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

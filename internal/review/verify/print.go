@@ -1,0 +1,218 @@
+package verify
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/review/junit"
+	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/internal/terminal"
+)
+
+// Formats are what a report can be printed as, text for none.
+var Formats = []string{"json", "yaml"}
+
+// Write prints a report in a format, one of Formats or empty for text.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "":
+		return terminal.Write(w, r.text(), map[string]terminal.Color{"ok": terminal.Green, "FAIL": terminal.Red,
+			"---": terminal.Red, "warning:": terminal.Yellow})
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(r)
+	case "yaml":
+		data, err := yaml.Marshal(r)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	}
+	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
+}
+
+// text is a line for each suite, with the cases before it that didn't pass.
+func (r *Report) text() string {
+	var b strings.Builder
+	name, file := 0, 0
+	for i := range r.Suites {
+		name, file = max(name, len(terminal.Line(r.Suites[i].Name))), max(file,
+			len(terminal.Line(r.Suites[i].Source.File)))
+	}
+	warned := map[string]bool{} // what several suites have in their state is told once
+	for i := range r.Suites {
+		s := &r.Suites[i]
+		for _, warning := range s.Warnings {
+			if !warned[warning] {
+				fmt.Fprintf(&b, "warning: %s\n", strings.ReplaceAll(warning, "\n", "\n  "))
+			}
+			warned[warning] = true
+		}
+		word := "ok   "
+		for _, c := range s.Cases {
+			if c.Outcome != Passed {
+				word = "FAIL "
+				if s.Error == "" {
+					fmt.Fprintf(&b, "--- %s: %s/%s  %s\n", outcomeWord(c.Outcome), terminal.Line(s.Name),
+						terminal.Line(c.Name), terminal.Line(c.Source.String()))
+					b.WriteString(c.Details())
+				}
+			}
+		}
+		if s.Error != "" {
+			fmt.Fprintf(&b, "--- ERROR: %s  %s\n    %s\n", terminal.Line(s.Name), terminal.Line(s.Source.String()),
+				strings.ReplaceAll(s.Error, "\n", "\n    "))
+		}
+		fmt.Fprintf(&b, "%s %-*s  %-*s  %3d %s  %.2fs\n", word, name, terminal.Line(s.Name), file,
+			terminal.Line(s.Source.File), len(s.Cases),
+			plural(len(s.Cases), "case"), s.Seconds)
+	}
+	if r.Coverage != nil {
+		r.coverage(&b)
+	}
+	fmt.Fprintf(&b, "%d passed, %d failed, %d %s", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors,
+		strings.TrimSpace(plural(r.Summary.Errors, "error")))
+	if r.Summary.Updated > 0 {
+		fmt.Fprintf(&b, ", %d updated", r.Summary.Updated)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word + " "
+	}
+	return word + "s"
+}
+
+// Details are what differs, or went wrong, in lines; empty for a case that passed.
+func (c *Case) Details() string {
+	if c.Error != "" {
+		return "    " + strings.ReplaceAll(c.Error, "\n", "\n    ") + "\n"
+	}
+	var b strings.Builder
+	for _, d := range c.Differences {
+		fmt.Fprintf(&b, "    %s\n      expected  %s\n      got       %s\n", d.Field, shown(d.Expected), shown(d.Got))
+	}
+	return b.String()
+}
+
+// shown is a value as people read it.
+func shown(value any) string {
+	if s, ok := value.(string); ok && s != "" && strings.Trim(s, " ") == s {
+		s = strings.TrimRight(s, "\n")
+		return strings.ReplaceAll(s, "\n", "\n                ")
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(encoded)
+}
+
+// coverage lists what no case has touched.
+func (r *Report) coverage(b *strings.Builder) {
+	kinds := []string{"policies", "validations", "webhook rules", "LimitRanges"}
+	covered, all := make([]int, len(kinds)), make([]int, len(kinds))
+	var missing []string
+	for i := range r.Coverage {
+		c := &r.Coverage[i]
+		kind := 0
+		switch {
+		case c.Kind == "LimitRange":
+			kind = 3
+		case strings.Contains(c.Part, " rules["):
+			kind = 2
+		case c.Part != "":
+			kind = 1
+		}
+		if all[kind]++; c.Covered() {
+			covered[kind]++
+			continue
+		}
+		missing = append(missing, c.String())
+	}
+	var counts []string
+	for i, kind := range kinds {
+		if all[i] > 0 {
+			counts = append(counts, fmt.Sprintf("%s %d of %d", kind, covered[i], all[i]))
+		}
+	}
+	if len(counts) == 0 {
+		counts = []string{"there is nothing in the state to cover"}
+	}
+	fmt.Fprintf(b, "coverage: %s\n", strings.Join(counts, ", "))
+	for _, line := range missing {
+		fmt.Fprintf(b, "    %s\n", terminal.Line(line))
+	}
+}
+
+// String says what no case has touched, and where it stands.
+func (c *Coverage) String() string {
+	name := c.Name
+	if c.Namespace != "" {
+		name = c.Namespace + "/" + name
+	}
+	text := fmt.Sprintf("%s  %s %s", c.Source, c.Kind, name)
+	why := "no case"
+	switch {
+	case strings.HasPrefix(c.Part, "validations") && c.Cases > 0:
+		why = fmt.Sprintf("never violated, in %d %s", c.Cases, strings.TrimSpace(plural(c.Cases, "case")))
+	case strings.HasPrefix(c.Part, "validations"):
+		why = "never evaluated"
+	}
+	if c.Part != "" {
+		text += " " + c.Part
+		if c.Text != "" {
+			text += " " + c.Text
+		}
+	}
+	return text + ": " + why
+}
+
+// JUnit prints the report as JUnit's XML.
+func (r *Report) JUnit(w io.Writer) error {
+	var suites []junit.Suite
+	for i := range r.Suites {
+		from := &r.Suites[i]
+		to := junit.Suite{Name: from.Name, File: from.Source.File, Seconds: from.Seconds}
+		for _, c := range from.Cases {
+			j := junit.Case{Name: c.Name, ClassName: from.Name, File: c.Source.File, Line: c.Source.Line,
+				Seconds: junit.Seconds(c.Seconds)}
+			switch c.Outcome {
+			case Failed:
+				j.Failure = &junit.Problem{Message: summary(c.Differences), Text: c.Details()}
+			case Error:
+				text := cmp.Or(c.Error, from.Error)
+				j.Error = &junit.Problem{Message: text, Text: text}
+			}
+			to.Cases = append(to.Cases, j)
+		}
+		suites = append(suites, to)
+	}
+	return junit.Write(w, suites)
+}
+
+func summary(differences []suite.Difference) string {
+	var fields []string
+	for _, d := range differences {
+		fields = append(fields, d.Field)
+	}
+	return "differs in " + strings.Join(fields, ", ")
+}
+
+// outcomeWord begins the lines of a case.
+func outcomeWord(o Outcome) string {
+	if o == Failed {
+		return "FAIL"
+	}
+	return strings.ToUpper(string(o))
+}

@@ -1,0 +1,98 @@
+package verify
+
+import (
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/review"
+)
+
+// APIVersion and Kind are those of a Report.
+const (
+	APIVersion = suite.APIVersion
+	Kind       = "AdmissionTestReport"
+)
+
+// Report is what became of suites.
+type Report struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Suites     []Suite `json:"suites"`
+	// Coverage is what cases have touched of the suites' state, and of what plugins have from
+	// files; nil where nobody asked.
+	Coverage []Coverage `json:"coverage,omitempty"`
+	Summary  Summary    `json:"summary"`
+}
+
+// Summary counts the cases.
+type Summary struct {
+	Passed int `json:"passed"`
+	Failed int `json:"failed"`
+	// Errors are cases that could not be judged.
+	Errors int `json:"errors"`
+	// Updated is how many expected objects were rewritten.
+	Updated int `json:"updated,omitempty"`
+}
+
+// Suite is what became of a suite.
+type Suite struct {
+	Source input.Source `json:"source"`
+	Name   string       `json:"name"`
+	// Seconds is what its cases took, without the start of the server.
+	Seconds float64 `json:"seconds"`
+	// Error is why none of it could be judged.
+	Error string `json:"error,omitempty"`
+	// Warnings are what is likely wrong with the policies in its state: fields that no object has.
+	Warnings []string `json:"warnings,omitempty"`
+	Cases    []*Case  `json:"cases"`
+}
+
+// Outcome is what a case came to.
+type Outcome string
+
+// The outcomes. Error is that it could not be judged.
+const (
+	Passed Outcome = "Passed"
+	Failed Outcome = "Failed"
+	Error  Outcome = "Error"
+)
+
+// Case is what became of a case.
+type Case struct {
+	Source  input.Source `json:"source"`
+	Name    string       `json:"name"`
+	Outcome Outcome      `json:"outcome"`
+	// Differences are where it isn't as expected.
+	Differences []suite.Difference `json:"differences,omitempty"`
+	// Error is why it could not be judged.
+	Error   string  `json:"error,omitempty"`
+	Seconds float64 `json:"seconds"`
+	// Result is the review's, nil where there is none.
+	Result *review.Result `json:"result,omitempty"`
+}
+
+// ExitCode is 0 where all passed, 1 where a case failed, 2 where one could not be judged.
+func (r *Report) ExitCode() int {
+	switch {
+	case r.Summary.Errors > 0:
+		return review.ExitFailed
+	case r.Summary.Failed > 0:
+		return review.ExitRefused
+	}
+	return review.ExitAdmitted
+}
+
+// summarize counts. A suite that could not be judged is an error for each of its cases.
+func (r *Report) summarize() {
+	for i := range r.Suites {
+		for _, c := range r.Suites[i].Cases {
+			switch c.Outcome {
+			case Passed:
+				r.Summary.Passed++
+			case Failed:
+				r.Summary.Failed++
+			default:
+				r.Summary.Errors++
+			}
+		}
+	}
+}

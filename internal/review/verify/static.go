@@ -1,0 +1,67 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/internal/configfile"
+	"gatehouse.dev/internal/review/input"
+)
+
+// static are the webhooks and policies that plugins have from files: those of the directories that
+// their configurations name as staticManifestsDir. The server has read them, and found nothing
+// wrong with them.
+func static(plugins []chain.Descriptor, admission *chain.Options) ([]input.Document, error) {
+	selected, config, err := admission.Load(plugins)
+	if err != nil {
+		return nil, err
+	}
+	var all []input.Document
+	for _, plugin := range selected {
+		reader := config.For(plugin.Name)
+		if reader == nil {
+			continue
+		}
+		document, err := configfile.Document(reader)
+		if err != nil {
+			return nil, fmt.Errorf("the configuration of %s: %w", plugin.Name, err)
+		}
+		var content struct {
+			StaticManifestsDir string `json:"staticManifestsDir"`
+		}
+		// A plugin whose configuration isn't of that form has none.
+		if configfile.Lenient(document, &content) != nil || content.StaticManifestsDir == "" {
+			continue
+		}
+		dir := fromHere(pluginconfig.Path(reader, content.StaticManifestsDir))
+		documents, errs := input.Read([]string{dir}, nil)
+		if len(errs) > 0 {
+			return nil, errors.Join(errs...)
+		}
+		for _, d := range documents {
+			if filepath.Dir(d.Source.File) == dir { // what is below it the plugin doesn't read
+				all = append(all, d)
+			}
+		}
+	}
+	return all, nil
+}
+
+// fromHere is a path as the state's files are named: from the working directory, where it is below
+// that.
+func fromHere(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	relative, err := filepath.Rel(here, path)
+	if err != nil || relative == ".." || strings.HasPrefix(relative, ".."+string(filepath.Separator)) {
+		return path
+	}
+	return relative
+}
