@@ -1,8 +1,9 @@
 package suite
 
 import (
-	"maps"
-	"regexp"
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,13 +12,21 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// row is what a case says, or a row of a table, with what it has from the case above it.
+// row is a case, or a row of a table with what it has from the case above it.
 type row struct {
 	Case
-	// named is its name alone, of is the object before anything is set.
-	named string
-	set   []setting
-	table *yaml.Node
+	set []setting
+}
+
+// caseFields are what a case, or a row of a table, says.
+type caseFields struct {
+	Name                   string
+	State, Before          []yaml.Node
+	File                   *string
+	Object, Set, Expect    yaml.Node
+	Operation, Subresource *string
+	As                     *User
+	Table                  []yaml.Node
 }
 
 // setting is a field that is set, at a node.
@@ -30,71 +39,71 @@ type setting struct {
 // cases reads a case, or a row of the table of another, and adds it to the suite, or the rows of
 // its own table.
 func (r *reader) cases(n *yaml.Node, path string, above row, s *Suite) {
-	c := above
-	c.named, c.table = "", nil
+	c, said, before := above, caseFields{}, len(r.errs)
 	n = r.resolve(n)
 	c.Source = input.Source{File: r.file, Line: n.Line}
-	before := len(r.errs)
-	r.fields(n, path, map[string]func(*yaml.Node){
-		"name":   r.text(path+".name", &c.named),
-		"state":  r.documents(path+".state", &c.State),
-		"before": r.documents(path+".before", &c.Before),
-		"file": func(n *yaml.Node) {
-			var name string
-			if r.text(path+".file", &name)(n); name != "" {
-				c.Object = r.one(r.resolve(n), path+".file", name)
-			}
-		},
-		"object": func(n *yaml.Node) { c.Object = r.object(n, path+".object") },
-		"set":    func(n *yaml.Node) { c.set = append(c.set[:len(c.set):len(c.set)], r.settings(n, path+".set")...) },
-		"operation": func(n *yaml.Node) {
-			r.text(path+".operation", &c.Operation)(n)
-			r.oneOf(r.resolve(n), path+".operation", c.Operation, Operations)
-		},
-		"subresource": r.text(path+".subresource", &c.Subresource),
-		"as":          func(n *yaml.Node) { c.As = r.user(n, path+".as") },
-		"expect":      func(n *yaml.Node) { r.expect(n, path+".expect", &c.Expect) },
-		"table":       func(n *yaml.Node) { c.table = n },
-	})
-	r.once(n, path)
+	r.decode(n, &said, path)
+	if said.State != nil {
+		c.State = r.documents(said.State, path+".state")
+	}
+	if said.Before != nil {
+		c.Before = r.documents(said.Before, path+".before")
+	}
+	if !said.Object.IsZero() {
+		c.Object = r.object(&said.Object, path+".object")
+	}
+	if said.File != nil && *said.File != "" {
+		c.Object = r.one(below(n, "file"), path+".file", *said.File)
+	}
+	if !said.Set.IsZero() {
+		c.set = append(slices.Clip(c.set), r.settings(&said.Set, path+".set")...)
+	}
+	if said.Operation != nil {
+		c.Operation = *said.Operation
+		r.oneOf(below(n, "operation"), path+".operation", c.Operation, Operations)
+	}
+	if said.Subresource != nil {
+		c.Subresource = *said.Subresource
+	}
+	if said.As != nil {
+		c.As = said.As
+		r.user(below(n, "as"), path+".as", c.As)
+	}
+	if !said.Expect.IsZero() {
+		r.expect(&said.Expect, path+".expect", &c.Expect)
+	}
+	if !said.Object.IsZero() && said.File != nil {
+		r.wrong(n, "%s: file and object: only one can be given", path)
+	}
 	if len(r.errs) > before {
 		return
 	}
 	switch {
-	case c.named == "":
+	case said.Name == "":
 		r.wrong(n, "%s.name: Required value", path)
 		return
-	case strings.ContainsAny(c.named, "/\n"):
-		r.wrong(n, "%s.name: Invalid value: %q: it may have neither a slash nor a line break", path, c.named)
+	case strings.ContainsAny(said.Name, "/\n"):
+		r.wrong(n, "%s.name: Invalid value: %q: it may have neither a slash nor a line break", path, said.Name)
 		return
 	}
-	if c.Name = c.named; above.Name != "" {
-		c.Name = above.Name + "/" + c.named
+	if c.Name = said.Name; above.Name != "" {
+		c.Name = above.Name + "/" + said.Name
 	}
 	if at, ok := r.names[c.Name]; ok {
-		r.wrong(n, "%s.name: %q is the name of the case at line %d, too", path, c.named, at)
+		r.wrong(n, "%s.name: %q is the name of the case at line %d, too", path, said.Name, at)
 		return
 	}
 	r.names[c.Name] = n.Line
-	if c.table != nil {
-		if len(r.resolve(c.table).Content) == 0 {
-			r.wrong(c.table, "%s.table: a table needs a row", path)
+	if said.Table != nil {
+		if len(said.Table) == 0 {
+			r.wrong(below(n, "table"), "%s.table: a table needs a row", path)
 		}
-		r.list(c.table, path+".table", func(item *yaml.Node, path string) { r.cases(item, path, c, s) })
+		for i := range said.Table {
+			r.cases(&said.Table[i], fmt.Sprintf("%s.table[%d]", path, i), c, s)
+		}
 		return
 	}
 	r.finish(n, path, &c, s)
-}
-
-// once notes what says the same thing twice.
-func (r *reader) once(n *yaml.Node, path string) {
-	has := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		has[n.Content[i].Value] = true
-	}
-	if has["file"] && has["object"] {
-		r.wrong(n, "%s: file and object: only one can be given", path)
-	}
 }
 
 // finish adds a case that has no table.
@@ -138,13 +147,8 @@ func (r *reader) settings(n *yaml.Node, path string) []setting {
 	return all
 }
 
-func (r *reader) user(n *yaml.Node, path string) *User {
-	u := &User{}
-	r.fields(n, path, map[string]func(*yaml.Node){
-		"user":           r.text(path+".user", &u.Name),
-		"groups":         r.texts(path+".groups", &u.Groups),
-		"serviceAccount": r.text(path+".serviceAccount", &u.ServiceAccount),
-	})
+// user notes what is wrong with a user.
+func (r *reader) user(n *yaml.Node, path string, u *User) {
 	namespace, name, ok := strings.Cut(u.ServiceAccount, "/")
 	switch {
 	case u.ServiceAccount == "" && u.Name == "":
@@ -154,7 +158,6 @@ func (r *reader) user(n *yaml.Node, path string) *User {
 	case u.ServiceAccount != "" && (!ok || namespace == "" || name == ""):
 		r.wrong(n, "%s.serviceAccount: %q is not namespace/name", path, u.ServiceAccount)
 	}
-	return u
 }
 
 // The verdicts.
@@ -165,47 +168,23 @@ const (
 
 // expect reads what is expected, into what the case above expects. A verdict begins anew.
 func (r *reader) expect(n *yaml.Node, path string, e *Expect) {
-	for _, m := range r.members(r.resolve(n)) {
-		if m.key.Value == "verdict" {
-			*e = Expect{}
-		}
+	var given struct{ Verdict *string }
+	if _ = n.Decode(&given); given.Verdict != nil {
+		*e = Expect{}
 	}
-	known := r.message(path, &e.Message)
-	maps.Copy(known, map[string]func(*yaml.Node){
-		"verdict": func(n *yaml.Node) {
-			r.text(path+".verdict", &e.Verdict)(n)
-			r.oneOf(r.resolve(n), path+".verdict", e.Verdict, []string{admitted, refused})
-		},
-		"object": func(n *yaml.Node) {
-			e.Object = r.mapping(n, path+".object")
-			e.at = &place{r.resolve(n), r.within}
-		},
-		"warnings": r.texts(path+".warnings", &e.Warnings),
-		"webhooks": r.texts(path+".webhooks", &e.Webhooks),
-		"pods": func(n *yaml.Node) {
-			e.Pods = &Pods{}
-			known := r.message(path+".pods", &e.Pods.Message)
-			known["wanted"] = r.number(path+".pods.wanted", &e.Pods.Wanted)
-			known["admitted"] = r.number(path+".pods.admitted", &e.Pods.Admitted)
-			r.fields(n, path+".pods", known)
-		},
-	})
-	r.fields(n, path, known)
-}
-
-// message are the fields of what a refusal says.
-func (r *reader) message(path string, m *Message) map[string]func(*yaml.Node) {
-	return map[string]func(*yaml.Node){
-		"by":      r.text(path+".by", &m.By),
-		"message": r.text(path+".message", &m.Text),
-		"error":   r.text(path+".error", &m.Error),
-		"matches": func(n *yaml.Node) {
-			var expression string
-			r.text(path+".matches", &expression)(n)
-			var err error
-			if m.Matches, err = regexp.Compile(expression); err != nil {
-				r.wrong(r.resolve(n), "%s.matches: %v", path, err)
-			}
-		},
+	var said struct {
+		Expect `yaml:",inline"`
+		Object yaml.Node
+	}
+	said.Expect = *e
+	said.Pods, said.Matches = nil, nil // those of the case above stay as they are
+	r.decode(n, &said, path)
+	said.Pods, said.Matches = cmp.Or(said.Pods, e.Pods), cmp.Or(said.Matches, e.Matches)
+	if *e = said.Expect; given.Verdict != nil {
+		r.oneOf(below(n, "verdict"), path+".verdict", e.Verdict, []string{admitted, refused})
+	}
+	if !said.Object.IsZero() {
+		e.Object = r.mapping(&said.Object, path+".object")
+		e.at = &place{r.resolve(&said.Object), r.within}
 	}
 }

@@ -1,8 +1,12 @@
 package suite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,7 +24,7 @@ const maxNodes = 100_000
 // A decoder reads one document, and collects what is wrong with it.
 type decoder struct {
 	file  string
-	errs  []error
+	errs  []*input.Error
 	nodes int
 }
 
@@ -94,35 +98,84 @@ func (d *decoder) merged(n *yaml.Node) []member {
 	return nil
 }
 
-// fields calls the function of each field of a mapping. A field that has none is wrong.
-func (d *decoder) fields(n *yaml.Node, path string, known map[string]func(*yaml.Node)) {
-	if n = d.resolve(n); n.Kind != yaml.MappingNode {
-		d.wrong(n, "%s: it is %s, and must be a mapping", orDocument(path), described(n))
+// check notes what is wrong with a node that is to be decoded into a type: fields that it doesn't
+// have, and values of another kind. Of a yaml.Node there is nothing to check.
+func (d *decoder) check(n *yaml.Node, t reflect.Type, path string) {
+	n = d.resolve(n)
+	switch t {
+	case reflect.TypeFor[yaml.Node]():
+		return
+	case reflect.TypeFor[*int]():
+		if count, ok := d.value(n).(int64); !ok || count < 0 || count > 1<<31 {
+			d.wrong(n, "%s: it is %s, and must be a number, 0 or more", path, described(n))
+		}
 		return
 	}
-	for _, m := range d.members(n) {
-		if read := known[m.key.Value]; read != nil {
-			read(m.value)
-			continue
+	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*regexp.Regexp]() {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Struct && n.Kind != yaml.MappingNode:
+		d.wrong(n, "%s: it is %s, and must be a mapping", cmp.Or(path, "the document"), described(n))
+	case t.Kind() == reflect.Struct:
+		known := fieldsOf(t)
+		for _, m := range d.members(n) {
+			below := strings.TrimPrefix(path+"."+m.key.Value, ".")
+			if field, ok := known[m.key.Value]; ok {
+				d.check(m.value, field, below)
+			} else {
+				d.unknown(m.key, fmt.Sprintf("unknown field %q", below), m.key.Value, slices.Sorted(maps.Keys(known)))
+			}
 		}
-		var names []string
-		for name := range known {
-			names = append(names, name)
+	case t.Kind() == reflect.Slice && n.Kind != yaml.SequenceNode:
+		d.wrong(n, "%s: it is %s, and must be a list", path, described(n))
+	case t.Kind() == reflect.Slice:
+		for i, item := range n.Content {
+			d.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
 		}
-		slices.Sort(names)
-		meant := nearest.Meant(m.key.Value, names)
-		if meant == "" {
-			meant = ": it is one of " + strings.Join(names, ", ")
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+		d.wrong(n, "%s: it is %s, and must be a text", path, described(n))
+	case t.Kind() == reflect.Pointer:
+		if _, err := regexp.Compile(n.Value); err != nil {
+			d.wrong(n, "%s: %v", path, err)
 		}
-		d.wrong(m.key, "unknown field %q%s", strings.TrimPrefix(path+"."+m.key.Value, "."), meant)
 	}
 }
 
-func orDocument(path string) string {
-	if path == "" {
-		return "the document"
+// fieldsOf returns the types of a struct's fields, by their names in YAML.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	for _, field := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if name != "-" && field.IsExported() && !field.Anonymous {
+			all[cmp.Or(name, strings.ToLower(field.Name))] = field.Type
+		}
 	}
-	return path
+	return all
+}
+
+// decode reads a node into a struct. Fields of the struct that the node doesn't have stay.
+func (d *decoder) decode(n *yaml.Node, into any, path string) {
+	before := len(d.errs)
+	d.check(n, reflect.TypeOf(into).Elem(), path)
+	if err := d.resolve(n).Decode(into); err != nil && len(d.errs) == before {
+		d.wrong(n, "%s: %w", cmp.Or(path, "the document"), err)
+	}
+}
+
+// unknown notes a word that isn't one of those that there are, with the one that was likely meant.
+func (d *decoder) unknown(n *yaml.Node, message, word string, all []string) {
+	d.wrong(n, "%s%s", message, cmp.Or(nearest.Meant(word, all), ": it is one of "+strings.Join(all, ", ")))
+}
+
+// below returns the node of a field in a mapping, or the mapping itself if it merges the field.
+func below(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return n
 }
 
 // described is what a node is, in words.
@@ -137,55 +190,6 @@ func described(n *yaml.Node) string {
 		return "empty"
 	}
 	return fmt.Sprintf("%q", n.Value)
-}
-
-// text reads a text into out: what stands there, be it a number or a word that means true.
-func (d *decoder) text(path string, out *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		n = d.resolve(n)
-		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			d.wrong(n, "%s: it is %s, and must be a text", path, described(n))
-			return
-		}
-		*out = n.Value
-	}
-}
-
-// texts reads a list of strings, which isn't nil.
-func (d *decoder) texts(path string, out *[]string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		*out = []string{}
-		d.list(n, path, func(item *yaml.Node, path string) {
-			var s string
-			d.text(path, &s)(item)
-			*out = append(*out, s)
-		})
-	}
-}
-
-// number reads a count.
-func (d *decoder) number(path string, out **int) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		n = d.resolve(n)
-		value, ok := d.value(n).(int64)
-		if !ok || value < 0 || value > 1<<31 {
-			d.wrong(n, "%s: it is %s, and must be a number, 0 or more", path, described(n))
-			return
-		}
-		count := int(value)
-		*out = &count
-	}
-}
-
-// list calls a function for each item.
-func (d *decoder) list(n *yaml.Node, path string, read func(item *yaml.Node, path string)) {
-	if n = d.resolve(n); n.Kind != yaml.SequenceNode {
-		d.wrong(n, "%s: it is %s, and must be a list", path, described(n))
-		return
-	}
-	for i, item := range n.Content {
-		read(item, fmt.Sprintf("%s[%d]", path, i))
-	}
 }
 
 // mapping is a node's value, which must be a mapping; nil where it isn't.

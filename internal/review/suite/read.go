@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/internal/nearest"
 	"gatehouse.dev/internal/review/input"
 )
 
@@ -157,21 +157,32 @@ func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, e
 			APIVersion)}}
 	}
 	s = &Suite{Source: source, Within: within, Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
-	pass := func(*yaml.Node) {}
-	r.fields(root, "", map[string]func(*yaml.Node){
-		"apiVersion": pass, "kind": pass,
-		"metadata": func(n *yaml.Node) {
-			r.fields(n, "metadata", map[string]func(*yaml.Node){"name": r.text("metadata.name", &s.Name)})
-		},
-		"spec": func(n *yaml.Node) { r.spec(n, s) },
-	})
+	var said struct {
+		APIVersion yaml.Node `yaml:"apiVersion"`
+		Kind       yaml.Node
+		Metadata   struct{ Name string }
+		Spec       struct{ State, Flags, Cases []yaml.Node }
+	}
+	r.decode(root, &said, "")
+	s.Name = cmp.Or(said.Metadata.Name, s.Name)
+	s.State = r.documents(said.Spec.State, "spec.state")
+	for i := range said.Spec.Flags {
+		s.Flags = append(s.Flags, r.flag(&said.Spec.Flags[i], fmt.Sprintf("spec.flags[%d]", i))...)
+	}
+	for i := range said.Spec.Cases {
+		r.cases(&said.Spec.Cases[i], fmt.Sprintf("spec.cases[%d]", i), row{}, s)
+	}
 	if strings.Contains(s.Name, "/") {
 		r.wrong(root, "metadata.name: Invalid value: %q: it may not have a slash", s.Name)
 	}
 	if len(r.errs) == 0 && len(s.Cases) == 0 {
 		r.wrong(root, "%v", field.Required(field.NewPath("spec", "cases"), "a suite needs a case"))
 	}
-	return s, r.errs
+	slices.SortStableFunc(r.errs, func(a, b *input.Error) int { return a.Source.Line - b.Source.Line })
+	for _, err := range r.errs {
+		errs = append(errs, err)
+	}
+	return s, errs
 }
 
 // header are the apiVersion and the kind of a document.
@@ -203,39 +214,20 @@ type found struct {
 	errs      []error
 }
 
-func (r *reader) spec(n *yaml.Node, s *Suite) {
-	r.fields(n, "spec", map[string]func(*yaml.Node){
-		"state": r.documents("spec.state", &s.State),
-		"flags": r.flags(&s.Flags),
-		"cases": func(n *yaml.Node) {
-			r.list(n, "spec.cases", func(item *yaml.Node, path string) { r.cases(item, path, row{}, s) })
-		},
-	})
-}
-
-// flags reads flags, each with its line.
-func (r *reader) flags(out *[]Flag) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		*out = nil
-		r.list(n, "spec.flags", func(item *yaml.Node, path string) {
-			var text string
-			if r.text(path, &text)(item); text != "" {
-				*out = append(*out, Flag{input.Source{File: r.file, Line: item.Line}, r.flag(text)})
-			}
-		})
-	}
-}
-
 // fileFlags are flags that name a file.
 var fileFlags = []string{"admission-control-config-file", "like"}
 
-// flag is a flag with its path as it is from here.
-func (r *reader) flag(flag string) string {
-	name, value, ok := strings.Cut(flag, "=")
-	if plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-"); ok && slices.Contains(fileFlags, plain) {
-		return name + "=" + r.path(value)
+// flag reads a flag, with its path as it is from here; none if it is empty.
+func (r *reader) flag(n *yaml.Node, path string) []Flag {
+	var text string
+	if r.decode(n, &text, path); text == "" {
+		return nil
 	}
-	return flag
+	name, value, ok := strings.Cut(text, "=")
+	if plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-"); ok && slices.Contains(fileFlags, plain) {
+		text = name + "=" + r.path(value)
+	}
+	return []Flag{{input.Source{File: r.file, Line: n.Line}, text}}
 }
 
 // path is one in the file, as it is from here.
@@ -246,24 +238,23 @@ func (r *reader) path(path string) string {
 	return filepath.Join(filepath.Dir(r.file), path)
 }
 
-// documents reads a list of objects, and of paths of files and directories with objects.
-func (r *reader) documents(path string, out *[]input.Document) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		*out = nil
-		r.list(n, path, func(item *yaml.Node, path string) {
-			if item = r.resolve(item); item.Kind == yaml.MappingNode {
-				if object := r.object(item, path); object != nil {
-					*out = append(*out, input.Document{Source: input.Source{File: r.file, Line: item.Line},
-						Object: object})
-				}
-				return
+// documents reads objects, and paths of files and directories with objects.
+func (r *reader) documents(items []yaml.Node, path string) []input.Document {
+	var all []input.Document
+	for i := range items {
+		item, path := r.resolve(&items[i]), fmt.Sprintf("%s[%d]", path, i)
+		if item.Kind == yaml.MappingNode {
+			if object := r.object(item, path); object != nil {
+				all = append(all, input.Document{Source: input.Source{File: r.file, Line: item.Line}, Object: object})
 			}
-			var name string
-			if r.text(path, &name)(item); name != "" {
-				*out = append(*out, r.read(item, path, name)...)
-			}
-		})
+			continue
+		}
+		var name string
+		if r.decode(item, &name, path); name != "" {
+			all = append(all, r.read(item, path, name)...)
+		}
 	}
+	return all
 }
 
 // object reads an object that stands in the suite.
@@ -313,13 +304,9 @@ func (r *reader) one(n *yaml.Node, path, name string) *unstructured.Unstructured
 	return all[0].Object
 }
 
-// oneOf tells whether a value is one that there is.
+// oneOf notes a value that isn't one of those that there are.
 func (r *reader) oneOf(n *yaml.Node, path, value string, all []string) {
 	if !slices.Contains(all, value) {
-		meant := nearest.Meant(value, all)
-		if meant == "" {
-			meant = ": it is one of " + strings.Join(all, ", ")
-		}
-		r.wrong(n, "%s: unknown value %q%s", path, value, meant)
+		r.unknown(n, fmt.Sprintf("%s: unknown value %q", path, value), value, all)
 	}
 }

@@ -87,6 +87,33 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// A row that says what another message or other pods are expected doesn't change its neighbours.
+func TestRowsKeepTheirs(t *testing.T) {
+	suites, errs := suite.Parse("s.yaml", []byte(head+`  cases:
+  - name: a
+    object: {apiVersion: v1, kind: Pod}
+    expect: {verdict: Refused, matches: "^a", by: P}
+    table:
+    - {name: one, expect: {matches: "^b"}}
+    - {name: two}
+    - {name: three, expect: {verdict: Admitted, pods: {wanted: 1, by: Q}}}
+`))
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	var got []string
+	for _, c := range suites[0].Cases {
+		line := fmt.Sprint(c.Name, " ", c.Expect.Matches, " ", c.Expect.By)
+		if c.Expect.Pods != nil {
+			line += fmt.Sprint(" ", *c.Expect.Pods.Wanted, c.Expect.Pods.Admitted, c.Expect.Pods.By)
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff([]string{"a/one ^b P", "a/two ^a P", "a/three <nil>  1 <nil>Q"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // What is wrong is said with its line, all of it at once.
 func TestBadSuites(t *testing.T) {
 	const pod = "object: {apiVersion: v1, kind: Pod}"
@@ -104,12 +131,14 @@ s.yaml:7: unknown field "meta": it is one of apiVersion, kind, metadata, spec`},
 		"a key twice": {head + "  flags: []\n  flags: []\n  cases: []\n", `s.yaml:5: key "flags" is already there`},
 		"other kinds of values": {one("as: eve, state: {}, expect: [], set: a, before: [~, {kind: A}]"), `
 s.yaml:5: spec.cases[0].as: it is "eve", and must be a mapping
-s.yaml:5: spec.cases[0].as: user or serviceAccount: Required value
 s.yaml:5: spec.cases[0].state: it is a mapping, and must be a list
-s.yaml:5: spec.cases[0].expect: it is a list, and must be a mapping
-s.yaml:5: spec.cases[0].set: it is "a", and must be a mapping of fields' paths to their values
 s.yaml:5: spec.cases[0].before[0]: it is empty, and must be a text
-s.yaml:5: spec.cases[0].before[1]: apiVersion and kind must be set`},
+s.yaml:5: spec.cases[0].before[1]: apiVersion and kind must be set
+s.yaml:5: spec.cases[0].set: it is "a", and must be a mapping of fields' paths to their values
+s.yaml:5: spec.cases[0].as: user or serviceAccount: Required value
+s.yaml:5: spec.cases[0].expect: it is a list, and must be a mapping`},
+		"a key of a case twice": {one(pod + ", expect: {verdict: Refused, verdict: Refused}"),
+			`s.yaml:5: key "verdict" is already there`},
 		"nothing to judge, nothing expected": {head + "  cases:\n  - {name: a}\n  - {name: b, " + pod + "}\n", `
 s.yaml:5: spec.cases[0]: file or object: Required value
 s.yaml:6: spec.cases[1].expect.verdict: Required value: Admitted or Refused`},

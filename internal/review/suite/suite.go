@@ -79,9 +79,9 @@ type Case struct {
 
 // User is who writes an object: a user in groups, or a service account, as namespace/name.
 type User struct {
-	Name           string
+	Name           string `yaml:"user"`
 	Groups         []string
-	ServiceAccount string
+	ServiceAccount string `yaml:"serviceAccount"`
 }
 
 // Expect is what a case must come to. What it doesn't say is no matter, but for pods: all that a
@@ -89,10 +89,10 @@ type User struct {
 type Expect struct {
 	// Verdict is Admitted or Refused.
 	Verdict string
-	Message
+	Message `yaml:",inline"`
 	// Object are fields of the object as it is stored, null for those that it mustn't have; nil
 	// where nothing is expected of it.
-	Object map[string]any
+	Object map[string]any `yaml:"-"`
 	// Warnings are in those that a client is shown: one in each, in their order; nil for any.
 	Warnings []string
 	// Webhooks are those that a cluster asks, by name in any order; nil for any.
@@ -108,7 +108,7 @@ type Message struct {
 	// By is the plugin that refuses, or plugin/name for what it does so by, as a policy.
 	By string
 	// Text is in the message; Matches does match it, nil where nothing must.
-	Text    string
+	Text    string `yaml:"message"`
 	Matches *regexp.Regexp
 	// Error is in what could not be evaluated or asked, empty for none: a policy whose expression
 	// fails refuses for no reason that a case could be about.
@@ -120,7 +120,7 @@ type Pods struct {
 	// Wanted and Admitted are how many there should be and would be; nil for any.
 	Wanted, Admitted *int
 	// Message is of the refusal of the first that isn't.
-	Message
+	Message `yaml:",inline"`
 }
 
 // Operations are what a case may do.
