@@ -17,6 +17,10 @@ import (
 var builtIn = []serializer.CodecFactory{legacyscheme.Codecs, aggregatorscheme.Codecs, extensionsserver.Codecs,
 	serializer.NewCodecFactory(removed.Scheme)}
 
+// builtInSchemes are the schemes of these kinds.
+var builtInSchemes = []*runtime.Scheme{legacyscheme.Scheme, aggregatorscheme.Scheme, extensionsserver.Scheme,
+	removed.Scheme}
+
 // protobufPrefix begins a value that is stored in protobuf.
 // Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
 var protobufPrefix = []byte("k8s\x00")

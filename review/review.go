@@ -260,7 +260,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 			r.cluster.refused[kind] = d.Source
 		}
 		result.Message = a.message()
-		result.noteUnknownFields()
+		r.noteUnknownFields(result, c, a.code)
 		return result, nil
 	}
 	if r.options.Operation == "" && !input.IsRequest(d.Object) {

@@ -124,16 +124,14 @@ func (r *Reviewer) put(ctx context.Context, object *unstructured.Unstructured) (
 // an error, unless they are in a status, which the kinds' newer versions add to all the time.
 func (r *Reviewer) putOfCluster(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured,
 	error) {
-	stored, warnings, err := r.putValidated(ctx, object, metav1.FieldValidationWarn)
+	stored, fields, err := r.putValidated(ctx, object, metav1.FieldValidationIgnore)
 	if err != nil {
 		return stored, err
 	}
 	var unknown []string
-	for _, warning := range warnings {
-		for _, match := range unknownField.FindAllStringSubmatch(warning, -1) {
-			if !strings.HasPrefix(match[1], "status.") {
-				unknown = append(unknown, strconv.Quote(match[1]))
-			}
+	for _, field := range fields {
+		if !strings.HasPrefix(field, "status.") {
+			unknown = append(unknown, strconv.Quote(field))
 		}
 	}
 	if len(unknown) > 0 {
@@ -144,9 +142,9 @@ func (r *Reviewer) putOfCluster(ctx context.Context, object *unstructured.Unstru
 
 // putValidated stores an object without admission, and its status as it is, and returns it as it is
 // stored; nil if its kind is unknown, and that is to be ignored, or if every server makes its own.
-// validation is what is done about unknown fields; the warnings may be about them.
+// validation is what is done about unknown fields, which it returns, too.
 func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstructured, validation string) (
-	_ *unstructured.Unstructured, warnings []string, _ error) {
+	_ *unstructured.Unstructured, fields []string, _ error) {
 	object, err := r.converted(object)
 	var unknown unknownKindError
 	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
@@ -200,8 +198,9 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 			return nil, nil, err
 		}
 	}
+	fields = r.cluster.server.UnknownFields(mapping.Resource, object)
 	if !a.ok() {
-		return nil, nil, errors.New(withMeant(object.GroupVersionKind(), a.message()))
+		return nil, nil, errors.New(withMeant(object.GroupVersionKind(), a.message(), fields))
 	}
 	stored, err := r.restate(ctx, mapping, c.namespace, a.object, object)
 	if err != nil {
@@ -212,7 +211,7 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 			return nil, nil, err
 		}
 	}
-	return stored, a.warnings, r.complete(ctx, stored)
+	return stored, fields, r.complete(ctx, stored)
 }
 
 // loadStatus gives a stored object its status through the API, and returns it as it is then. Kinds

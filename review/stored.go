@@ -297,16 +297,16 @@ func (r *Reviewer) awaitParamKind(ctx context.Context, policy *unstructured.Unst
 	return nil
 }
 
-// withMeant is what a server says of fields that a kind doesn't have, with those that were likely
-// meant.
-func withMeant(kind schema.GroupVersionKind, message string) string {
-	return unknownField.ReplaceAllStringFunc(message, func(field string) string {
-		path := unknownField.FindStringSubmatch(field)[1]
-		if meant := meantField(kind, path); meant != "" {
-			return fmt.Sprintf("%s (did you mean %q?)", field, meant)
+// withMeant returns the message of a server about fields that a kind doesn't have, with those that
+// were likely meant.
+func withMeant(kind schema.GroupVersionKind, message string, unknown []string) string {
+	for _, field := range unknown {
+		if meant := meantField(kind, field); meant != "" {
+			quoted := strconv.Quote(field)
+			message = strings.ReplaceAll(message, quoted, fmt.Sprintf("%s (did you mean %q?)", quoted, meant))
 		}
-		return field
-	})
+	}
+	return message
 }
 
 // list returns all objects of a kind, in all namespaces.

@@ -3,13 +3,14 @@ package review
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -24,25 +25,22 @@ var Validations = map[string]string{
 	"ignore": metav1.FieldValidationIgnore, "false": metav1.FieldValidationIgnore,
 }
 
-// unknownField is how a server names a field that an object's kind doesn't have.
-var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
-
-// strictDecoding begins what a server says of such fields.
-const strictDecoding = "strict decoding error: "
-
-// noteUnknownFields takes from the message of a refusal the fields that the object's kind doesn't
-// have. Of a patch, the message is left without the patch.
-func (r *Result) noteUnknownFields() {
-	before, list, ok := strings.Cut(r.Message, strictDecoding)
-	if !ok {
+// noteUnknownFields notes the fields that the object's kind doesn't have if the call was refused for
+// them. Of a patch, the message is left without the patch.
+func (r *Reviewer) noteUnknownFields(result *Result, c *call, code int) {
+	if c.query.Get("fieldValidation") != metav1.FieldValidationStrict ||
+		code != http.StatusBadRequest && code != http.StatusUnprocessableEntity {
 		return
 	}
-	for _, match := range unknownField.FindAllStringSubmatch(list, -1) {
-		r.UnknownFields = append(r.UnknownFields, match[1])
+	result.UnknownFields = r.cluster.server.UnknownFields(c.resource.Resource, result.Sent)
+	if c.verb != http.MethodPatch || len(result.UnknownFields) == 0 {
+		return
 	}
-	if strings.Contains(before, "patch: Invalid value:") {
-		r.Message = strictDecoding + list
+	var errs []error
+	for _, field := range result.UnknownFields {
+		errs = append(errs, fmt.Errorf("unknown field %q", field))
 	}
+	result.Message = runtime.NewStrictDecodingError(errs).Error()
 }
 
 // unknownFieldsRemedy says what to do about the unknown fields of an object.

@@ -139,12 +139,10 @@ func (p part) values() []part {
 	return all
 }
 
-// yamlLine is how the parser says where something is wrong.
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
-// fromZero are errors that it counts from 0: those of its grammar, not those of its words or of
-// what they mean.
-var fromZero = regexp.MustCompile(`did not find expected (key|node content|'-' indicator|',' or|<)`)
+// grammar are the errors of the YAML parser's grammar. It counts their lines from 0, and those of
+// its other errors from 1.
+var grammar = []string{"did not find expected key", "did not find expected node content",
+	"did not find expected '-' indicator", "did not find expected ',' or", "did not find expected <"}
 
 // decode reads one document: an object, or a list of objects.
 func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
@@ -260,19 +258,28 @@ func templateError(source Source, text []byte, at int) error {
 			"helm template … | gatehouse review -f -)")}
 }
 
-// syntaxError is an error of the parser, which counts lines from the document's first.
+// syntaxError returns an error of the YAML parser with its line in the file. The parser has no type
+// for that: its text has one problem per line, which begins with the line in the document.
 func syntaxError(source Source, document []byte, err error) error {
-	text := err.Error()
-	if match := yamlLine.FindStringSubmatch(text); match != nil {
-		n, _ := strconv.Atoi(match[1])
-		if !fromZero.MatchString(text) {
-			n--
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
+	var problems []string
+	for problem := range strings.SplitSeq(text, "\n") {
+		problem = strings.TrimSpace(problem)
+		if at, after, ok := strings.Cut(strings.TrimPrefix(problem, "line "), ": "); ok {
+			if n, err := strconv.Atoi(at); err == nil {
+				problem = after
+				if !slices.ContainsFunc(grammar, func(e string) bool { return strings.HasPrefix(after, e) }) {
+					n--
+				}
+				if len(problems) == 0 {
+					// What is missing at the end is missing on the last line.
+					source.Line += max(0, min(n, bytes.Count(document, []byte("\n"))-1))
+				}
+			}
 		}
-		// What is missing at the end is missing on the last line.
-		source.Line += max(0, min(n, bytes.Count(document, []byte("\n"))-1))
+		problems = append(problems, problem)
 	}
-	text = strings.NewReplacer("yaml: ", "", "unmarshal errors:", "").Replace(yamlLine.ReplaceAllString(text, ""))
-	return &Error{Source: source, Err: errors.New(strings.Join(strings.Fields(text), " "))}
+	return &Error{Source: source, Err: errors.New(strings.Join(problems, " "))}
 }
 
 func kindOf(value any) string {
