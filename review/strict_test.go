@@ -75,6 +75,11 @@ spec:
 			"          Gate in version \"v1\" cannot be handled as a Gate: strict decoding error: unknown field " +
 			"\"spec.opne\"\n          to pass: Correct the field or remove it. With --validate=warn the server drops " +
 			"it.\n" + refused},
+		"of a custom resource's metadata": {[]string{shop, gates},
+			strings.NewReplacer("opne", "open", "name: g", "name: g, lables: {}").Replace(gate), nil,
+			"refused   Gate shop/g  -:1\n          Gate in version \"v1\" cannot be handled as a Gate: strict " +
+				"decoding error: unknown field \"metadata.lables\"\n          to pass: Correct the field or " +
+				"remove it. With --validate=warn the server drops it.\n" + refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, judged(t, test.state, []string{test.input}, test.options)); diff != "" {
