@@ -149,7 +149,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
 		handler = server.DefaultBuildHandlerChain(c.writes(handler), generic)
-		return o.SecureServing.Listener.(*listener).counted(o.outerFilters(withStack(handler)))
+		return o.SecureServing.Listener.(*listener).counted(o.outerFilters(handler))
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
@@ -341,7 +341,6 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 		return err
 	}
 	if g.Authentication.Authenticator != nil {
-		g.Authentication.Authenticator = withStackBelow{g.Authentication.Authenticator}
 		for _, e := range o.Extensions {
 			g.Authentication.Authenticator = e.Authenticator(g.Authentication.Authenticator)
 		}
