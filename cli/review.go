@@ -78,7 +78,6 @@ judged.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
-			collectLater()
 			embedded.ReserveLittle()
 			told.files = append(told.files, args...)
 			return judged(c, told.run(c))

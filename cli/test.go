@@ -58,7 +58,6 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
   gatehouse test policies/ --like=kube-apiserver.yaml --junit=report.xml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
-			collectLater()
 			embedded.ReserveLittle()
 			if err := flags.ApplyLike(c.Flags()); err != nil {
 				return commandline.Usage(err)

@@ -29,6 +29,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/apiserver"
+	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/server"
@@ -56,6 +57,7 @@ type cluster struct {
 
 // startCluster starts the server of a configuration in a directory of its own, which goes with it.
 func startCluster(ctx context.Context, config *server.Config) (*cluster, error) {
+	defer collect.Little()()
 	dir, err := os.MkdirTemp(memoryDir(), "gatehouse-review-")
 	if err != nil {
 		return nil, err

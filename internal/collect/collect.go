@@ -1,7 +1,18 @@
-// Package collect sets the pace at which a server collects garbage. A start collects little: most
-// of what it makes stays, and a third of its time would go on finding that out. Under load memory
-// gets more room, which is given back when there is less to do. Once a start is over, what only the
-// start needed is given back, the program's own pages as well.
+// Package collect sets the collector for a server. A start collects little, because most of what it
+// makes stays. Once the start is over, what only the start needed is given back, the program's own
+// pages as well. A server that is ready gets more room than by Go's rule, and gives memory back when
+// there is less to do.
+//
+// Each part pays more than 10 % of a row of the benchmarks (bench), on two cores:
+//
+//	part           row                                  without it
+//	Little         start to ready, fresh                0.50 s becomes 0.59 s
+//	               review of one manifest, processor    0.50 s becomes 0.61 s
+//	GiveBack       idle memory                          170 MB become 206 MB (the program's pages)
+//	FollowLoad     creates, 32 clients, processor       1.13 times
+//	               memory after 8,000 pods, calm        549 MB become 648 MB
+//
+// A pace that followed the load from second to second paid no more than one percentage for all.
 package collect
 
 import (
@@ -19,8 +30,8 @@ var (
 	before   int // what the percentage was
 )
 
-// Little is for the beginning of a start; what it returns is to be called once when the start is
-// over. Several servers of a process may start at a time. Who has set GOGC is obeyed.
+// Little is called when a start begins. What it returns is to be called when the start is over.
+// Several servers of a process may start at a time. An explicit GOGC takes precedence.
 func Little() (over func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
