@@ -264,6 +264,17 @@ func publicWorkloads(t *testing.T) []input.Document {
 	})
 }
 
+// marksOf are what an object has that the controller of a kind has made.
+var marksOf = map[string][]string{
+	"Deployment":            {`"pod-template-hash"`, `"deployment.kubernetes.io/revision": "1"`},
+	"ReplicaSet":            {`"pod-template-hash"`, `"generateName"`},
+	"ReplicationController": {`"generateName"`},
+	"StatefulSet":           {`"controller-revision-hash"`, `"apps.kubernetes.io/pod-index": "0"`},
+	"DaemonSet":             {`"controller-revision-hash"`, `"node.kubernetes.io/unschedulable"`},
+	"Job":                   {`"batch.kubernetes.io/job-name"`, `"batch.kubernetes.io/controller-uid"`},
+	"CronJob":               {`"batch.kubernetes.io/cronjob-scheduled-timestamp"`},
+}
+
 // What a review makes for a workload is what Kubernetes' controllers make: all objects, with all
 // that they say. The workloads are those of the manifests that Kubernetes has for its own tests,
 // and of testdata.
@@ -295,6 +306,14 @@ func TestControllersMakeTheSame(t *testing.T) {
 		t.Errorf("there are %d workloads", len(workloads))
 	}
 	want := reviewed(t, state, workloads)
+	for owner, marks := range marksOf {
+		if !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(want))...), func(object string) bool {
+			return strings.Contains(object, fmt.Sprintf(`"kind": %q`, owner)) &&
+				!slices.ContainsFunc(marks, func(mark string) bool { return !strings.Contains(object, mark) })
+		}) {
+			t.Errorf("nothing of a %s has %v", owner, marks)
+		}
+	}
 	servertest.Retry(t, "what is made for "+fmt.Sprint(len(workloads))+" workloads", func() error {
 		if err := controllers.run(); err != nil {
 			return err

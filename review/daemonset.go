@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -136,4 +137,22 @@ func daemonRevision(set *appsv1.DaemonSet, hash string) (*appsv1.ControllerRevis
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: 1,
 	}, nil
+}
+
+// revisionData returns the patch by which a DaemonSet gets its template back.
+func revisionData(set *appsv1.DaemonSet) ([]byte, error) {
+	data, err := json.Marshal(set)
+	if err != nil {
+		return nil, err
+	}
+	var fields struct {
+		Spec struct {
+			Template map[string]any `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	fields.Spec.Template["$patch"] = "replace"
+	return json.Marshal(fields)
 }

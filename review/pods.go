@@ -3,7 +3,6 @@ package review
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,26 +21,21 @@ import (
 // that was another before, those that it makes at first, until some of the old ones go.
 //
 // Followers make what the controllers of k8s.io/kubernetes/pkg/controller make, with what those
-// export. A test compares both.
+// export. TestControllersMakeTheSame and TestControllersUpdateTheSame compare both.
 type follower func(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error)
 
 // followers are those of the workloads, by kind.
-var followers = map[schema.GroupKind]follower{}
-
-func init() {
-	for _, group := range []string{"apps", "extensions"} {
-		maps.Copy(followers, map[schema.GroupKind]follower{
-			{Group: group, Kind: "Deployment"}:  followDeployment,
-			{Group: group, Kind: "ReplicaSet"}:  followReplicaSet,
-			{Group: group, Kind: "StatefulSet"}: followStatefulSet,
-			{Group: group, Kind: "DaemonSet"}:   followDaemonSet,
-		})
-	}
-	maps.Copy(followers, map[schema.GroupKind]follower{
-		{Kind: "ReplicationController"}:   followReplicationController,
-		{Group: "batch", Kind: "Job"}:     followJob,
-		{Group: "batch", Kind: "CronJob"}: followCronJob,
-	})
+var followers = map[schema.GroupKind]follower{
+	{Group: "apps", Kind: "Deployment"}:       followDeployment,
+	{Group: "extensions", Kind: "Deployment"}: followDeployment,
+	{Group: "apps", Kind: "ReplicaSet"}:       followReplicaSet,
+	{Group: "extensions", Kind: "ReplicaSet"}: followReplicaSet,
+	{Group: "apps", Kind: "DaemonSet"}:        followDaemonSet,
+	{Group: "extensions", Kind: "DaemonSet"}:  followDaemonSet,
+	{Group: "apps", Kind: "StatefulSet"}:      followStatefulSet,
+	{Kind: "ReplicationController"}:           followReplicationController,
+	{Group: "batch", Kind: "Job"}:             followJob,
+	{Group: "batch", Kind: "CronJob"}:         followCronJob,
 }
 
 // controller is the service account as which one of Kubernetes' controllers acts.

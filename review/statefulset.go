@@ -2,19 +2,24 @@ package review
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
-	"strconv"
+	"errors"
+	"math"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/controller/history"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 )
@@ -26,9 +31,8 @@ var (
 )
 
 // followStatefulSet makes the revision of a StatefulSet's template, unless it is there, and then
-// for each replica its claims, unless they are there, and its pod.
-// Source: updateStatefulSet and newVersionedStatefulSetPod of
-// k8s.io/kubernetes/pkg/controller/statefulset.
+// for each replica its claims, unless they are there, and its pod. Upstream's control of
+// StatefulSets makes the objects; which pods an update replaces is counted here.
 func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
 	set, err := convert[appsv1.StatefulSet](owner)
 	if err != nil {
@@ -48,69 +52,125 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 		partition = ptr.Deref(rolling.Partition, 0)
 	}
 	same := there == 0 || equality.Semantic.DeepEqual(set.Spec.Template, was.Spec.Template)
-	revision, err := revisionOf(set)
-	if err != nil {
-		return nil, err
-	}
-	old := revision.Name
-	if !same {
-		oldRevision, err := revisionOf(was)
-		if err != nil {
-			return nil, err
-		}
-		old = oldRevision.Name
-	}
-	first, wanted, freed := there, all-there, int32(0)
+	first, wanted, replaces := there, all-there, false
 	if !same && wanted <= 0 && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		// The last ones are replaced first.
 		if wanted, err = unavailableOf(rolling, all); err != nil {
 			return nil, err
 		}
-		wanted = min(wanted, max(0, all-partition))
-		first, freed = all-wanted, wanted
-		if err := r.freeAlike(ctx, &was.Spec.Template, was, statefulSetKind, freed); err != nil {
+		wanted, replaces = min(wanted, max(0, all-partition)), true
+		first = all - wanted
+		if err := r.freeAlike(ctx, &was.Spec.Template, was, statefulSetKind, wanted); err != nil {
 			return nil, err
 		}
 	}
-	if there > 0 {
-		revision.Revision = 2 // at least
-	}
-	account := controller("statefulset-controller")
-	if !same || there == 0 {
-		_, refused, err := r.need(ctx, account, revision, revisionKind, max(wanted, 0))
-		if refused != nil || err != nil {
-			return refused, err
-		}
-	}
 	pods := &Pods{Wanted: int(max(wanted, 0))}
+	old := &setObjects{r: r, pods: pods, hasClaims: replaces}
+	now := &setObjects{r: r, pods: pods, hasClaims: replaces}
+	earlier := set.DeepCopy()
+	earlier.Spec.Template = was.Spec.Template
+	if there > 0 {
+		old.hasRevision = true
+		if err := old.sync(ctx, earlier, 0, 0); err != nil {
+			return nil, err
+		}
+		now.revisions = old.revisions
+	}
+	if err := now.sync(ctx, set, 0, 0); err != nil || now.refused {
+		return pods, err
+	}
 	return pods, r.makeEach(ctx, pods, set.Namespace, func(n int) (bool, error) {
-		i := first + int32(n)
-		from, name := set, revision.Name
-		if there > 0 && i < partition {
-			from, name = was, old
+		ordinal, objects, from := first+int32(n), now, set
+		if there > 0 && ordinal < partition {
+			objects, from = old, earlier
 		}
-		pod, err := podOf(&from.Spec.Template, set, statefulSetKind)
-		if err != nil {
-			return false, err
-		}
-		identify(pod, set, start+i, name)
-		claims := claimsOf(set, start+i)
-		mount(pod, claims, set.Spec.VolumeClaimTemplates)
-		for j := range claims {
-			if freed > 0 {
-				break // its claims stay
-			}
-			_, refused, err := r.need(ctx, account, &claims[j], claimKind, wanted)
-			if refused != nil {
-				refused.Wanted, refused.Admitted = pods.Wanted, pods.Admitted
-				*pods = *refused
-			}
-			if refused != nil || err != nil {
-				return true, err
-			}
-		}
-		return r.addPod(ctx, pods, account, pod)
+		err := objects.sync(ctx, from, start+ordinal, 1)
+		return objects.refused, err
 	})
+}
+
+// setObjects is what upstream's control of a StatefulSet takes for the API.
+type setObjects struct {
+	// Of these, the control calls the methods below.
+	history.Interface
+	statefulset.StatefulPodControlObjectManager
+
+	r    *Reviewer
+	pods *Pods
+	ctx  context.Context // which some of the methods aren't given
+	// hasRevision and hasClaims report whether these are there, in no need of being made.
+	hasRevision, hasClaims bool
+	revisions              []*appsv1.ControllerRevision
+	refused                bool
+}
+
+// errRefused ends the control's work.
+var errRefused = errors.New("refused")
+
+// sync makes what a set lacks that has as many replicas from an ordinal on, and no pods.
+func (s *setObjects) sync(ctx context.Context, set *appsv1.StatefulSet, ordinal, replicas int32) error {
+	s.ctx, set = ctx, set.DeepCopy()
+	set.Spec.RevisionHistoryLimit = ptr.To[int32](math.MaxInt32)
+	set.Status = appsv1.StatefulSetStatus{CollisionCount: set.Status.CollisionCount}
+	set.Spec.Replicas, set.Spec.Ordinals = &replicas, &appsv1.StatefulSetOrdinals{Start: ordinal}
+	control := statefulset.NewDefaultStatefulSetControl(
+		statefulset.NewStatefulPodControlFromManager(s, &record.FakeRecorder{}), s, s)
+	_, err := control.UpdateStatefulSet(ctx, set, nil, time.Now())
+	if s.refused {
+		return nil
+	}
+	return err
+}
+
+// request asks for an object, unless it is there.
+func (s *setObjects) request(object runtime.Object, kind schema.GroupVersionKind) error {
+	account := controller("statefulset-controller")
+	_, refused, err := s.r.need(s.ctx, account, object, kind, int32(s.pods.Wanted))
+	if refused == nil || err != nil {
+		return err
+	}
+	refused.Admitted = s.pods.Admitted
+	*s.pods, s.refused = *refused, true
+	return errRefused
+}
+
+func (s *setObjects) CreatePod(ctx context.Context, pod *corev1.Pod, _ *appsv1.StatefulSet) (err error) {
+	s.refused, err = s.r.addPod(ctx, s.pods, controller("statefulset-controller"), pod)
+	if s.refused {
+		return errRefused
+	}
+	return err
+}
+
+// GetClaim finds none, so that CreateClaim is called, which knows.
+func (s *setObjects) GetClaim(_, name string) (*corev1.PersistentVolumeClaim, error) {
+	return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), name)
+}
+
+func (s *setObjects) CreateClaim(claim *corev1.PersistentVolumeClaim, _ *appsv1.StatefulSet) error {
+	if s.hasClaims || s.refused {
+		return nil
+	}
+	return s.request(claim, claimKind)
+}
+
+func (s *setObjects) UpdateStatefulSetStatus(context.Context, *appsv1.StatefulSet, *appsv1.StatefulSetStatus) error {
+	return nil
+}
+
+func (s *setObjects) ListControllerRevisions(metav1.Object, schema.GroupVersionKind, labels.Selector) (
+	[]*appsv1.ControllerRevision, error) {
+	return s.revisions, nil
+}
+
+func (s *setObjects) CreateControllerRevision(set metav1.Object, revision *appsv1.ControllerRevision, _ *int32) (
+	*appsv1.ControllerRevision, error) {
+	revision.Namespace = set.GetNamespace()
+	s.revisions = append(s.revisions[:len(s.revisions):len(s.revisions)], revision)
+	if s.hasRevision {
+		return revision, nil
+	}
+	return revision, s.request(revision, revisionKind)
 }
 
 // unavailableOf is how many pods an update replaces at a time.
@@ -121,83 +181,4 @@ func unavailableOf(rolling *appsv1.RollingUpdateStatefulSetStrategy, all int32) 
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(rolling.MaxUnavailable, intstr.FromInt32(1)),
 		int(all), false)
 	return int32(max(n, 1)), err
-}
-
-// revisionOf is what a StatefulSet keeps of its template.
-func revisionOf(set *appsv1.StatefulSet) (*appsv1.ControllerRevision, error) {
-	data, err := revisionData(set)
-	if err != nil {
-		return nil, err
-	}
-	revision, err := history.NewControllerRevision(set, statefulSetKind, set.Spec.Template.Labels,
-		runtime.RawExtension{Raw: data}, 1, ptr.To(ptr.Deref(set.Status.CollisionCount, 0)))
-	if err != nil {
-		return nil, err
-	}
-	revision.Namespace = set.Namespace
-	revision.Annotations = maps.Clone(set.Annotations)
-	return revision, nil
-}
-
-// revisionData is the patch by which a workload gets its template back.
-func revisionData(workload any) ([]byte, error) {
-	data, err := json.Marshal(workload)
-	if err != nil {
-		return nil, err
-	}
-	var fields struct {
-		Spec struct {
-			Template map[string]any `json:"template"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return nil, err
-	}
-	fields.Spec.Template["$patch"] = "replace"
-	return json.Marshal(fields)
-}
-
-// identify gives a pod of a set its ordinal, by which it is named and found.
-func identify(pod *corev1.Pod, set *appsv1.StatefulSet, ordinal int32, revision string) {
-	pod.Name = fmt.Sprintf("%s-%d", set.Name, ordinal)
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	pod.Labels[appsv1.StatefulSetPodNameLabel] = pod.Name
-	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(int(ordinal))
-	pod.Labels[appsv1.StatefulSetRevisionLabel] = revision
-	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
-}
-
-// claimsOf are the claims of a pod of a set.
-func claimsOf(set *appsv1.StatefulSet, ordinal int32) []corev1.PersistentVolumeClaim {
-	var claims []corev1.PersistentVolumeClaim
-	for i := range set.Spec.VolumeClaimTemplates {
-		claim := *set.Spec.VolumeClaimTemplates[i].DeepCopy()
-		claim.Name = fmt.Sprintf("%s-%s-%d", claim.Name, set.Name, ordinal)
-		claim.Namespace = set.Namespace
-		if claim.Labels == nil {
-			claim.Labels = map[string]string{}
-		}
-		maps.Copy(claim.Labels, set.Spec.Selector.MatchLabels)
-		claims = append(claims, claim)
-	}
-	return claims
-}
-
-// mount gives a pod the volumes of its claims, in place of others of the same names.
-func mount(pod *corev1.Pod, claims []corev1.PersistentVolumeClaim, templates []corev1.PersistentVolumeClaim) {
-	var volumes []corev1.Volume
-	claimed := map[string]bool{}
-	for i := range claims {
-		claimed[templates[i].Name] = true
-		volumes = append(volumes, corev1.Volume{Name: templates[i].Name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claims[i].Name}}})
-	}
-	for _, volume := range pod.Spec.Volumes {
-		if !claimed[volume.Name] {
-			volumes = append(volumes, volume)
-		}
-	}
-	pod.Spec.Volumes = volumes
 }
