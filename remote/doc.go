@@ -1,19 +1,19 @@
-// Package remote runs admission plugins outside the API server that asks them: as its webhooks.
+// Package remote runs admission plugins outside the API server that asks them, as webhooks.
 //
 //	API server ─▶ AdmissionReview ─▶ Mutate ─▶ chain's mutating phase ─▶ patch, warnings, annotations
 //	           ─▶ AdmissionReview ─▶ Validate ─▶ chain's validating phase ─▶ verdict
 //
-// The plugins are the same as in a server, and none knows where it runs: a review becomes what the
-// chain is called with there, and what the plugins did becomes the answer. An object of a kind that
-// this build knows is shown in its k8s.io/api type, of another one as it is. The patch has what the
-// plugins changed and nothing else, so that fields which this build doesn't know stay as they are.
+// The plugins are the same as in a server, and no plugin knows where it runs. A review is converted
+// to the arguments with which a server calls the chain, and the plugins' results are converted to
+// the answer. An object of a kind that this build knows is shown in its k8s.io/api type, any other
+// one is unstructured. The patch has what the plugins changed and nothing else, so fields that this
+// build doesn't know stay as they are.
 //
-// A plugin that refuses has answered. One that panics, or can't decide because it doesn't learn
-// what it has to know, hasn't: the call fails, and the failurePolicy of the webhook decides.
+// A plugin that refuses has answered. A plugin that panics, or can't decide because it lacks
+// information, has not: the call fails, and the failurePolicy of the webhook decides.
 //
-// What a server does around its chain isn't here: defaults, validation and storage are the asking
-// server's own. So plugins that are told later what storage decided, as ResourceQuota, do here what
-// they do beside any other storage.
+// Defaults, validation and storage are the asking server's own. So plugins that a server tells
+// later what storage decided, such as ResourceQuota, do here what they do beside any other storage.
 //
-// Rules are what an API server has to ask the plugins about.
+// Rules returns the webhook rules with which an API server asks the plugins.
 package remote

@@ -29,12 +29,12 @@ import (
 	"gatehouse.dev/webhook/server"
 )
 
-// Mutate is a mutating webhook: what the chain's plugins change is the patch that it answers with.
+// Mutate returns a mutating webhook. Its answer is a patch with the changes of the chain's plugins.
 func Mutate(c *chain.Chain) server.FallibleHandler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (server.Response, error) {
 		var original runtime.Object
 		return answer(ctx, request, func(ctx context.Context, a *attributes) error {
-			// There is nothing to patch of what is deleted, nor of the options of a CONNECT.
+			// A deleted object can't be patched, nor can the options of a CONNECT.
 			if object := a.GetObject(); object != nil && request.Operation != admissionv1.Connect {
 				original = object.DeepCopyObject()
 			}
@@ -48,7 +48,7 @@ func Mutate(c *chain.Chain) server.FallibleHandler {
 	}
 }
 
-// Validate is a validating webhook: what the chain's plugins refuse it refuses.
+// Validate returns a validating webhook. It refuses what the chain's plugins refuse.
 func Validate(c *chain.Chain) server.FallibleHandler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (server.Response, error) {
 		return answer(ctx, request, func(ctx context.Context, a *attributes) error {
@@ -57,11 +57,11 @@ func Validate(c *chain.Chain) server.FallibleHandler {
 	}
 }
 
-// interfaces are those of the kinds that this build knows.
+// interfaces handle objects of the kinds that this build knows.
 var interfaces = admission.NewObjectInterfacesFromScheme(scheme.Scheme)
 
-// answer is what a phase of a chain comes to, passed where it refuses nothing. The error is that a
-// plugin couldn't decide: it panicked, or didn't learn what it has to know.
+// answer returns the result of a phase of a chain, or passed if it refuses nothing. The error means
+// that a plugin couldn't decide: it panicked, or couldn't learn something that it needs.
 func answer(ctx context.Context, request *admissionv1.AdmissionRequest,
 	phase func(context.Context, *attributes) error, passed func(*attributes) server.Response) (server.Response, error) {
 	a, err := attributesOf(request)
@@ -79,23 +79,23 @@ func answer(ctx context.Context, request *admissionv1.AdmissionRequest,
 	return a.annotated(passed(a)).WithWarnings(told.texts...), nil
 }
 
-// attributes are a request's, as the chain is called with them.
+// attributes are the attributes with which the chain is called for a request.
 type attributes struct {
 	admission.Attributes
 	annotations map[string]string
 }
 
-// AddAnnotation adds an annotation for the audit event of the asking server.
+// AddAnnotation adds an annotation to the audit event of the asking server.
 func (a *attributes) AddAnnotation(key, value string) error {
 	return a.AddAnnotationWithLevel(key, value, auditinternal.LevelMetadata)
 }
 
-// AddAnnotationWithLevel does the same. A webhook's annotations are at Metadata level all.
+// AddAnnotationWithLevel is AddAnnotation: all annotations of webhooks have the level Metadata.
 func (a *attributes) AddAnnotationWithLevel(key, value string, _ auditinternal.Level) error {
 	if a.annotations == nil {
 		a.annotations = map[string]string{}
 	}
-	// The asking server puts the webhook's name and a slash before it, and takes one slash only.
+	// The asking server prefixes the webhook's name and a slash, and accepts one slash only.
 	a.annotations[strings.ReplaceAll(key, "/", ".")] = value
 	return nil
 }
@@ -107,7 +107,7 @@ func (a *attributes) annotated(response server.Response) server.Response {
 	return response
 }
 
-// attributesOf are those of the request. An error is a 400 of the API.
+// attributesOf returns the attributes of the request. An error is a 400 of the API.
 func attributesOf(request *admissionv1.AdmissionRequest) (*attributes, error) {
 	kind := schema.GroupVersionKind(request.Kind)
 	object, err := decode("object", request.Object.Raw, kind)
@@ -127,8 +127,8 @@ func attributesOf(request *admissionv1.AdmissionRequest) (*attributes, error) {
 		options, request.DryRun != nil && *request.DryRun, UserOf(&request.UserInfo))}, nil
 }
 
-// decode is an object in the type of its kind, or as it is where this build has no type for it. It
-// is nil where there is none.
+// decode returns an object in the type of its kind, or unstructured if this build has no type for
+// it. It returns nil if there is no object.
 func decode(field string, raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -151,7 +151,7 @@ func decode(field string, raw []byte, kind schema.GroupVersionKind) (runtime.Obj
 	return object, nil
 }
 
-// optionsOf are the options of the request, of the type that its operation has; nil for none.
+// optionsOf returns the options of the request, in the type of its operation, or nil for none.
 func optionsOf(request *admissionv1.AdmissionRequest) (runtime.Object, error) {
 	raw := request.Options.Raw
 	if len(raw) == 0 || string(raw) == "null" {
@@ -175,7 +175,7 @@ func optionsOf(request *admissionv1.AdmissionRequest) (runtime.Object, error) {
 	return options, nil
 }
 
-// UserOf is who made the request of a review.
+// UserOf returns the user who made the request of a review.
 func UserOf(info *authenticationv1.UserInfo) user.Info {
 	who := &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups}
 	if len(info.Extra) > 0 {
@@ -187,13 +187,13 @@ func UserOf(info *authenticationv1.UserInfo) user.Info {
 	return who
 }
 
-// warnings are what plugins warn the client of.
+// warnings collects the warnings of plugins for the client.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-// AddWarning implements warning.Recorder. Whom a warning is from isn't shown to clients.
+// AddWarning implements warning.Recorder. It drops the agent, which clients don't see.
 func (w *warnings) AddWarning(_, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// Rules are what an API server has to ask the plugins of a phase about, and nothing else: a rule
-// for all resources of a group that are asked about for the same operations. A plugin that is asked
-// about everything is asked about everything in all groups.
+// Rules returns the webhook rules for exactly the requests about which an API server has to ask the
+// plugins of a phase: one rule for all resources of a group that have the same operations. A plugin
+// that is asked about everything is asked about everything in all groups.
 func Rules(plugins []chain.Descriptor, phase chain.Phases) []admissionregistrationv1.RuleWithOperations {
 	type asked struct{ group, resource string }
 	wanted := map[asked][]admission.Operation{}
@@ -45,7 +45,7 @@ func Rules(plugins []chain.Descriptor, phase chain.Phases) []admissionregistrati
 	for a, operations := range wanted {
 		var names []admissionregistrationv1.OperationType
 		for _, o := range chain.EveryOperation {
-			// what is asked about with everything needs no rule of its own
+			// a rule for everything covers the same operations of this resource
 			if slices.Contains(operations, o) && (a.group == "*" || !slices.Contains(wanted[asked{"*", "*/*"}], o)) {
 				names = append(names, admissionregistrationv1.OperationType(o))
 			}

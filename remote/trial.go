@@ -19,29 +19,29 @@ import (
 	"gatehouse.dev/internal/jsondiff"
 )
 
-// Mode is what becomes of what a plugin says.
+// Mode says what becomes of a plugin's result.
 type Mode string
 
 const (
 	// Enforce is that it changes and refuses.
 	Enforce Mode = "enforce"
-	// Warn is that clients are warned of what it would change or refuse, besides what Audit does.
+	// Warn does what Audit does, and warns clients of what the plugin would change or refuse.
 	Warn Mode = "warn"
-	// Audit is that the audit log of the asking API server has it as annotations of the request,
-	// and the decision log as a call of the plugin.
+	// Audit adds what the plugin would do to the request's audit annotations of the asking API
+	// server, and to the decision log as a call of the plugin.
 	Audit Mode = "audit"
 )
 
 // Modes are all modes.
 var Modes = []Mode{Warn, Audit, Enforce}
 
-// mostPaths is how many changes are named. Which they are tells enough of the rest.
+// mostPaths bounds how many changed paths are named.
 const mostPaths = 5
 
-// Trial returns the plugin so that it neither changes nor refuses anything, and tells what it
-// would. It works on copies of the objects, and as for dry runs, for which plugins write nothing.
-// A plugin that changes objects and refuses some sees each copy in the validating phase as it would
-// have changed it. With Enforce it is the plugin as it is.
+// Trial returns a plugin that neither changes nor refuses anything, and reports what d would do. It
+// works on copies of the objects, as if for a dry run, in which plugins write nothing. If d both
+// changes and refuses, its validating phase sees each copy as its mutating phase would have changed
+// it. With Enforce, Trial returns d unchanged.
 func Trial(d chain.Descriptor, mode Mode) chain.Descriptor {
 	if mode == Enforce {
 		return d
@@ -64,7 +64,7 @@ type trial struct {
 	mode   Mode
 }
 
-// trialRequest is the request as a plugin on trial sees it.
+// trialRequest is a request as a plugin on trial sees it.
 type trialRequest struct {
 	admission.Attributes
 	object runtime.Object
@@ -119,7 +119,7 @@ func (t *trial) Validate(ctx context.Context, a admission.Attributes, o admissio
 			return changing.Admit(ctx, r, o)
 		})
 		if err != nil {
-			return nil // the mutating phase has told it
+			return nil // the mutating phase has reported it
 		}
 	}
 	if err := t.call(ctx, func(ctx context.Context) error { return plugin.Validate(ctx, r, o) }); err != nil {
@@ -128,13 +128,13 @@ func (t *trial) Validate(ctx context.Context, a admission.Attributes, o admissio
 	return nil
 }
 
-// untold is for warnings that clients don't get.
+// untold drops warnings, so that clients don't get them.
 type untold struct{}
 
 // AddWarning implements warning.Recorder.
 func (untold) AddWarning(string, string) {}
 
-// call calls the plugin. One that panics has failed.
+// call calls the plugin. A plugin that panics has failed.
 func (t *trial) call(ctx context.Context, plugin func(context.Context) error) (err error) {
 	if t.mode == Audit {
 		ctx = warning.WithWarningRecorder(ctx, untold{})
@@ -149,7 +149,7 @@ func (t *trial) call(ctx context.Context, plugin func(context.Context) error) (e
 	return plugin(ctx)
 }
 
-// tellRefusal tells that the plugin would refuse the request, or couldn't decide.
+// tellRefusal reports that the plugin would refuse the request, or couldn't decide.
 func (t *trial) tellRefusal(ctx context.Context, a admission.Attributes, err error) {
 	code := int32(http.StatusInternalServerError)
 	if status, ok := err.(apierrors.APIStatus); ok {
@@ -175,7 +175,7 @@ func (t *trial) tell(ctx context.Context, a admission.Attributes, what string, v
 	}
 }
 
-// pathsOf names what a patch changes, without the values.
+// pathsOf returns the paths that a patch changes, without the values.
 func pathsOf(operations []jsondiff.Operation) string {
 	var paths []string
 	for _, o := range operations {

@@ -19,7 +19,7 @@ import (
 // bring them up to date.
 const reread = 10 * time.Second
 
-// Files are certificates that somebody else keeps in files, as cert-manager does.
+// Files holds certificates that another program, such as cert-manager, keeps in files.
 type Files struct {
 	serving
 	certFile, keyFile, caFile string
@@ -28,11 +28,11 @@ type Files struct {
 	failed                    string    // why the files can't be used as they are; empty if they can
 }
 
-// NewFiles are those of the files, in PEM form: the serving certificate with its chain, its key,
-// and the authorities to verify it with. Without caFile that is the certificate itself, where it is
-// its own authority, and else what API servers trust anyway; it stays with that for as long as it
-// runs, for a caBundle can't say both. The certificate has to be valid for all hosts. c may be nil
-// for the real clock.
+// NewFiles reads the PEM files of a serving certificate with its chain, its key, and the
+// authorities to verify it with. Without caFile, a self-signed certificate is its own authority,
+// and any other one is verified with the roots that API servers trust anyway. That choice holds as
+// long as the process runs, because a caBundle can't say both. The certificate has to be valid for
+// all hosts. A nil c means the real clock.
 func NewFiles(certFile, keyFile, caFile string, hosts []string, c clock.Clock) (*Files, error) {
 	f := &Files{serving: newServing(c), certFile: certFile, keyFile: keyFile, caFile: caFile, hosts: hosts}
 	if err := f.read(); err != nil {
@@ -42,11 +42,11 @@ func NewFiles(certFile, keyFile, caFile string, hosts []string, c clock.Clock) (
 	return f, nil
 }
 
-// Abandon is nothing to given files: they are left as they are anyway.
+// Abandon does nothing: given files are never written.
 func (*Files) Abandon() {}
 
-// Run follows the files until ctx is done. While they can't be used, as when only one has been
-// replaced yet, those before them are served, and the log says so.
+// Run follows the files until ctx is done. If they can't be used, for example because only one has
+// been replaced yet, the previous ones are served, and the reason is logged.
 func (f *Files) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		failed := ""
@@ -72,7 +72,7 @@ func (f *Files) Run(ctx context.Context) error {
 	return nil
 }
 
-// read offers what is in the files, unless that is what it was.
+// read reads the files, and offers their contents if they have changed.
 func (f *Files) read() error {
 	var contents [3][]byte
 	for i, name := range []string{f.certFile, f.keyFile, f.caFile} {

@@ -16,8 +16,8 @@ import (
 const (
 	authorityLifetime   = 2 * 365 * 24 * time.Hour
 	certificateLifetime = 90 * 24 * time.Hour
-	// clockSkew is how far back a certificate's validity starts, and how far ahead that of one may
-	// which somebody else made.
+	// clockSkew is how far before now the validity of a new certificate starts, and how far after
+	// now the validity of one made elsewhere may start.
 	clockSkew = time.Hour
 )
 
@@ -27,12 +27,12 @@ const (
 	authorityKey  = "ca.key"
 )
 
-// renewal is when a certificate is replaced: when a third of its life is left.
+// renewal returns the time at which a certificate is replaced: when a third of its life is left.
 func renewal(c *x509.Certificate) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
 }
 
-// due says why a certificate is to be replaced; it is empty where it isn't.
+// due returns the reason why a certificate has to be replaced now, or "".
 func due(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore.Add(-clockSkew)):
@@ -46,7 +46,7 @@ func due(c *x509.Certificate, now time.Time) string {
 	}
 }
 
-// material is what the Secret holds.
+// material is the content of the Secret.
 type material struct {
 	bundle []*x509.Certificate // the authorities, the one that signed pair first
 	pair   *tls.Certificate
@@ -54,8 +54,8 @@ type material struct {
 	why    []string          // for what reasons it isn't what was stored; empty if it is
 }
 
-// materialOf is what the Secret's data should be now: as they are, or with what had to be made
-// anew.
+// materialOf returns what the Secret should hold now: the stored data, with new parts for those
+// that are missing or can't be used.
 func materialOf(stored map[string][]byte, name string, hosts []string, now time.Time) (*material, error) {
 	m := &material{}
 	signer, err := m.authority(stored, name, now)
@@ -90,8 +90,8 @@ func materialOf(stored map[string][]byte, name string, hosts []string, now time.
 	return m, err
 }
 
-// authority is the one that signs: the stored one, or a new one. Of the others, those stay in the
-// bundle that haven't ended.
+// authority returns the stored signing authority, or a new one. Other authorities stay in the
+// bundle until they end.
 func (m *material) authority(stored map[string][]byte, name string, now time.Time) (*authority.Authority, error) {
 	signer, others, why := parsedAuthority(stored, now)
 	if why != "" {
@@ -116,8 +116,9 @@ func (m *material) authority(stored map[string][]byte, name string, now time.Tim
 	return signer, nil
 }
 
-// parsedAuthority is the authority that is stored, and the other ones of the bundle: all of them,
-// where it can't be used any more, for which why is the reason.
+// parsedAuthority returns the stored signing authority and the other authorities of the bundle. If
+// the signing one can't be used any more, signer is nil, why is the reason, and others has all of
+// them.
 func parsedAuthority(stored map[string][]byte, now time.Time) (signer *authority.Authority,
 	others []*x509.Certificate, why string) {
 	if len(stored) == 0 {
@@ -139,8 +140,8 @@ func parsedAuthority(stored map[string][]byte, now time.Time) (signer *authority
 	return nil, others, fmt.Sprintf("with %s: %v", authorityKey, err)
 }
 
-// serving takes the stored serving certificate where it can be used, and otherwise says why not and
-// what names a new one needs: also those that the old one has, which another replica may serve.
+// serving uses the stored serving certificate if it can. Otherwise it returns the reason, and the
+// names for a new certificate. They include the old one's names, which another replica may serve.
 func (m *material) serving(stored map[string][]byte, signer *authority.Authority, hosts []string,
 	now time.Time) (names []string, why string) {
 	pair, err := tls.X509KeyPair(stored[corev1.TLSCertKey], stored[corev1.TLSPrivateKeyKey])

@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// look is how often the time is looked at: also a machine that slept for months renews then.
+	// look is how often the time is checked, so that a machine that slept for months renews then.
 	look = 10 * time.Minute
-	// reading is how often the Secret is read where nothing says that it has changed.
+	// reading is how often the Secret is read if no event says that it has changed.
 	reading = 12 * time.Hour
-	// What fails is tried again after these times.
+	// A failed attempt is repeated after these times.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 )
 
-// Options are whose certificates they are.
+// Options name an installation and the hosts of its certificates.
 type Options struct {
 	Installation installation.Installation
 	// Hosts are the names and IP addresses at which API servers call.
@@ -42,8 +42,7 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// Own are certificates that the replicas of an installation make and keep for themselves, in a
-// Secret.
+// Own makes and keeps the certificates of an installation in a Secret that its replicas share.
 type Own struct {
 	serving
 	options   Options
@@ -51,17 +50,17 @@ type Own struct {
 	due       time.Time // when the Secret is to be read again
 }
 
-// NewOwn are those of an installation. They are there when Run has read or made them.
+// NewOwn returns certificates of an installation. Run reads or makes them.
 func NewOwn(o Options) *Own {
 	return &Own{serving: newServing(o.Clock), options: o}
 }
 
-// Abandon has Run leave the Secret as it is from now on, and not make it where it is missing: the
-// installation is being removed. What is served goes on being served.
+// Abandon stops Run from writing the Secret, and from making it if it is missing, because the
+// installation is being removed. The current certificate is still served.
 func (o *Own) Abandon() { o.abandoned.Store(true) }
 
-// Run keeps the Secret true, and follows what others write there, until ctx is done. What fails it
-// logs and tries again; until it succeeds, Ready and GetCertificate say why.
+// Run keeps the Secret valid and follows changes that others make to it, until ctx is done. It logs
+// failures and tries again. Until it succeeds, Ready and GetCertificate return the reason.
 func (o *Own) Run(ctx context.Context) error {
 	name := o.options.Installation.SecretName()
 	factory := informers.NewSharedInformerFactoryWithOptions(o.options.Client, 0,
@@ -101,7 +100,7 @@ func (o *Own) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait waits until a time, or until it is woken, which it tells.
+// wait waits until a time, or until the certificates are woken, and reports whether they were.
 func (o *Own) wait(ctx context.Context, until time.Time) (woken bool) {
 	timer := o.clock.NewTimer(until.Sub(o.clock.Now()))
 	defer timer.Stop()
@@ -118,7 +117,7 @@ func (o *Own) wait(ctx context.Context, until time.Time) (woken bool) {
 	return false
 }
 
-// read reads the Secret, writes it anew where it must, and offers what it holds.
+// read reads the Secret, writes it anew if it must, and offers its content.
 func (o *Own) read(ctx context.Context) error {
 	secrets := o.options.Client.CoreV1().Secrets(o.options.Installation.Namespace)
 	for {
@@ -136,8 +135,8 @@ func (o *Own) read(ctx context.Context) error {
 		} else if !o.options.Installation.Owns(secret) {
 			return o.options.Installation.Foreign(corev1.Resource("secrets"), secret)
 		}
-		// One time for what is due now and for when that is asked again: where a clock is put
-		// forward between two, what came due by that would be left out.
+		// The same time decides what is due now and when to ask again. With two readings, a clock
+		// that is put forward between them would hide what came due meanwhile.
 		now := o.clock.Now()
 		m, err := materialOf(secret.Data, o.options.Installation.Name, o.options.Hosts, now)
 		if err != nil {

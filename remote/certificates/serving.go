@@ -23,12 +23,11 @@ const (
 	departure = 10 * time.Minute
 )
 
-// serving is what Own and Files have in common: which of the certificates that there were is
-// served.
+// serving chooses the certificate to serve among those that were offered. Own and Files share it.
 type serving struct {
 	clock clock.Clock
-	// changed has an element where the bundle has changed, woken where it is to be looked at what
-	// is served. Both are never more than one behind.
+	// changed has an element if the bundle has changed, woken if choose has to be called again.
+	// Each holds at most one element.
 	changed, woken chan struct{}
 
 	mu               sync.Mutex
@@ -36,10 +35,11 @@ type serving struct {
 	offered, current *tls.Certificate // the newest one, and the one that is served
 	known            bool             // there was an offer
 	bundle           []*x509.Certificate
-	// departing are authorities that were in the bundle, and until when they count.
+	// departing are authorities that were in the bundle, with the time until which they still
+	// count.
 	departing map[string]time.Time
-	// trusted are the authorities that all webhook configurations trust, and since when; nil where
-	// there are no webhook configurations.
+	// trusted are the authorities that all webhook configurations trust, each with the time since
+	// when. It is nil if there are no webhook configurations.
 	trusted map[string]time.Time
 	told    bool // of webhook configurations, or that there are none
 }
@@ -52,7 +52,7 @@ func newServing(c clock.Clock) serving {
 		departing: map[string]time.Time{}}
 }
 
-// GetCertificate is a tls.Config's.
+// GetCertificate is for tls.Config.GetCertificate.
 func (s *serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,9 +69,9 @@ func (s *serving) missing() error {
 	return errors.New("there is no serving certificate yet")
 }
 
-// Ready is why API servers that call can't verify the serving certificate: because there is none
-// yet, or because the webhook configurations don't trust it (yet). It is nil where they can, and
-// where there are no configurations to call by.
+// Ready returns an error if API servers that call can't verify the serving certificate: there is
+// none yet, or the webhook configurations don't trust it yet. It returns nil if they can, or if
+// there are no configurations to call by.
 func (s *serving) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *serving) Ready() error {
 	return nil
 }
 
-// CABundle is what webhook configurations have to verify with, in PEM form, and whether that is
-// known yet. Where it is known and empty, it is what API servers trust anyway.
+// CABundle returns the PEM with which webhook configurations have to verify, and whether it is
+// known yet. A bundle that is known and empty stands for the roots that API servers trust anyway.
 func (s *serving) CABundle() (bundle []byte, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,12 +106,12 @@ func (s *serving) encoded() []byte {
 	return bundle
 }
 
-// Changed receives when what CABundle returns has changed. It is for one to receive from.
+// Changed returns a channel that receives after the bundle has changed. It is for one receiver.
 func (s *serving) Changed() <-chan struct{} { return s.changed }
 
-// Trusted is told of the caBundles of all webhooks of all webhook configurations that API servers
-// have of this installation, at first and whenever one changes; of none where there are none.
-// Before that no certificate is replaced that is of use.
+// Trusted records the caBundles of all webhooks in all webhook configurations of this installation.
+// It is called once at first and after each change, without bundles if there are no configurations.
+// Before the first call no usable certificate is replaced.
 func (s *serving) Trusted(bundles ...[]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +142,7 @@ func (s *serving) Trusted(bundles ...[]byte) {
 
 func (s *serving) inBundle(c *x509.Certificate) bool { return slices.ContainsFunc(s.bundle, c.Equal) }
 
-// offer is told of the newest certificate, and of the authorities to verify it and those before it
-// with.
+// offer records the newest certificate, and the authorities that verify it and the ones before it.
 func (s *serving) offer(pair *tls.Certificate, bundle []*x509.Certificate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,15 +167,15 @@ func (s *serving) offer(pair *tls.Certificate, bundle []*x509.Certificate) {
 	s.known = true
 }
 
-// fail is told why there is no newer certificate.
+// fail records why there is no newer certificate.
 func (s *serving) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure = err
 }
 
-// choose serves what was offered if it may be served now, and forgets the authorities that have
-// departed. It returns when it is to be called again at the latest; zero is for never.
+// choose serves the offered certificate if it may be served now, and drops the authorities that
+// have departed. It returns the latest time at which it has to be called again, or zero for never.
 func (s *serving) choose() (next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +208,8 @@ func (s *serving) choose() (next time.Time) {
 	return next
 }
 
-// verifies tells whether a certificate can be verified with what has been trusted for a time.
+// verifies reports whether a certificate can be verified with what has been trusted for long
+// enough.
 func verifies(pair *tls.Certificate, trusted map[string]time.Time, now time.Time, longEnough time.Duration) bool {
 	roots := x509.NewCertPool()
 	for raw, since := range trusted {
@@ -220,8 +220,8 @@ func verifies(pair *tls.Certificate, trusted map[string]time.Time, now time.Time
 	return verify(pair, roots, now) == nil
 }
 
-// verify is why a certificate can't be verified, other than that by this replica's clock it isn't
-// valid yet.
+// verify returns an error if a certificate can't be verified. It ignores that the certificate isn't
+// valid yet by this replica's clock.
 func verify(pair *tls.Certificate, roots *x509.CertPool, now time.Time) error {
 	if now.Before(pair.Leaf.NotBefore) {
 		now = pair.Leaf.NotBefore

@@ -1,5 +1,5 @@
-// Package cluster is the chain.Env of plugins that run outside the API server: all that they have
-// of the cluster they read through its API, with what the service account of the process may.
+// Package cluster provides the chain.Env of plugins that run outside the API server. Everything
+// they read of the cluster comes through its API, with the rights of the process's service account.
 //
 //	cluster, err := cluster.Connect(ctx, config)   // asks for the version
 //	c, err := chain.New(selected, configuration, cluster.Env())
@@ -7,22 +7,22 @@
 //
 // # What differs from an Env in the server
 //
-// Caches are filled by informers that plugins ask for, and by no others. They don't have managed
-// fields, nor of pods and nodes what no plugin reads: a cluster has many of these, and large ones.
-// A plugin that finds nothing in a cache asks the API itself, as in the server.
+// Caches are filled only by informers that plugins ask for. The objects in them lack managed
+// fields. Pods and nodes also lack the fields that no plugin reads, because a cluster has many of
+// them and they are large. A plugin that finds nothing in a cache asks the API itself, as in the
+// server.
 //
-// Who may do what is asked with a SubjectAccessReview; answers are kept for ten seconds, as
-// Kubernetes' own extension servers keep them, 8,192 of them at most.
+// The authorizer asks with SubjectAccessReviews. Answers are kept for ten seconds, as in
+// Kubernetes' own extension servers, 8,192 of them at most.
 //
-// The version, and the one whose behaviour is shown, is what /version says when the process starts.
-// A cluster that is upgraded meanwhile is taken for what it was, until the process starts again.
+// The version and the emulated version are those of /version when the process starts. If a cluster
+// is upgraded meanwhile, the process keeps the old version until it starts again.
 //
-// Of the feature gates the server shows which are on at /metrics (kubernetes_feature_enabled), to
-// who may get that; they are read there once a plugin wants to know of one. Where that isn't
-// allowed, and of servers before 1.26, which don't show them, a gate is what it is by default in
-// the release that the cluster shows the behaviour of. So what can't be known is that an
-// administrator has switched a gate on or off there. Several servers behind one address may differ
-// while they are upgraded, too: the one that answered counts.
+// Feature gates are read from /metrics (kubernetes_feature_enabled) once a plugin asks for one. If
+// the process may not read /metrics, or the server is older than 1.26 and doesn't show them, a gate
+// has its default in the emulated release. In that case a gate that an administrator has switched
+// is not known. During an upgrade, several servers behind one address may differ: the one that
+// answered counts.
 package cluster
 
 import (
@@ -56,21 +56,21 @@ const (
 	reviewRetries = 2
 )
 
-// A Cluster is a connection to one, with caches of what plugins read there.
+// A Cluster is a connection to a cluster, with caches of what plugins read there.
 type Cluster struct {
 	env    *chain.Env
 	ctx    context.Context
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// Connect asks the API server that config names for its version, and makes an Env of what it is.
-// The error is that of the request: it may be worth another try.
+// Connect asks the API server that config names for its version, and makes an Env for it. The error
+// is that of the request: it may be worth another try.
 //
 // The cluster is connected until ctx ends.
 func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	// Requests wait for what plugins look up. That there are too many is for the server to say,
-	// which knows by priority and fairness.
+	// Requests wait for what plugins look up, so the client doesn't limit its rate. The server
+	// does, by priority and fairness.
 	config.QPS = -1
 	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -111,7 +111,7 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	}}, nil
 }
 
-// Env is what plugins are built with.
+// Env returns the environment with which plugins are built.
 func (c *Cluster) Env() *chain.Env { return c.env }
 
 // Start fills the caches that plugins have asked for, and keeps them current.
@@ -120,14 +120,14 @@ func (c *Cluster) Start() {
 	c.env.Informers.StartWithContext(c.ctx)
 }
 
-// Synced returns once all caches have what the cluster had when they began, or once ctx ends, with
-// an error that names those that don't have it.
+// Synced returns once all caches have what the cluster had when they began. If ctx ends first, the
+// error names the caches that don't have it.
 func (c *Cluster) Synced(ctx context.Context) error {
 	return c.env.Informers.WaitForCacheSyncWithContext(ctx).AsError()
 }
 
-// ReadyCheck is the check informer-sync: it names the caches that haven't synced yet. It is for
-// when the cluster has been started.
+// ReadyCheck returns the check informer-sync, which names the caches that haven't synced yet. Call
+// it after Start.
 func (c *Cluster) ReadyCheck() healthz.HealthChecker {
 	return healthz.NewInformerSyncHealthz(c.env.Informers)
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// known are the feature gates of kube-apiserver that plugins ask for, with each change of what they
-// are by default. A test holds them against those of the Kubernetes among the modules.
+// known are the feature gates of kube-apiserver that plugins ask for, with the history of their
+// defaults. A test compares them with those of the Kubernetes among the modules.
 //
 // Source: defaultVersionedKubernetesFeatureGates in k8s.io/kubernetes/pkg/features.
 var known = map[featuregate.Feature]featuregate.VersionedSpecs{
@@ -38,8 +38,8 @@ var known = map[featuregate.Feature]featuregate.VersionedSpecs{
 	"WorkloadAwarePreemption":                        {since(36, false)},
 }
 
-// since is what a gate is by default from a minor release of Kubernetes on. Its stage is nothing
-// that plugins ask for.
+// since returns the default of a gate from a minor release of Kubernetes on. Plugins don't ask for
+// a gate's stage.
 func since(minor uint, on bool) featuregate.FeatureSpec {
 	return featuregate.FeatureSpec{Version: version.MajorMinor(1, minor), Default: on, PreRelease: featuregate.Beta}
 }
@@ -51,16 +51,15 @@ const (
 	metricsTimeout = 30 * time.Second
 )
 
-// gates are the feature gates of the cluster. They are read when the first of them is asked for:
-// most plugins want none.
+// gates are the feature gates of the cluster. They are read when the first of them is asked for,
+// since most plugins want none.
 type gates struct {
 	read func() featuregate.MutableVersionedFeatureGate
 }
 
 var _ featuregate.FeatureGate = gates{}
 
-// newGates are those of a cluster that shows the behaviour of a release. shown reads those that it
-// shows.
+// newGates returns the gates of a cluster that emulates a release. shown reads those that it shows.
 func newGates(emulated *version.Version, shown func() (map[string]bool, error)) gates {
 	return gates{sync.OnceValue(func() featuregate.MutableVersionedFeatureGate {
 		on, err := shown()
@@ -114,7 +113,7 @@ func readGates(ctx context.Context, client rest.Interface) (map[string]bool, err
 // shownGate is a line that Kubernetes' servers have of each feature gate.
 var shownGate = regexp.MustCompile(`^kubernetes_feature_enabled\{name="([A-Za-z0-9_]+)",.*\} ([01])$`)
 
-// gatesIn are the gates that metrics show.
+// gatesIn returns the gates that metrics show.
 func gatesIn(metrics io.Reader) (map[string]bool, error) {
 	on := map[string]bool{}
 	lines := bufio.NewReader(metrics)

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lean is an object of a cache without what no plugin reads. It is a cache.TransformFunc, and may
-// change what it is given. Whoever makes a plugin read more of a pod or of a node adds it here: the
-// tests of plugins on a running cluster go by what is in these caches.
+// lean removes from a cached object what no plugin reads. It is a cache.TransformFunc, and may
+// change its argument. If a plugin begins to read more of a pod or a node, add the field here: the
+// tests of plugins on a running cluster use these caches.
 func lean(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -25,14 +25,14 @@ func lean(object any) (any, error) {
 	return object, nil
 }
 
-// identity is what a cache finds an object by, and tells its versions apart by.
+// identity keeps the fields by which a cache finds an object and tells its versions apart.
 func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
 		Generation: m.Generation, DeletionTimestamp: m.DeletionTimestamp}
 }
 
-// leanPod is what NodeRestriction reads of a pod: where it runs, as whom, whether it mirrors one of
-// the node's own, and which volumes need tokens.
+// leanPod keeps the fields of a pod that NodeRestriction reads: the node, the service account,
+// whether it is a mirror pod, and the volumes that need tokens.
 func leanPod(pod *corev1.Pod) *corev1.Pod {
 	kept := corev1.Pod{ObjectMeta: identity(&pod.ObjectMeta)}
 	if mirrored, is := pod.Annotations[corev1.MirrorPodAnnotationKey]; is {
@@ -58,12 +58,12 @@ func leanPod(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// ofServiceAccount is what is left of the volumes of nearly every pod: the token for the API server
-// that is mounted without having been asked for. How the volume is named nobody reads of tokens.
+// ofServiceAccount replaces the volumes of nearly every pod: the token for the API server that is
+// mounted by default. No plugin reads the names of token volumes.
 var ofServiceAccount = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}}}}}}
 
-// shared are the volumes, or those that many pods share and nobody may change.
+// shared returns the volumes, or an equal slice that many pods share and that must not be changed.
 func shared(volumes []corev1.Volume) []corev1.Volume {
 	if len(volumes) == 1 && volumes[0].Projected != nil && len(volumes[0].Projected.Sources) == 1 &&
 		volumes[0].Projected.Sources[0].ServiceAccountToken.Audience == "" {
@@ -72,7 +72,7 @@ func shared(volumes []corev1.Volume) []corev1.Volume {
 	return slices.Clip(volumes)
 }
 
-// tokensOnly is a projected volume with its tokens alone; nil where it has none.
+// tokensOnly returns a projected volume with its tokens alone, or nil if it has none.
 func tokensOnly(v *corev1.Volume) *corev1.Volume {
 	var tokens []corev1.VolumeProjection
 	for i := range v.Projected.Sources {
@@ -88,9 +88,9 @@ func tokensOnly(v *corev1.Volume) *corev1.Volume {
 		Projected: &corev1.ProjectedVolumeSource{Sources: tokens}}}
 }
 
-// leanNode is what NodeRestriction, PodTopologyLabels, PodResizeValidator and
-// NodeDeclaredFeatureValidator read of a node: its labels, what it can give, and what it can do.
-// Its images and conditions are most of it otherwise, and change all the time.
+// leanNode keeps the fields of a node that NodeRestriction, PodTopologyLabels, PodResizeValidator
+// and NodeDeclaredFeatureValidator read: its labels, its capacity and its declared features. Images
+// and conditions, which are most of a node and change all the time, are dropped.
 func leanNode(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: identity(&node.ObjectMeta)}
 	kept.Labels = node.Labels

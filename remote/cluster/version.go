@@ -12,13 +12,13 @@ import (
 	"k8s.io/component-base/compatibility"
 )
 
-// effectiveVersion is that of the cluster.
+// effectiveVersion is the version of the cluster.
 type effectiveVersion struct {
 	compatibility.EffectiveVersion
 	info *apimachineryversion.Info
 }
 
-// Info is what the cluster said.
+// Info returns the version that the cluster reported.
 func (v effectiveVersion) Info() *apimachineryversion.Info {
 	info := *v.info
 	return &info
@@ -39,7 +39,7 @@ func readVersion(ctx context.Context, client rest.Interface) (compatibility.Effe
 	return newVersion(&info)
 }
 
-// newVersion is the version that a cluster says it has. Who sells clusters adds to it what semantic
+// newVersion returns the version that a cluster reports. Cloud providers add suffixes that semantic
 // versions don't have.
 func newVersion(info *apimachineryversion.Info) (compatibility.EffectiveVersion, error) {
 	binary, err := version.ParseGeneric(info.GitVersion)

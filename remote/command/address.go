@@ -6,8 +6,8 @@ import (
 )
 
 // listenAddress returns the address to listen on. Without --bind-address that is the address in
-// --url, if this machine has it: no port is opened to networks from which nobody is to call. A
-// Service and a host name lead to addresses that aren't known here.
+// --url, if this machine has it, so that no port is opened to other networks. The addresses of a
+// Service or a host name aren't known here.
 func (o *options) listenAddress() net.IP {
 	if o.bindAddress != nil {
 		return o.bindAddress

@@ -3,13 +3,12 @@
 //
 //	listen ─▶ connect ─▶ build the plugins ─▶ fill caches ─▶ ready … SIGTERM ─▶ leave ─▶ drain ─▶ end
 //
-// A process serves /livez from its beginning, so that an API server that is away for a while is
-// waited for, and not a reason to be started again. Reviews are answered once the plugins are
-// built; before, the call fails, and the failurePolicy decides. /readyz is ok once all caches have
-// synced, and until the process is told to end. Then a process in the foreground (one with --url)
-// removes the webhook configurations. After that it goes on serving for a while, in which
-// nobody is sent there any more, then finishes what is under way and closes its connections in good
-// order.
+// A process serves /livez from its beginning, so that it isn't restarted while it waits for an API
+// server. Reviews are answered once the plugins are built. Before that, the call fails, and the
+// failurePolicy decides. /readyz is ok once all caches have synced, and until the process is told
+// to end. Then a process in the foreground (one with --url) removes the webhook configurations. It
+// goes on serving for a while, until API servers have stopped calling it. Then it finishes its
+// requests and closes its connections in good order.
 //
 // The package links neither the API server nor k8s.io/kubernetes; test/house holds that.
 package command
@@ -34,22 +33,22 @@ func Main(plugins []chain.Descriptor) {
 	os.Exit(commandline.Run(commandline.UntilSignal(), root, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// New is the command webhook, for these plugins, in this run order.
+// New returns the command webhook, for these plugins, in this run order.
 func New(plugins []chain.Descriptor) *cobra.Command {
 	o := newOptions(plugins)
 	c := &cobra.Command{
 		Use:   "webhook --plugins=A,B",
 		Short: "Run admission plugins as webhooks of a cluster whose API server is somebody else's",
-		Long: `Run admission plugins as webhooks of a cluster whose API server is somebody else's: one where
-nobody may set --enable-admission-plugins.
+		Long: `Run admission plugins as webhooks of a cluster whose API server is somebody else's, such
+as a managed cluster on which you can't set --enable-admission-plugins.
 
 The plugins are those of serve, and do the same. The cluster is that of --kubeconfig, of $KUBECONFIG
 or ~/.kube/config, or in a pod the one that the pod is in.
 
 Stop it with ctrl-c or SIGTERM. With --url it then removes its webhook configurations, unless
-another replica keeps them or --keep is given. With --service they stay, for another replica to be
-asked, and "webhook uninstall" removes them. Until then --failure-policy says whether requests are
-refused or pass while no replica serves.
+another replica keeps them or --keep is given. With --service they stay, so that other replicas are
+called, and "webhook uninstall" removes them. While they stay and no replica serves,
+--failure-policy says whether requests are refused or pass.
 
 /metrics, /healthz, /livez and /readyz are at the same address. "plugins -o wide" says which plugins
 can run outside the API server.`,
@@ -65,7 +64,7 @@ can run outside the API server.`,
 	return c
 }
 
-// examples are how the command is used.
+// examples show how the command is used.
 const examples = `  # On a cluster that can reach this machine
   gatehouse webhook --plugins={A} --url=https://192.0.2.10:8443
 
@@ -78,7 +77,8 @@ const examples = `  # On a cluster that can reach this machine
   gatehouse webhook --plugins={A},{C} \
     --service=gatehouse-system/gatehouse --failure-policy={A}=Ignore --per-plugin`
 
-// examplesOf are examples with plugins that change and refuse, and that few clusters have.
+// examplesOf returns text with examples of plugins that change and refuse, and that few clusters
+// have.
 func examplesOf(plugins []chain.Descriptor, text string) string {
 	names := []string{"A", "B", "C"}
 	next := 0

@@ -13,24 +13,23 @@ import (
 	"gatehouse.dev/remote/registration"
 )
 
-// kept are certificates that package certificates keeps: its own, or those of files.
-type kept interface {
+// keptCertificates are certificates of package certificates: Own or Files.
+type keptCertificates interface {
 	registration.Certificates
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Ready() error
 	Run(ctx context.Context) error
 }
 
-// credentials are what a replica serves with, and what it knows of whether API servers call it.
+// credentials holds a replica's serving certificates, and whether API servers call it.
 type credentials struct {
-	kept
-	// makeshift is served while there is nothing better, so that probes, which verify nothing, find
-	// a process that only waits for its API server alive. No API server that verifies takes it.
+	keptCertificates
+	// makeshift is served until there is another certificate, so that probes, which verify nothing,
+	// find a process alive that waits for its API server. API servers that verify refuse it.
 	makeshift *tls.Certificate
 
 	once sync.Once
-	// called is closed when the webhook configurations stand, with as many webhooks as they are to
-	// have.
+	// called is closed when the webhook configurations exist with all their webhooks.
 	called   chan struct{}
 	webhooks int
 }
@@ -42,16 +41,16 @@ func (o *options) newCredentials(r *registration.Options, client kubernetes.Inte
 		if err != nil {
 			return nil, err
 		}
-		c.kept = files
+		c.keptCertificates = files
 		return c, nil
 	}
-	c.kept = certificates.NewOwn(certificates.Options{Installation: r.Installation(), Hosts: r.Hosts(), Client: client})
+	c.keptCertificates = certificates.NewOwn(certificates.Options{Installation: r.Installation(), Hosts: r.Hosts(), Client: client})
 	var err error
 	c.makeshift, err = newMakeshift(r)
 	return c, err
 }
 
-// newMakeshift makes a certificate that nobody signs for.
+// newMakeshift makes a self-signed certificate.
 func newMakeshift(r *registration.Options) (*tls.Certificate, error) {
 	key, err := authority.NewKey()
 	if err != nil {
@@ -71,9 +70,9 @@ func newMakeshift(r *registration.Options) (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// GetCertificate is a tls.Config's.
+// GetCertificate is for tls.Config.GetCertificate.
 func (c *credentials) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	found, err := c.kept.GetCertificate(hello)
+	found, err := c.keptCertificates.GetCertificate(hello)
 	if err != nil && c.makeshift != nil {
 		return c.makeshift, nil
 	}
@@ -85,5 +84,5 @@ func (c *credentials) Trusted(bundles ...[]byte) {
 	if len(bundles) >= c.webhooks {
 		c.once.Do(func() { close(c.called) })
 	}
-	c.kept.Trusted(bundles...)
+	c.keptCertificates.Trusted(bundles...)
 }

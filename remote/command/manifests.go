@@ -13,12 +13,12 @@ import (
 	"gatehouse.dev/remote/manifests"
 )
 
-// passedOn are the flags of an installation that its pods are started with as they are given. The
-// others are said otherwise there.
+// passedOn are the flags of an installation that its pods get with the same values. Other flags
+// have another form there.
 var passedOn = []string{"per-plugin", "failure-policy", "mode", "timeout", "exempt-namespaces",
 	"skip-reachability-check"}
 
-// newManifests is the command that prints what an installation consists of.
+// newManifests returns the command that prints the objects of an installation.
 func newManifests(plugins []chain.Descriptor) *cobra.Command {
 	i := newInstalling(plugins)
 	var image string
@@ -26,13 +26,13 @@ func newManifests(plugins []chain.Descriptor) *cobra.Command {
 	var apiServers []string
 	c := &cobra.Command{
 		Use:   "manifests --plugins=A,B --image=IMAGE",
-		Short: "Print what an installation in a cluster consists of",
-		Long: `Print what an installation in a cluster consists of, for kubectl apply: its namespace, a service
-account with what the plugins need and no more, a Service and a Deployment, and what protects them.
-The image holds the program gatehouse-webhook.
+		Short: "Print the objects of an installation in a cluster",
+		Long: `Print the objects of an installation in a cluster, for kubectl apply: its namespace, a service
+account with exactly the rights that the plugins need, a Service, a Deployment, and the objects that
+protect them. The image holds the program gatehouse-webhook.
 
-The webhook configurations aren't among it: the replicas write them once they serve. They are
-removed by "webhook uninstall", or with the namespace.`,
+The webhook configurations aren't among them: the replicas write them once they serve. "webhook
+uninstall" removes them, and so does deleting the namespace.`,
 		Example: manifestsExample(plugins),
 		Args:    commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -78,7 +78,7 @@ removed by "webhook uninstall", or with the namespace.`,
 	return c
 }
 
-// given are the flags that pods are started with as they were given here.
+// given returns the passedOn flags that were set, for the pods.
 func given(fs *pflag.FlagSet) []string {
 	var flags []string
 	for _, name := range passedOn {

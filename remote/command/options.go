@@ -26,9 +26,9 @@ import (
 	"gatehouse.dev/remote/registration"
 )
 
-// installing are the flags that say of an installation what of it doesn't depend on where it runs.
+// installing holds the flags of an installation that don't depend on where it runs.
 type installing struct {
-	plugins   []chain.Descriptor // all that there are
+	plugins   []chain.Descriptor // all plugins of the program
 	admission chain.Options
 
 	name, namespace string
@@ -39,7 +39,7 @@ type installing struct {
 	modes           map[string]remote.Mode // by plugin, once loaded
 	timeout         time.Duration
 	exempt          []string
-	unchecked       bool // whether API servers reach the webhooks isn't found out
+	unchecked       bool // don't check whether API servers reach the webhooks
 }
 
 func newInstalling(plugins []chain.Descriptor) installing {
@@ -51,40 +51,40 @@ func (i *installing) addFlags(groups *cliflag.NamedFlagSets) {
 	i.admission.AddOnlyFlags(groups.FlagSet("admission"), outside(i.plugins))
 	fs := groups.FlagSet("registration")
 	i.addNameFlags(fs)
-	fs.StringVar(&i.url, "url", "", "Where API servers call: https://host:port. Either this or --service is required.")
+	fs.StringVar(&i.url, "url", "", "The URL that API servers call: https://host:port. Either this or --service is required.")
 	fs.StringVar(&i.service, "service", "",
 		"The Service by which API servers call, as namespace/name:port; the port is 443 if it is left out.")
 	fs.BoolVar(&i.perPlugin, "per-plugin", false,
 		"Have each plugin called by itself. By default one call asks all plugins of a phase.")
 	fs.StringSliceVar(&i.failurePolicy, "failure-policy", nil,
-		"What becomes of a request where the call fails: Fail or Ignore, or of single plugins as "+
+		"Whether a request is refused if the call fails: Fail or Ignore, or for a single plugin "+
 			"Plugin=Ignore. Fail if empty.")
 	fs.StringSliceVar(&i.mode, "mode", nil,
-		"What becomes of what plugins say: enforce, warn or audit, or of single plugins as Plugin=warn. warn warns "+
+		"Whether plugins' results are enforced: enforce, warn or audit, or for a single plugin Plugin=warn. warn warns "+
 			"clients of what would be changed or refused; audit and warn write it into the API server's audit log "+
-			"and --decision-log-path. Both let requests pass, also where the call fails. enforce if empty.")
+			"and --decision-log-path. Both let requests pass, even if the call fails. enforce if empty.")
 	fs.DurationVar(&i.timeout, "timeout", i.timeout, "How long API servers wait for an answer, 1s to 30s.")
 	fs.StringSliceVar(&i.exempt, "exempt-namespaces", i.exempt,
-		"Namespaces about whose objects nobody is asked, besides that of --namespace.")
+		"Namespaces whose objects no plugin is asked about, besides that of --namespace.")
 	fs.BoolVar(&i.unchecked, "skip-reachability-check", false,
-		"Register without finding out before, by a dry run, whether the API server reaches the webhooks.")
+		"Register without first checking, by a dry run, that the API server reaches the webhooks.")
 }
 
 // addNameFlags adds the flags by which an installation is found again.
 func (i *installing) addNameFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&i.name, "name", i.name,
-		"The name of the installation: that of its webhook configurations, and of what it keeps in --namespace.")
+		"The name of the installation, of its webhook configurations, and of its objects in --namespace.")
 	fs.StringVar(&i.namespace, "namespace", i.namespace,
 		"The namespace of the installation, in which it keeps its certificates and its Lease.")
 }
 
-// outside are the plugins that can run outside the API server.
+// outside returns the plugins that can run outside the API server.
 func outside(plugins []chain.Descriptor) []chain.Descriptor {
 	return slices.DeleteFunc(slices.Clone(plugins), func(p chain.Descriptor) bool { return p.Outside != "" })
 }
 
-// load is what is installed: the plugins with their configuration, and what follows from them; or
-// what is wrong with the flags.
+// load returns the plugins with their configuration, and the registration that follows from them.
+// The error names the flags that are wrong.
 func (i *installing) load() (*registration.Options, *chain.Config, error) {
 	var errs []error
 	if len(i.admission.Only) == 0 {
@@ -136,7 +136,7 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 	return o, config, ofFlags(o.Validate())
 }
 
-// ofFlags says of fields that are wrong by which flags they were given.
+// ofFlags replaces the fields in an error by the flags that set them.
 func ofFlags(err error) error {
 	var all utilerrors.Aggregate
 	if !errors.As(err, &all) {
@@ -167,18 +167,18 @@ func parseService(text string) (*registration.Service, error) {
 	if !ok {
 		return nil, fmt.Errorf("--service: %q must be namespace/name or namespace/name:port", text)
 	}
-	// An API server takes any names, and finds nobody there.
+	// An API server accepts any names, and then reaches no Service.
 	if problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name)...); len(problems) > 0 {
 		return nil, fmt.Errorf("--service: %q must be namespace/name or namespace/name:port: %s", text, problems[0])
 	}
 	return s, nil
 }
 
-// failurePolicies are those of the plugins.
+// failurePolicies returns the failure policies of the plugins.
 func (i *installing) failurePolicies(plugins []chain.Descriptor) (
 	map[string]admissionregistrationv1.FailurePolicyType, error) {
 	policies := map[string]admissionregistrationv1.FailurePolicyType{}
-	for _, item := range i.failurePolicy { // that of all before those of single ones, wherever it stands
+	for _, item := range i.failurePolicy { // the policy for all first, in any order of the flag
 		if !strings.Contains(item, "=") {
 			for _, p := range plugins {
 				policies[p.Name] = admissionregistrationv1.FailurePolicyType(item)
@@ -202,17 +202,17 @@ func (i *installing) failurePolicies(plugins []chain.Descriptor) (
 }
 
 const (
-	// inCluster is how long a replica behind a Service goes on serving, and inForeground one whose
-	// configurations it removes itself: API servers see that at once.
+	// inCluster is how long a replica behind a Service goes on serving. inForeground is the same
+	// for a replica that removes its configurations itself: API servers see that at once.
 	inCluster    = 5 * time.Second
 	inForeground = 500 * time.Millisecond
 )
 
-// loadModes reads the modes of the plugins. One that isn't enforced refuses nothing, also if it
-// can't be called.
+// loadModes reads the modes of the plugins. A plugin whose mode isn't enforce refuses nothing, even
+// if it can't be called.
 func (i *installing) loadModes(o *registration.Options) error {
 	i.modes = map[string]remote.Mode{}
-	for _, item := range i.mode { // that of all before those of single ones, wherever it stands
+	for _, item := range i.mode { // the mode for all first, in any order of the flag
 		if !strings.Contains(item, "=") {
 			for _, p := range o.Plugins {
 				i.modes[p.Name] = remote.Mode(item)
@@ -243,7 +243,7 @@ func (i *installing) loadModes(o *registration.Options) error {
 	return nil
 }
 
-// modeOf is a plugin's.
+// modeOf returns a plugin's mode.
 func (i *installing) modeOf(plugin string) remote.Mode {
 	if mode, ok := i.modes[plugin]; ok {
 		return mode
@@ -251,7 +251,7 @@ func (i *installing) modeOf(plugin string) remote.Mode {
 	return remote.Enforce
 }
 
-// options are what the flags say to a replica.
+// options holds the flags of a replica.
 type options struct {
 	installing
 
@@ -279,28 +279,28 @@ func (o *options) flags() cliflag.NamedFlagSets {
 
 	fs := groups.FlagSet("serving")
 	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress,
-		"The IP address on which to listen. Without it that is the address in --url, if this machine has "+
+		"The IP address on which to listen. The default is the address in --url, if this machine has "+
 			"it, or else all addresses.")
 	fs.IntVar(&o.port, "secure-port", o.port, "The port on which to serve HTTPS.")
 	fs.StringVar(&o.certFile, "tls-cert-file", "",
-		"File with the certificate to serve with, and what it is signed with after it; read again when it changes. "+
+		"File with the serving certificate, followed by its chain; read again when it changes. "+
 			"Without it certificates are made, and kept in a Secret of --namespace.")
 	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "File with the private key of --tls-cert-file.")
 	fs.StringVar(&o.caFile, "tls-ca-file", "",
-		"File with the authorities that API servers verify --tls-cert-file with. Without it that is the certificate "+
-			"itself where it is its own authority, and else what API servers trust anyway.")
+		"File with the authorities that API servers verify --tls-cert-file with. Without it, a self-signed "+
+			"certificate is its own authority, and any other one is verified with the API servers' own roots.")
 	fs.StringVar(&o.clientCAFile, "client-ca-file", "",
-		"File with the authorities of those who may call; read again when it changes. API servers must show a "+
+		"File with the authorities of callers' certificates; read again when it changes. API servers must show a "+
 			"certificate then, by the kubeConfigFile of their WebhookAdmissionConfiguration. Probes and /metrics "+
 			"need none. "+
-			"Without it nobody who reaches the port is turned away.")
+			"Without it every caller that reaches the port is answered.")
 	fs.DurationVar(&o.drain, "shutdown-delay-duration", o.drain,
-		"How long to go on serving after SIGTERM, while /readyz says no and others learn that. With --url and "+
-			"without --keep it is 500ms if it isn't given: no other replica is asked then.")
+		"How long to go on serving after SIGTERM, while /readyz fails and callers learn that. The default is 500ms "+
+			"with --url and without --keep, since no other replica is called then.")
 
 	groups.FlagSet("registration").BoolVar(&o.keep, "keep", false,
-		"Leave the webhook configurations at the end, as with --service: until another replica serves, requests are "+
-			"refused or pass by --failure-policy.")
+		"Leave the webhook configurations at the end, as with --service. Until another replica serves, "+
+			"--failure-policy says whether requests are refused or pass.")
 
 	fs = groups.FlagSet("cluster")
 	o.reach.AddFileFlags(fs)
@@ -313,7 +313,7 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	return groups
 }
 
-// check is what is wrong with the flags of the replica itself.
+// check returns what is wrong with the replica's own flags.
 func (o *options) check() error {
 	var errs []error
 	if o.port < 1 || o.port > 65535 {
@@ -340,7 +340,7 @@ func (o *options) check() error {
 	return errors.Join(append(errs, o.decisions.Validate())...)
 }
 
-// named are plugins' names in a sentence, with the modes of those that aren't enforced.
+// named returns plugins' names for a sentence, with the mode of each plugin that isn't enforced.
 func (i *installing) named(plugins []chain.Descriptor) string {
 	var names []string
 	for _, p := range plugins {

@@ -21,7 +21,8 @@ import (
 	"gatehouse.dev/webhook/server"
 )
 
-// build builds the plugins, and is what answers the reviews, by path, with the plugins' own checks.
+// build builds the plugins, and returns the handlers of reviews by path, and the plugins' own
+// checks.
 func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.HealthChecker, error) {
 	observers := []chain.Observer{chain.Metrics()}
 	if w.tracer.enabled() {
@@ -62,7 +63,7 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 	return reviews, all.ReadyChecks(), nil
 }
 
-// once is a plugin that is built once, however many chains it is in.
+// once returns a plugin that is built once, for any number of chains.
 func once(d chain.Descriptor) chain.Descriptor {
 	var mu sync.Mutex
 	var built admission.Interface
@@ -81,7 +82,7 @@ func once(d chain.Descriptor) chain.Descriptor {
 	return d
 }
 
-// review is what answers reviews, traced, and recorded where there is a recorder.
+// review returns the handler of reviews, traced, and recorded if there is a recorder.
 func (w *worker) review(decide server.FallibleHandler, recorder *decision.Recorder) http.Handler {
 	if recorder != nil {
 		decide = recorded(decide, recorder)
@@ -89,8 +90,8 @@ func (w *worker) review(decide server.FallibleHandler, recorder *decision.Record
 	return w.tracer.trace(decide)
 }
 
-// recorded is decide with what it decides recorded. A request that mutates and validates is two
-// decisions: each is a review of its own, and nothing tells that they are of one request.
+// recorded returns decide with a recorder of its decisions. A request that mutates and validates
+// makes two decisions: it comes as two reviews, and nothing links them.
 func recorded(decide server.FallibleHandler, recorder *decision.Recorder) server.FallibleHandler {
 	return func(ctx context.Context, r *admissionv1.AdmissionRequest) (response server.Response, err error) {
 		ctx = request.WithUser(ctx, remote.UserOf(&r.UserInfo))
@@ -108,7 +109,7 @@ func recorded(decide server.FallibleHandler, recorder *decision.Recorder) server
 	}
 }
 
-// infoOf is what an API server knows of such a request.
+// infoOf returns the RequestInfo that an API server has of the request.
 func infoOf(r *admissionv1.AdmissionRequest) *request.RequestInfo {
 	return &request.RequestInfo{IsResourceRequest: true, Verb: strings.ToLower(string(r.Operation)),
 		APIGroup: r.Resource.Group, APIVersion: r.Resource.Version, Resource: r.Resource.Resource,

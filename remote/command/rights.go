@@ -27,26 +27,26 @@ import (
 )
 
 const (
-	// patience is how long a process waits for rights that it lacks, and lookAgain how often it
-	// asks for them.
+	// patience is how long a process waits for missing rights, and lookAgain how often it asks for
+	// them.
 	patience  = time.Minute
 	lookAgain = 2 * time.Second
 	// questions is how many rights are asked for at a time.
 	questions = 8
 )
 
-// rights are what a replica needs.
+// rights are the rights that a replica needs.
 type rights struct {
 	cluster, namespaced []rbacv1.PolicyRule
-	// noNamespace is that there may be no namespace of the installation, and the process can't make
-	// it.
+	// noNamespace reports whether the installation's namespace may be missing and the process can't
+	// create it.
 	noNamespace bool
 }
 
 func (r *rights) none() bool { return len(r.cluster) == 0 && len(r.namespaced) == 0 && !r.noNamespace }
 
-// awaitRights returns when the process has the rights that it needs. It prints those that are
-// missing, once, and is an error when they are still missing after a minute.
+// awaitRights returns when the process has the rights that it needs. It prints the missing ones
+// once, and returns an error if they are still missing after a minute.
 func (w *worker) awaitRights(ctx context.Context, stderr io.Writer) error {
 	config := rest.CopyConfig(w.connection)
 	config.QPS = -1 // a few dozen questions, once
@@ -68,7 +68,7 @@ func awaitRights(ctx context.Context, client kubernetes.Interface, o *registrati
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // what can't be asked for is found out when it is used
+		if err != nil { // the first use of a right shows whether it is missing
 			klog.InfoS("The rights of this process can't be looked up", "err", err)
 			return nil
 		}

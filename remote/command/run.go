@@ -77,7 +77,7 @@ func (o *options) run(c *cobra.Command) error {
 	return w.serve(c)
 }
 
-// connection is how the cluster is reached.
+// connection returns the client configuration of the cluster, and a client.
 func (o *options) connection(t tracer) (*rest.Config, kubernetes.Interface, error) {
 	config, _, _, err := o.reach.Load()
 	if err != nil {
@@ -92,8 +92,8 @@ func (o *options) connection(t tracer) (*rest.Config, kubernetes.Interface, erro
 	return config, client, nil
 }
 
-// newDoor returns the door of a replica, to which the API server's authority and the tokens that it
-// accepts are known.
+// newDoor returns the door of a replica. It knows callers by the API server's authority, and by the
+// tokens that the API server accepts.
 func (w *worker) newDoor() (*door.Door, error) {
 	config, err := rest.TLSConfigFor(w.connection)
 	if err != nil {
@@ -106,7 +106,7 @@ func (w *worker) newDoor() (*door.Door, error) {
 	return door.New(door.NewCallers(authorities, w.client.AuthenticationV1().TokenReviews())), nil
 }
 
-// A worker is one replica.
+// A worker is a replica.
 type worker struct {
 	options      *options
 	registration *registration.Options
@@ -187,7 +187,7 @@ func (w *worker) serve(c *cobra.Command) error {
 			leaving = w.leave(c)
 		}
 		if o.drain > 0 {
-			fmt.Fprintf(c.OutOrStdout(), "Answering for %s what API servers still ask.\n", o.drain)
+			fmt.Fprintf(c.OutOrStdout(), "Answering API servers that still call for %s.\n", o.drain)
 		}
 		select {
 		case <-time.After(o.drain):
@@ -202,7 +202,7 @@ func (w *worker) serve(c *cobra.Command) error {
 	return errors.Join(leaving, err)
 }
 
-// leave waits until nothing is kept any more, and says what becomes of the webhook configurations.
+// leave waits until the keeper has ended, and prints what becomes of the webhook configurations.
 func (w *worker) leave(c *cobra.Command) error {
 	select {
 	case <-w.begun:
@@ -219,7 +219,7 @@ func (w *worker) leave(c *cobra.Command) error {
 	o := w.options
 	switch removed, leader := w.keeper.Removed(); {
 	case len(removed) > 0:
-		fmt.Fprintf(c.OutOrStdout(), "Removed %s: API servers ask this process no more.\n",
+		fmt.Fprintf(c.OutOrStdout(), "Removed %s: API servers no longer call this process.\n",
 			strings.Join(removed, " and "))
 	case leader != "":
 		fmt.Fprintf(c.OutOrStdout(), "Left the webhook configurations %q: replica %s keeps them.\n", o.name, leader)
@@ -230,8 +230,8 @@ func (w *worker) leave(c *cobra.Command) error {
 	return nil
 }
 
-// work builds the plugins and has them answer until ctx ends, and asked until keeping does. It ends
-// sooner where that can't be.
+// work builds the plugins and answers reviews until ctx ends. API servers are told to ask until
+// keeping ends. It returns earlier if it can't go on.
 func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 	connected, err := w.connect(ctx)
 	if err != nil {
@@ -280,7 +280,7 @@ func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 	return nil
 }
 
-// connect waits for the API server, and says why. The error is that ctx has ended.
+// connect waits for the API server, and logs why it waits. The error means that ctx has ended.
 func (w *worker) connect(ctx context.Context) (*cluster.Cluster, error) {
 	said := ""
 	retry := wait.Backoff{Duration: firstRetry, Factor: 2, Cap: lastRetry, Steps: 10, Jitter: 0.1}
@@ -301,7 +301,7 @@ func (w *worker) connect(ctx context.Context) (*cluster.Cluster, error) {
 	}
 }
 
-// hostName tells this replica from others.
+// hostName returns a name that distinguishes this replica from others.
 func hostName() string {
 	host, err := os.Hostname()
 	if err != nil {

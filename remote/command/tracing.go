@@ -23,17 +23,18 @@ import (
 )
 
 const (
-	// serviceName is the process's in traces.
+	// serviceName is the name of the process in traces.
 	serviceName = "gatehouse-webhook"
-	// lastSpans bounds how long a process that ends tries to send the spans that it still has. Who
-	// receives them may be gone.
+	// lastSpans bounds how long a process that ends tries to send its remaining spans, because the
+	// receiver may be gone.
 	lastSpans = 2 * time.Second
 )
 
-// tracer traces reviews as parts of the requests that they are about. The zero value doesn't.
+// tracer traces reviews as parts of the requests that they are about. The zero value traces
+// nothing.
 type tracer struct{ provider tracing.TracerProvider }
 
-// newTracer is that of a configuration file; the zero value where there is none.
+// newTracer returns the tracer of a configuration file, or the zero value if there is none.
 func newTracer(ctx context.Context, file string) (tracer, error) {
 	if file == "" {
 		return tracer{}, nil
@@ -51,7 +52,7 @@ func newTracer(ctx context.Context, file string) (tracer, error) {
 	return tracer{provider}, err
 }
 
-// readTracing reads a TracingConfiguration, in the versions in which kube-apiserver does.
+// readTracing reads a TracingConfiguration in the versions that kube-apiserver reads.
 func readTracing(file string) (*tracingapi.TracingConfiguration, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -85,7 +86,7 @@ func readTracing(file string) (*tracingapi.TracingConfiguration, error) {
 
 func (t tracer) enabled() bool { return t.provider != nil }
 
-// trace is the handler, with a span for each request whose caller traces it.
+// trace returns the handler with a span for each request whose caller traces it.
 func (t tracer) trace(handler http.Handler) http.Handler {
 	if !t.enabled() {
 		return handler
@@ -93,7 +94,7 @@ func (t tracer) trace(handler http.Handler) http.Handler {
 	return tracing.WithTracing(handler, t.provider, "AdmissionReview")
 }
 
-// wrap makes what plugins ask of the API server a part of the trace.
+// wrap makes plugins' requests to the API server a part of the trace.
 func (t tracer) wrap(transport http.RoundTripper) http.RoundTripper {
 	if !t.enabled() {
 		return transport
@@ -101,7 +102,7 @@ func (t tracer) wrap(transport http.RoundTripper) http.RoundTripper {
 	return tracing.WrapperFor(t.provider)(transport)
 }
 
-// end sends the spans that there still are.
+// end sends the remaining spans.
 func (t tracer) end() {
 	if !t.enabled() {
 		return

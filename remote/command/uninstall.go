@@ -11,17 +11,17 @@ import (
 	"gatehouse.dev/remote/registration"
 )
 
-// newUninstall is the command that takes back what replicas do in a cluster.
+// newUninstall returns the command that removes what replicas write in a cluster.
 func newUninstall() *cobra.Command {
 	o := newOptions(nil)
 	c := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Have no API server ask the plugins any more",
-		Long: `Have no API server ask the plugins any more: remove the installation's webhook configurations, then
-its certificates and its Lease. Replicas that run see that, and bring nothing back until they are
-started again; those that were started with --url end.
+		Short: "Remove an installation's webhook configurations",
+		Long: `Remove the installation's webhook configurations, so that no API server asks its plugins any more,
+then its certificates and its Lease. Running replicas see that, and write nothing again until they
+are started again; replicas that were started with --url end.
 
-What runs the replicas, their rights and their namespace are removed as they were installed.`,
+Remove the replicas' workload, their rights and their namespace the way you installed them.`,
 		Example: `  gatehouse webhook uninstall
   kubectl delete namespace gatehouse-system`,
 		Args: commandline.NoArgs,
@@ -33,12 +33,12 @@ What runs the replicas, their rights and their namespace are removed as they wer
 				return err
 			}
 			waiting := func(replica string, atMost time.Duration) {
-				fmt.Fprintf(c.OutOrStdout(), "Waiting until replica %s has seen it, %s at most.\n", replica, atMost)
+				fmt.Fprintf(c.OutOrStdout(), "Waiting up to %[2]s until replica %[1]s has seen the removal.\n", replica, atMost)
 			}
 			if err := registration.Remove(c.Context(), client, o.name, o.namespace, waiting); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "Nobody asks the plugins of %s in %s any more.\n", o.name, o.namespace)
+			fmt.Fprintf(c.OutOrStdout(), "Uninstalled: removed the webhook configurations of %s/%s.\n", o.namespace, o.name)
 			return nil
 		},
 	}

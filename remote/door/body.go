@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// longest is one more byte than the handlers of reviews take: they say that it is too many.
+	// longest is one byte more than the handlers of reviews accept, so that they report the excess.
 	longest = 7<<20 + 1
 	// A body gets room in pieces: a small one, which most reviews fit in, and then larger ones.
 	smallPiece, largePiece = 16 << 10, 128 << 10
 )
 
-// largePieces are those that nobody uses.
+// largePieces are large pieces that are free.
 var largePieces = sync.Pool{New: func() any { return new([largePiece]byte) }}
 
 // body is what has arrived of a request.
@@ -77,10 +77,10 @@ func (b *body) free() (size int64) {
 	return size
 }
 
-// past is a deadline that ends what is waited for.
+// past is a deadline in the past, which ends a read or write at once.
 var past = time.Unix(1, 0)
 
-// errGone is that a request has given way to others.
+// errGone is the error of a request that has given way to others.
 var errGone = errors.New("too many requests at a time: this one has given way")
 
 // receive reads the body of a request until it is whole.
@@ -124,5 +124,5 @@ func (d *Door) receive(q *request, r *http.Request, b *body) (err error) {
 	return nil
 }
 
-// errSlow is that a request takes too long to arrive.
+// errSlow is the error of a request that takes too long to arrive.
 var errSlow = errors.New("the body of the request arrives too slowly")

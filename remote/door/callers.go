@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// An accepted token is asked about again after freshFor, and without a bound on how often for
-	// rememberedFor more. One that is refused is asked about again after refusedFor.
+	// An accepted token is reviewed again after freshFor, and kept for rememberedFor more, without
+	// a bound on how often it is reviewed. A refused token is reviewed again after refusedFor.
 	freshFor      = time.Minute
 	rememberedFor = 10 * time.Minute
 	refusedFor    = 10 * time.Second
 	// reviewTimeout is how long a TokenReview may take.
 	reviewTimeout = 2 * time.Second
-	// mostTokens is how many tokens are remembered, and mostAddresses for how many addresses it is
-	// remembered how often they have shown new ones.
+	// mostTokens bounds the remembered tokens, and mostAddresses the addresses whose number of new
+	// tokens is remembered.
 	mostTokens, mostAddresses = 1024, 1024
 	// New tokens of an address are reviewed once a second, and those of all 20 times.
 	perAddress, perAddressBurst = 1, 3
@@ -32,12 +32,12 @@ const (
 	longestToken = 16 << 10
 )
 
-// A TokenReviewer is what a client has at AuthenticationV1().TokenReviews().
+// A TokenReviewer creates TokenReviews, as a client's AuthenticationV1().TokenReviews() does.
 type TokenReviewer interface {
 	Create(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
-// Callers tell those who are known from strangers. They may be used concurrently.
+// Callers distinguishes known callers from strangers. It may be used concurrently.
 type Callers struct {
 	authorities *x509.CertPool
 	reviewer    TokenReviewer
@@ -48,15 +48,15 @@ type Callers struct {
 	all       flowcontrol.RateLimiter
 }
 
-// A token is what the API server has said of one.
+// A token holds what the API server has said of a bearer token.
 type token struct {
 	accepted bool
 	until    time.Time
 	asking   bool // it is being asked about again
 }
 
-// NewCallers returns callers that are known by a client certificate of the authorities, or by a
-// token that the reviewer accepts. Authorities may be nil.
+// NewCallers returns Callers that knows a caller by a client certificate of the authorities, or by
+// a token that the reviewer accepts. authorities may be nil.
 func NewCallers(authorities *x509.CertPool, reviewer TokenReviewer) *Callers {
 	return &Callers{authorities: authorities, reviewer: reviewer, tokens: map[[sha256.Size]byte]*token{},
 		addresses: map[string]flowcontrol.RateLimiter{},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// connections are those that are open, by the address of their other end.
+// connections holds the open connections, by their remote address.
 type connections struct {
 	pool *pool
 
@@ -14,8 +14,8 @@ type connections struct {
 	open map[string]*member
 }
 
-// Listen returns a listener that accepts what l accepts. There are as many connections as the
-// door's bounds say: others give way to new ones.
+// Listen returns a listener that accepts what l accepts, within the door's bounds: if there are too
+// many connections, an old one gives way to each new one.
 func (d *Door) Listen(l net.Listener) net.Listener { return &listener{l, &d.connections} }
 
 type listener struct {
@@ -36,7 +36,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// connection is one of them until it is closed.
+// connection is an open connection.
 type connection struct {
 	net.Conn
 	connections *connections
@@ -73,7 +73,8 @@ func (c *connection) Close() error {
 	return err
 }
 
-// of returns the connection of a request; one that counts for nothing if it isn't among them.
+// of returns the connection of a request. If it isn't among the open ones, the result counts for
+// nothing.
 func (c *connections) of(remote string) *member {
 	c.mu.Lock()
 	defer c.mu.Unlock()

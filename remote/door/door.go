@@ -18,19 +18,19 @@ import (
 
 // limits are the bounds of a door.
 type limits struct {
-	// connections and bytes are how much there is of each, and how much of it is for strangers.
+	// connections and bytes bound each pool, and the strangers' share of it.
 	connections, bytes shared
-	// work is how many bytes of requests are worked at at a time, of known callers and of others.
-	// The rest waits: a review takes several times its size of memory.
+	// work bounds the bytes of requests that are worked at at a time, of known callers and of
+	// strangers. Others wait: a review takes several times its size of memory.
 	work map[bool]int64
-	// request is what each request takes besides its body. turn is what a review counts at least
-	// while it is worked at, and metrics what /metrics does.
+	// request is what each request takes besides its body. turn is the least that a review counts
+	// while it is worked at, and metrics the least that /metrics does.
 	request, turn, metrics int64
-	// silence is how long a caller may send, or read, nothing, and rate how many bytes a second it
-	// sends at least.
+	// silence is how long a caller may send or read nothing, and rate how many bytes a second it
+	// has to send at least.
 	silence time.Duration
 	rate    time.Duration
-	// unhealthy is for how long /healthz fails.
+	// unhealthy is how long /healthz fails.
 	unhealthy time.Duration
 }
 
@@ -48,7 +48,7 @@ var defaults = limits{
 	unhealthy:   15 * time.Second,
 }
 
-// A Door is all that a process serves. It is closed to reviews until Open is called.
+// A Door serves everything that a process serves. It is closed to reviews until Open is called.
 type Door struct {
 	limits      limits
 	callers     *Callers
@@ -56,11 +56,12 @@ type Door struct {
 	connections connections
 	requests    *pool
 	turns       map[bool]*semaphore.Weighted // of known callers and of strangers
-	// failed is when something was refused or waited that shouldn't, in nanoseconds since 1970.
+	// failed is the last time at which a request was refused or waited that shouldn't have, in
+	// nanoseconds since 1970.
 	failed atomic.Int64
 }
 
-// OpenPaths are the paths of kubelets and Prometheus, which have no certificate to show.
+// OpenPaths are the paths for kubelets and Prometheus, which have no certificate to show.
 var OpenPaths = []string{"/healthz", "/livez", "/readyz", "/metrics"}
 
 // New returns a door that is closed to reviews.
@@ -84,7 +85,7 @@ func newDoor(callers *Callers, l limits) *Door {
 	return d
 }
 
-// Open makes the door serve reviews, by path, and go by checks at /readyz.
+// Open makes the door serve reviews, by path, and makes /readyz consult the checks.
 func (d *Door) Open(reviews map[string]http.Handler, ready ...healthz.HealthChecker) {
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux, healthz.PingHealthz, healthz.NamedCheck("callers", d.healthy))
@@ -106,12 +107,12 @@ func (d *Door) healthy(*http.Request) error {
 	return nil
 }
 
-// A request is one that is being answered.
+// A request is a request that is being answered.
 type request struct {
 	member
 	control    *http.ResponseController
 	connection *member
-	// answering is that its answer is being sent.
+	// answering reports whether its answer is being sent.
 	answering atomic.Bool
 }
 
@@ -143,8 +144,8 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.send(w, q, a)
 }
 
-// inTurn has the handler called with the whole body, when it is the request's turn. The request
-// counts least bytes at least.
+// inTurn returns a handler that calls handler with the whole body when it is the request's turn.
+// The request counts least bytes at least.
 func (d *Door) inTurn(handler http.Handler, least int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.Context().Value(requestKey{}).(*request)
@@ -175,7 +176,8 @@ func (d *Door) inTurn(handler http.Handler, least int64) http.Handler {
 	})
 }
 
-// turn waits until a request may be worked at, or nobody waits for its answer any more.
+// turn waits until a request may be worked at. It gives up if the client no longer waits for the
+// answer.
 func (d *Door) turn(ctx context.Context, q *request, size int64) (leave func(), err error) {
 	late := time.AfterFunc(d.limits.silence, d.requests.hasty)
 	defer late.Stop()
@@ -196,7 +198,7 @@ func (d *Door) turn(ctx context.Context, q *request, size int64) (leave func(), 
 	}, nil
 }
 
-// An answer is kept until it is whole: the one who is to read it may be slow.
+// An answer buffers a response until it is whole, because the client may read slowly.
 type answer struct {
 	header http.Header
 	code   int
@@ -208,7 +210,7 @@ func (a *answer) Header() http.Header               { return a.header }
 func (a *answer) WriteHeader(code int)              { a.code = code }
 func (a *answer) Write(content []byte) (int, error) { return a.body.Write(content) }
 
-// send sends an answer, for as long as it is read.
+// send sends an answer for as long as the client reads it.
 func (d *Door) send(w http.ResponseWriter, q *request, a *answer) {
 	q.answering.Store(true)
 	gone := !d.requests.take(&q.member, int64(a.body.Len()))

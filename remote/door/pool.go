@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// moment is the time within which nothing should have to give way: an ordinary review takes less.
+// moment is the time within which no member should have to give way: an ordinary review takes less.
 const moment = time.Second
 
-// A pool bounds what callers take of something.
+// A pool bounds how much callers take of a resource.
 type pool struct {
-	// total is how much there is, and strangers how much of it strangers may take.
+	// total is how much there is, and strangers the part that strangers may take.
 	total, strangers int64
-	// hasty is called if a member gives way that had less than a moment, or was waiting for its
-	// turn.
+	// hasty is called if a member gives way that was there for less than a moment, or that was
+	// waiting for its turn.
 	hasty func()
 
 	mu        sync.Mutex
@@ -29,15 +29,15 @@ type member struct {
 	address string
 	known   bool
 	taken   int64
-	// since is when it began what it hasn't finished.
+	// since is when it began its unfinished work.
 	since time.Time
-	// waiting is that it is whole and waits for its turn.
+	// waiting reports whether it is whole and waits for its turn.
 	waiting bool
-	// working is how many requests are being worked at. It doesn't give way meanwhile.
+	// working counts its requests that are being worked at. It doesn't give way meanwhile.
 	working int
-	// drop ends it. It is called once, by a goroutine of its own.
+	// drop ends it. It is called once, in its own goroutine.
 	drop func()
-	// dropped is closed when drop has returned; nil unless the member has given way.
+	// dropped is closed when drop has returned. It is nil unless the member has given way.
 	dropped chan struct{}
 }
 
@@ -46,7 +46,7 @@ func newPool(total, strangers int64, hasty func()) *pool {
 		byAddress: map[string]int64{}}
 }
 
-// join adds a member that takes n. It reports whether the member has got it.
+// join adds a member that takes n, and reports whether there was room.
 func (p *pool) join(m *member, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,15 +55,15 @@ func (p *pool) join(m *member, n int64) bool {
 	return p.give(m, n)
 }
 
-// take gives a member n more, or takes it back if that is less than 0. It reports whether the
-// member has got it, and hasn't given way.
+// take gives a member n more, or takes back if n is negative. It reports whether there was room and
+// the member hasn't given way.
 func (p *pool) take(m *member, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return m.dropped == nil && p.give(m, n)
 }
 
-// leave gives back all that a member has taken. It returns when drop isn't being called any more.
+// leave gives back all that a member has taken. It returns after drop has returned.
 func (p *pool) leave(m *member) {
 	p.mu.Lock()
 	p.remove(m)
@@ -96,7 +96,7 @@ func (p *pool) recognize(m *member) {
 	m.known = true
 }
 
-// give has others give way until there is room for n more of m, or m itself.
+// give makes others give way, or m itself, until there is room for n more of m.
 func (p *pool) give(m *member, n int64) bool {
 	for p.taken+n > p.total || !m.known && p.byThem+n > p.strangers {
 		v := p.victim(m)
@@ -120,7 +120,7 @@ func (p *pool) give(m *member, n int64) bool {
 	return true
 }
 
-// victim returns the member that gives way to m, which may be m; nil if there is none.
+// victim returns the member that gives way to m. It may be m, or nil if there is none.
 func (p *pool) victim(m *member) (v *member) {
 	now := time.Now()
 	for c := range p.members {
@@ -131,10 +131,10 @@ func (p *pool) victim(m *member) (v *member) {
 	return v
 }
 
-// before reports whether a gives way before b: strangers before known callers, then what is of the
-// address that takes most. Of one address it is first what has been unfinished for more than a
-// moment, the oldest first. Then it is what takes most, and of as much what isn't whole, the oldest
-// first, and then what came last.
+// before reports whether a gives way before b. Strangers go before known callers, then the address
+// that takes most. Within an address, members that have been unfinished for more than a moment go
+// first, the oldest first. Then those that take most go. Among equals, unfinished members go first,
+// the oldest first, and then the newest.
 func (p *pool) before(a, b *member, now time.Time) bool {
 	oldA, oldB := a.slow(now), b.slow(now)
 	switch takenA, takenB := p.byAddress[a.address], p.byAddress[b.address]; {
@@ -174,8 +174,8 @@ func (p *pool) count(m *member, n int64) {
 	}
 }
 
-// addressOf returns the address of a caller, without its port. Of IPv6 it is the network: a machine
-// has all of it.
+// addressOf returns the address of a caller, without its port. For IPv6 it is the network, since
+// one machine has all of it.
 func addressOf(remote string) string {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {

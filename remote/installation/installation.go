@@ -1,10 +1,9 @@
-// Package installation is what the objects have in common that an installation of the webhooks
-// keeps in the cluster for itself: their names, the labels that tell whose they are, and their
-// namespace.
+// Package installation holds the names, labels and namespace of the objects that an installation of
+// the webhooks keeps in the cluster for itself.
 //
-// An installation has a name and a namespace. Its webhook configurations and its Lease are named as
-// it is, its Secret too, with "-certificates". What has such a name and not the labels is somebody
-// else's, and is never written to.
+// An installation has a name and a namespace. Its webhook configurations and its Lease have the
+// installation's name; its Secret has that name with "-certificates" appended. An object with such
+// a name but without the labels belongs to somebody else, and is never written to.
 package installation
 
 import (
@@ -25,8 +24,8 @@ const (
 	instanceLabel  = "app.kubernetes.io/instance"
 	managedByLabel = "app.kubernetes.io/managed-by"
 	partOfLabel    = "app.kubernetes.io/part-of"
-	// namespaceLabel tells installations of the same name apart by what they have in common:
-	// webhook configurations, which are in no namespace.
+	// namespaceLabel tells installations of the same name apart on webhook configurations, which
+	// are in no namespace.
 	namespaceLabel = "gatehouse.dev/namespace"
 
 	program = "gatehouse"
@@ -34,27 +33,27 @@ const (
 	manager = "gatehouse-webhook"
 )
 
-// Installation is one of possibly several in a cluster.
+// Installation names one of possibly several installations in a cluster.
 type Installation struct{ Name, Namespace string }
 
-// SecretName is that of the Secret with the certificates.
+// SecretName returns the name of the Secret with the certificates.
 func (i Installation) SecretName() string { return i.Name + "-certificates" }
 
-// Labels are on all that the installation writes for itself.
+// Labels returns the labels of all objects that the installation writes for itself.
 func (i Installation) Labels() map[string]string {
 	return map[string]string{nameLabel: program, instanceLabel: i.Name, managedByLabel: manager,
 		partOfLabel: program, namespaceLabel: i.Namespace}
 }
 
-// Owns tells whether an object is the installation's.
+// Owns reports whether an object belongs to the installation.
 func (i Installation) Owns(object metav1.Object) bool {
 	labels := object.GetLabels()
 	return labels[managedByLabel] == manager && labels[instanceLabel] == i.Name &&
 		labels[namespaceLabel] == i.Namespace
 }
 
-// Adopt gives an object that the installation owns the labels that it should have, besides those
-// that others gave it.
+// Adopt adds the installation's labels to an object that it owns, and keeps the object's other
+// labels.
 func (i Installation) Adopt(object metav1.Object) {
 	labels := maps.Clone(object.GetLabels())
 	if labels == nil {
@@ -64,13 +63,14 @@ func (i Installation) Adopt(object metav1.Object) {
 	object.SetLabels(labels)
 }
 
-// ForeignError is that of an object which has the name of one of an installation's, and isn't its.
+// ForeignError reports that an object has a name of the installation's but belongs to somebody
+// else.
 type ForeignError struct{ message string }
 
 // Error implements error.
 func (e *ForeignError) Error() string { return e.message }
 
-// Foreign is the ForeignError of an object.
+// Foreign returns the ForeignError for an object.
 func (i Installation) Foreign(resource schema.GroupResource, object metav1.Object) error {
 	what := fmt.Sprintf("%s %q", resource, object.GetName())
 	if namespace := object.GetNamespace(); namespace != "" {
@@ -87,11 +87,11 @@ func (i Installation) Foreign(resource schema.GroupResource, object metav1.Objec
 		"installation another name"}
 }
 
-// MakeNamespace makes the installation's namespace where there is none.
+// MakeNamespace creates the installation's namespace if it doesn't exist.
 func (i Installation) MakeNamespace(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.CoreV1().Namespaces().Get(ctx, i.Namespace, metav1.GetOptions{})
 	if err == nil || !apierrors.IsNotFound(err) {
-		// who may not read it is told by the next write whether there is one
+		// if the namespace may not be read, the next write reports whether it exists
 		if apierrors.IsForbidden(err) {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	"gatehouse.dev/remote/registration"
 )
 
-// Rights are what plugins need of the API: their Access, in their order, each rule once.
+// Rights returns the rights that plugins need of the API: their Access, in order, each rule once.
 func Rights(plugins []chain.Descriptor) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range plugins {
@@ -26,7 +26,7 @@ func Rights(plugins []chain.Descriptor) []rbacv1.PolicyRule {
 	return rules
 }
 
-// access is the service account, and all that it may do.
+// access returns the service account, and its roles and bindings.
 func (o *Options) access() []runtime.Object {
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: o.Name}
 	role := func(kind string) rbacv1.RoleRef {

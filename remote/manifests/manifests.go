@@ -1,5 +1,5 @@
-// Package manifests is what an installation of `gatehouse webhook` in a cluster consists of, as
-// objects for kubectl apply.
+// Package manifests makes the objects of an installation of `gatehouse webhook` in a cluster, for
+// kubectl apply.
 //
 //	Namespace                in which pods keep to the Pod Security Standard restricted
 //	ServiceAccount, and      ClusterRole and Role with their bindings: what the plugins need, by
@@ -12,8 +12,8 @@
 //	CustomResourceDefinition of PodPresets, where a plugin needs them: nobody else serves them
 //
 // The webhook configurations aren't among them: the replicas write them once they serve, and keep
-// them. The Helm chart in deploy/chart has the same objects; its test holds the two against each
-// other, and the rights of the chart are made from Access here by go generate.
+// them. The Helm chart in deploy/chart has the same objects. Its test compares the two, and go
+// generate makes the rights of the chart from Access here.
 package manifests
 
 import (
@@ -39,27 +39,27 @@ import (
 
 // Options are what may differ between installations.
 type Options struct {
-	// Name is that of all objects, Namespace the one they are in.
+	// Name is the name of all objects, Namespace the namespace they are in.
 	Name, Namespace string
-	// Image is that of the program gatehouse-webhook.
+	// Image is the image of the program gatehouse-webhook.
 	Image string
-	// Replicas is how many run.
+	// Replicas is the number of pods.
 	Replicas int32
-	// Plugins are those that run, in their order.
+	// Plugins are the plugins that run, in their order.
 	Plugins []chain.Descriptor
 	// Configuration is the plugins' AdmissionConfiguration; empty for none.
 	Configuration string
-	// Flags are further ones for the program.
+	// Flags are further flags for the program.
 	Flags []string
-	// APIServers are the networks from which API servers call, as 192.0.2.0/28. The pods' port is
-	// reached from these only; from everywhere if there are none.
+	// APIServers are the networks from which API servers call, such as 192.0.2.0/28. Only these
+	// reach the pods' port. If there are none, every address does.
 	APIServers []string
 }
 
-// Validate is what is wrong with the options.
+// Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
 	var errs field.ErrorList
-	// It is the name of a Service, and of what has more in its name.
+	// It names a Service, and objects with longer names.
 	for _, problem := range validation.IsDNS1035Label(o.Name) {
 		errs = append(errs, field.Invalid(field.NewPath("name"), o.Name, problem))
 	}
@@ -90,8 +90,8 @@ func (o *Options) Validate() error {
 	return append(errs, validateConfiguration(o.Configuration)...).ToAggregate()
 }
 
-// validateConfiguration refuses a configuration in several files: one is all that the ConfigMap
-// has. Everything else about it is the program's to say.
+// validateConfiguration refuses a configuration in several files, since the ConfigMap has one.
+// Everything else about it is checked by the program.
 func validateConfiguration(text string) (errs field.ErrorList) {
 	var configuration struct {
 		Plugins []struct {
@@ -113,7 +113,7 @@ func validateConfiguration(text string) (errs field.ErrorList) {
 //go:embed podpresets.yaml
 var podPresets []byte
 
-// Objects are what the installation consists of, in an order in which they can be created.
+// Objects returns the objects of the installation, in an order in which they can be created.
 func Objects(o *Options) ([]*unstructured.Unstructured, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func Objects(o *Options) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// asWritten is an object with its kind, and without what nobody writes.
+// asWritten returns an object with its kind, and without the fields that manifests leave out.
 func asWritten(object runtime.Object) (*unstructured.Unstructured, error) {
 	kinds, _, err := scheme.Scheme.ObjectKinds(object)
 	if err != nil {
@@ -161,7 +161,7 @@ func asWritten(object runtime.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// prune takes out what is null or an empty object without meaning: what Go has and YAML needn't.
+// prune removes fields that are null or empty objects: Go's types have them, manifests don't.
 func prune(content map[string]any) {
 	for key, value := range content {
 		switch value := value.(type) {

@@ -18,7 +18,7 @@ const (
 	// portName names the port of the pods.
 	portName = "https"
 	port     = 8443
-	// servicePort is where API servers call.
+	// servicePort is the Service's port, which API servers call.
 	servicePort = 443
 
 	configurationDir  = "/etc/gatehouse"
@@ -26,8 +26,8 @@ const (
 
 	// nobody is the user that has no rights to anything.
 	nobody = 65534
-	// gracePeriod is in seconds, and longer than what a process that is told to end does: it is
-	// asked for five seconds more, and finishes calls that may take 30.
+	// gracePeriod is in seconds. It is longer than a process takes to end: it answers for five
+	// seconds more, and finishes calls that may take 30.
 	gracePeriod = 45
 )
 
@@ -65,7 +65,7 @@ func (o *Options) service() *corev1.Service {
 			TargetPort: intstr.FromString(portName)}}}}
 }
 
-// Args are the flags with which the program is started in a pod.
+// Args returns the flags with which the program is started in a pod.
 func (o *Options) Args() []string {
 	var plugins []string
 	for i := range o.Plugins {
@@ -154,9 +154,9 @@ func (o *Options) disruptionBudget() *policyv1.PodDisruptionBudget {
 		Selector: &metav1.LabelSelector{MatchLabels: o.selector()}, MaxUnavailable: new(intstr.FromInt32(1))}}
 }
 
-// networkPolicy lets API servers reach the port, and nobody anything else. They aren't pods that
-// could be selected: without their networks everybody reaches the port. Where pods may connect to
-// isn't said: plugins ask what their configuration names.
+// networkPolicy lets API servers reach the port, and nothing else. API servers aren't pods that
+// could be selected: without their networks every address reaches the port. Outgoing connections
+// aren't limited, because plugins call what their configuration names.
 func (o *Options) networkPolicy() *networkingv1.NetworkPolicy {
 	var from []networkingv1.NetworkPolicyPeer
 	for _, network := range o.APIServers {

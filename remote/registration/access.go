@@ -6,9 +6,10 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// Access are the rights that the replicas need to keep configurations and certificates and to
-// remove them: in the whole cluster, and in the installation's namespace. To make that namespace
-// they need "create namespaces" too. ownCertificates says that they keep them in a Secret.
+// Access returns the rights that the replicas need to keep configurations and certificates and to
+// remove them: in the whole cluster, and in the installation's namespace. To create that namespace
+// they need "create namespaces" too. ownCertificates says that they keep the certificates in a
+// Secret.
 func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.PolicyRule) {
 	i := o.Installation()
 	only := func(rule rbacv1.PolicyRule, name string) rbacv1.PolicyRule {
@@ -18,12 +19,12 @@ func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.Poli
 	const group = "admissionregistration.k8s.io"
 	configurations := []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 	cluster = []rbacv1.PolicyRule{
-		// No right to create can be for one name.
+		// RBAC can't limit create to a name.
 		chain.To("create", group, configurations...),
 		only(chain.To("get list watch update delete", group, configurations...), i.Name),
 		only(chain.To("get update delete", group, "validatingwebhookconfigurations"), probeName(i)),
 		only(chain.To("get list watch", "", "namespaces"), i.Namespace),
-		// By which callers that show a token are told from strangers.
+		// It tells known callers with a token from strangers.
 		chain.To("create", "authentication.k8s.io", "tokenreviews"),
 	}
 	namespaced = []rbacv1.PolicyRule{

@@ -8,33 +8,33 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// A Call is one that API servers make: a webhook of a configuration.
+// A Call is a call that API servers make: a webhook of a configuration.
 type Call struct {
-	// Name is the webhook's, which clients read where it refuses.
+	// Name is the webhook's name, which clients read in a refusal.
 	Name string
-	// Path is where it is served: /mutate or /validate, or a path below.
+	// Path is the path that serves it: /mutate or /validate, or a path below.
 	Path string
-	// Phase is that in which the plugins are asked.
+	// Phase is the phase in which the plugins are asked.
 	Phase chain.Phases
-	// Plugins are those that are asked, in the order of the options.
+	// Plugins are the plugins that are asked, in the order of the options.
 	Plugins []chain.Descriptor
-	// FailurePolicy is what becomes of a request where the call fails.
+	// FailurePolicy decides about a request if the call fails.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
 }
 
 const domain = "gatehouse.dev"
 
-// phases are the two of them with the first part of their paths.
+// phases are the two phases with the first part of their paths.
 var phases = []struct {
 	phase chain.Phases
 	path  string
 }{{chain.Mutating, "mutate"}, {chain.Validating, "validate"}}
 
-// Calls are those that the configurations have API servers make.
+// Calls returns the calls that API servers make by the configurations.
 func Calls(o *Options) []Call { return calls(o, !o.PerPlugin, o.PerPlugin) }
 
-// Served are all calls that a replica has to serve: those of PerPlugin and those without it. While
-// replicas are replaced by others with other options, configurations of either call both.
+// Served returns all calls that a replica has to serve: those with PerPlugin and those without it.
+// While replicas with other options replace old ones, the configurations of either call both.
 func Served(o *Options) []Call { return calls(o, true, true) }
 
 func calls(o *Options, together, apart bool) []Call {

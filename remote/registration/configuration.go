@@ -15,12 +15,13 @@ import (
 	"gatehouse.dev/remote"
 )
 
-// leftAlone asks the controllers of some providers not to rewrite webhook configurations (AKS adds
-// namespaces that aren't to be asked about): they and a Keeper would do so forever.
+// leftAlone asks the controllers of some providers not to rewrite webhook configurations. (AKS adds
+// namespaces to exempt.) Otherwise they and a Keeper would rewrite them forever.
 const leftAlone = "admissions.enforcer/disabled"
 
-// Mutating is the configuration of the mutating phase; nil where no plugin has one. caBundle is
-// what API servers verify the serving certificate with, empty for what they trust anyway.
+// Mutating returns the configuration of the mutating phase, or nil if no plugin has one. API
+// servers verify the serving certificate with caBundle. If it is empty, they use the roots that
+// they trust anyway.
 func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metadata(o)}
 	for _, call := range Calls(o) {
@@ -41,7 +42,7 @@ func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebh
 	return c
 }
 
-// Validating is the configuration of the validating phase; nil where no plugin has one.
+// Validating returns the configuration of the validating phase, or nil if no plugin has one.
 func Validating(o *Options, caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metadata(o)}
 	for _, call := range Calls(o) {
@@ -60,8 +61,8 @@ func metadata(o *Options) metav1.ObjectMeta {
 		Annotations: map[string]string{leftAlone: "true"}}
 }
 
-// webhookOf is what API servers are to know of a call. What they would set by default is set here,
-// so that it can be compared with what they store.
+// webhookOf returns the webhook of a call. It sets the fields that API servers default, so that it
+// can be compared with what they store.
 func webhookOf(o *Options, call *Call, caBundle []byte) admissionregistrationv1.ValidatingWebhook {
 	w := admissionregistrationv1.ValidatingWebhook{
 		Name:                    call.Name,
@@ -89,14 +90,14 @@ func webhookOf(o *Options, call *Call, caBundle []byte) admissionregistrationv1.
 	return w
 }
 
-// conditions keep away what the plugins of a call have nothing to say about, where its rules don't.
+// conditions exclude requests that the rules of a call include but its plugins ignore.
 func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition {
 	var all []admissionregistrationv1.MatchCondition
 	except := func(name, expression string) {
 		all = append(all, admissionregistrationv1.MatchCondition{Name: name, Expression: "!(" + expression + ")"})
 	}
 	if asksAbout(call, "coordination.k8s.io", "leases") {
-		// Controllers elect their leaders by them, and nodes show by them that they live.
+		// Controllers elect their leaders with Leases, and nodes renew them to show that they live.
 		except("leases", `request.resource.group == "coordination.k8s.io" && request.resource.resource == "leases"`)
 	}
 	if asksAbout(call, "", "events") && !names(call, "", "events") {
@@ -115,8 +116,7 @@ func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition
 	return all
 }
 
-// asksAbout tells whether any of the plugins is asked about a resource, and names whether any of
-// them says so itself, not just being asked about everything.
+// asksAbout reports whether any of the plugins is asked about a resource.
 func asksAbout(call *Call, group, resource string) bool {
 	return names(call, group, resource) ||
 		slices.ContainsFunc(call.Plugins, func(p chain.Descriptor) bool { return len(p.Resources) == 0 })

@@ -19,40 +19,42 @@ import (
 )
 
 const (
-	// look is how often the leader looks at the configurations where nothing says they have
+	// look is how often the leader reads the configurations if no event says that they have
 	// changed.
 	look = time.Minute
-	// What fails, and what others change again and again, is tried again after these times.
+	// Failed attempts, and configurations that others keep changing, are tried again after these
+	// times.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 )
 
-// Certificates are what the replicas serve with. Package certificates has them.
+// Certificates are the serving certificates of the replicas, as package certificates keeps them.
 type Certificates interface {
-	// CABundle is what API servers have to verify with, and whether that is known yet.
+	// CABundle returns what API servers have to verify with, and whether that is known yet.
 	CABundle() (bundle []byte, known bool)
-	// Changed receives when it has changed.
+	// Changed returns a channel that receives when CABundle has changed.
 	Changed() <-chan struct{}
-	// Trusted is told of the caBundles of all webhooks that API servers call.
+	// Trusted records the caBundles of all webhooks that API servers call.
 	Trusted(bundles ...[]byte)
-	// Abandon has the certificates kept for this installation no longer.
+	// Abandon stops keeping the certificates for this installation.
 	Abandon()
 }
 
-// A Keeper is one replica's part in keeping the configurations true.
+// A Keeper keeps the configurations true, as one of the installation's replicas.
 type Keeper struct {
-	// Options are what they should say. Where User is empty it is whom the client acts as.
+	// Options describe the configurations. An empty User stands for the client's user.
 	Options Options
 	Client  kubernetes.Interface
-	// Certificates are those that the replica serves with.
+	// Certificates are the replica's serving certificates.
 	Certificates Certificates
-	// Serving is closed when the replica serves and what its plugins read has been read. It doesn't
-	// lead before.
+	// Serving is closed when the replica serves and its plugins' caches are filled. The replica
+	// doesn't lead before.
 	Serving <-chan struct{}
-	// CheckReached has the leader find out whether API servers reach the webhooks before it has
-	// them call any. They have to answer at ProbePath.
+	// CheckReached makes the leader find out whether API servers reach the webhooks before they
+	// call any. The replicas have to answer at ProbePath.
 	CheckReached bool
-	// RemoveAtEnd has Run remove the configurations when ctx is done, unless another replica leads.
+	// RemoveAtEnd makes Run remove the configurations when ctx is done, unless another replica
+	// leads.
 	RemoveAtEnd bool
 	// Clock is nil for the real one. Leader election doesn't go by it.
 	Clock clock.Clock
@@ -66,14 +68,14 @@ type Keeper struct {
 	identity           string // as who it leads
 }
 
-// ErrRemoved is Run's error where the installation has been removed while the process ran. It keeps
-// nothing any more: the API servers that were asked to ask it no longer do.
+// ErrRemoved is returned by Run if the installation was removed while the process ran. The process
+// keeps no configurations any more, and API servers don't call it.
 var ErrRemoved = errors.New("the installation has been removed: this process keeps no webhook configurations " +
 	"any more")
 
-// Run keeps the configurations while this replica leads, until ctx is done. It fails at once where
-// a configuration of the name is somebody else's; later on that is logged, as everything is that
-// goes wrong, and tried again.
+// Run keeps the configurations while this replica leads, until ctx is done. It fails at once if a
+// configuration of the name belongs to somebody else. Later errors are logged, and the operation is
+// tried again.
 func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.Options.Validate(); err != nil {
 		return err
@@ -114,7 +116,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return k.leave() // before another replica may lead
 		})
 		if err != nil && staying.Err() == nil {
-			klog.ErrorS(err, "Not leading any more", "lease", lock.Describe())
+			klog.ErrorS(err, "No longer the leader", "lease", lock.Describe())
 		}
 		if err != nil && ctx.Err() != nil && k.RemoveAtEnd {
 			return err
@@ -141,7 +143,7 @@ func (k *Keeper) whenServing(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-timer.C():
-			_, _, _ = lock.Get(ctx) // what it says is of interest when it leads
+			_, _, _ = lock.Get(ctx) // the result matters only to a leader
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
@@ -150,7 +152,7 @@ func (k *Keeper) whenServing(ctx context.Context) {
 	}
 }
 
-// lock returns the Lease, by which the replica also sees that the installation is removed.
+// lock returns the Lease. By reading it the replica also learns that the installation was removed.
 func (k *Keeper) lock() *removableLock {
 	return &removableLock{LeaseLock: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: k.Options.Namespace, Name: k.Options.Name},
@@ -160,7 +162,7 @@ func (k *Keeper) lock() *removableLock {
 	}, keeper: k}
 }
 
-// begin finds out what there is, and makes the namespace. It tries until it can.
+// begin checks what exists, and creates the namespace. It tries until it can.
 func (k *Keeper) begin(ctx context.Context) error {
 	for retry := firstRetry; ctx.Err() == nil; retry = min(2*retry, lastRetry) {
 		err := k.check(ctx)
@@ -198,7 +200,7 @@ func (k *Keeper) check(ctx context.Context) error {
 	return i.MakeNamespace(ctx, k.Client)
 }
 
-// removableLock is a LeaseLock that tells the Keeper what the Lease says.
+// removableLock is a LeaseLock that passes what it reads to the Keeper.
 type removableLock struct {
 	*resourcelock.LeaseLock
 	keeper *Keeper

@@ -25,8 +25,8 @@ type kind[T metav1.Object] struct {
 		Update(ctx context.Context, object T, opts metav1.UpdateOptions) (T, error)
 		Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 	}
-	// same tells whether two say the same about webhooks, and take has the first say what the
-	// second one does.
+	// same reports whether two configurations have the same webhooks. take copies b's webhooks to
+	// a.
 	same func(a, b T) bool
 	take func(a, b T)
 }
@@ -51,13 +51,13 @@ func validating(client kubernetes.Interface) kind[*admissionregistrationv1.Valid
 	}
 }
 
-// check is an error where there is one that is somebody else's.
+// check returns an error if a configuration of the name belongs to somebody else.
 func (k kind[T]) check(ctx context.Context, i installation.Installation) error {
 	_, _, err := k.get(ctx, i)
 	return err
 }
 
-// get is the installation's, if there is one.
+// get returns the installation's configuration, if there is one.
 func (k kind[T]) get(ctx context.Context, i installation.Installation) (current T, found bool, err error) {
 	current, err = k.client.Get(ctx, i.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -69,9 +69,9 @@ func (k kind[T]) get(ctx context.Context, i installation.Installation) (current 
 	return current, err == nil, err
 }
 
-// keep has the stored configuration say what the desired one does, or removes it where none is
-// wanted. It creates one only where mayCreate is no error, before it and after it. It returns what
-// was done, in one word; "" is nothing.
+// keep makes the stored configuration equal to the desired one, or removes it if none is wanted. It
+// creates one only if mayCreate returns no error, before and after. It returns what was done in one
+// word, or "" for nothing.
 func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired T, wanted bool,
 	mayCreate func(context.Context) error) (done string, err error) {
 	current, found, err := k.get(ctx, i)
@@ -89,7 +89,7 @@ func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired 
 			return "", err
 		}
 		if err := mayCreate(ctx); err != nil {
-			// Whoever removed the installation in the meantime may have been here before.
+			// A removal of the installation may have come between.
 			return "", errors.Join(err, ignoreNotFound(k.client.Delete(context.WithoutCancel(ctx), i.Name,
 				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(created.GetUID()))})))
 		}
@@ -114,7 +114,7 @@ func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired 
 	return "repaired", nil
 }
 
-// covers tells whether an object has the metadata that it should have, among others.
+// covers reports whether an object has the desired metadata, among others.
 func covers(current, desired metav1.Object) bool {
 	for _, of := range [][2]map[string]string{{current.GetLabels(), desired.GetLabels()},
 		{current.GetAnnotations(), desired.GetAnnotations()}} {
@@ -127,13 +127,13 @@ func covers(current, desired metav1.Object) bool {
 	return equality.Semantic.DeepEqual(current.GetOwnerReferences(), desired.GetOwnerReferences())
 }
 
-// remove deletes the installation's configuration. There being none, or somebody else's, is
-// nothing.
+// remove deletes the installation's configuration. If there is none, or it belongs to somebody
+// else, it does nothing.
 func (k kind[T]) remove(ctx context.Context, i installation.Installation) (done string, err error) {
 	return k.removeNamed(ctx, i, i.Name)
 }
 
-// removeNamed does that with one of another name.
+// removeNamed does the same for another name.
 func (k kind[T]) removeNamed(ctx context.Context, i installation.Installation, name string) (done string, err error) {
 	current, err := k.client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && !i.Owns(current) {

@@ -22,8 +22,8 @@ import (
 	"gatehouse.dev/remote/installation"
 )
 
-// watch tells the certificates whom API servers trust, and wakes the leader when a configuration or
-// the namespace changes, until stop.
+// watch passes the trusted caBundles to the certificates, and wakes the leader if a configuration
+// or the namespace changes, until stop is called.
 func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	named := func(name string) informers.SharedInformerFactory {
@@ -69,7 +69,7 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 	for _, factory := range []informers.SharedInformerFactory{configurations, namespaces, leases} {
 		factory.Start(ctx.Done())
 	}
-	// Where there are none, no event says so.
+	// If there are no configurations, no event says so.
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -86,7 +86,7 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// bundlesOf are the caBundles of the webhooks of a configuration, if it is the installation's.
+// bundlesOf returns the caBundles of a configuration's webhooks, if it is the installation's.
 func (k *Keeper) bundlesOf(object any) (bundles [][]byte) {
 	i := k.Options.Installation()
 	switch c := object.(type) {
@@ -153,7 +153,7 @@ func (k *Keeper) lead(ctx context.Context) error {
 	return nil
 }
 
-// keep makes the configurations what they should be, and says whether anything was to be done.
+// keep makes the configurations what they should be, and reports whether it changed anything.
 func (k *Keeper) keep(ctx context.Context) (done bool, err error) {
 	bundle, known := k.Certificates.CABundle()
 	if !known {
@@ -191,7 +191,7 @@ func (k *Keeper) keep(ctx context.Context) (done bool, err error) {
 	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
 }
 
-// removeConfigurations leaves none.
+// removeConfigurations removes both configurations.
 func removeConfigurations(ctx context.Context, client kubernetes.Interface, i installation.Installation) (bool, error) {
 	what, err := mutating(client).remove(ctx, i)
 	done := logged("mutatingwebhookconfigurations", i, what)
@@ -199,7 +199,7 @@ func removeConfigurations(ctx context.Context, client kubernetes.Interface, i in
 	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
 }
 
-// logged logs what was done, if anything was.
+// logged logs what was done, and reports whether it was anything.
 func logged(resource string, i installation.Installation, done string) bool {
 	if done != "" {
 		klog.InfoS("Webhook configuration "+done, "resource", resource, "name", i.Name)
@@ -207,8 +207,8 @@ func logged(resource string, i installation.Installation, done string) bool {
 	return done != ""
 }
 
-// mayCreate is an error unless the Lease says that this replica leads, and the Service, if there is
-// one, has a replica that is ready: a configuration would point to nothing.
+// mayCreate returns an error unless the Lease says that this replica leads, and the Service, if
+// there is one, has a ready replica. Otherwise a configuration would point to nothing.
 func (k *Keeper) mayCreate(ctx context.Context) error {
 	l, err := k.Client.CoordinationV1().Leases(k.Options.Namespace).Get(ctx, k.Options.Name, metav1.GetOptions{})
 	if err != nil {
@@ -237,7 +237,7 @@ func (k *Keeper) mayCreate(ctx context.Context) error {
 		"configurations would point to nothing", service.Name, service.Namespace)}
 }
 
-// waitingError is about what others will do in a moment.
+// waitingError reports something that other components will do in a moment.
 type waitingError struct{ message string }
 
 // Error implements error.

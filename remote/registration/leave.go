@@ -27,8 +27,8 @@ type seenLease struct {
 	earlier metav1.Time
 }
 
-// sees is told what the Lease says, and ends the Keeper's work if that is a removal which began
-// after the process did.
+// sees records what the Lease says. If that is a removal which began after the process did, it ends
+// the Keeper's work.
 func (k *Keeper) sees(holder string, acquired metav1.Time) {
 	s := &k.seen
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (k *Keeper) sees(holder string, acquired metav1.Time) {
 	}
 }
 
-// seesLease is sees for an object of a watch.
+// seesLease calls sees for an object of a watch.
 func (k *Keeper) seesLease(object any) {
 	l, ok := object.(*coordinationv1.Lease)
 	if !ok || l.Spec.HolderIdentity == nil || l.Spec.AcquireTime == nil {
@@ -55,7 +55,7 @@ func (k *Keeper) seesLease(object any) {
 	k.sees(*l.Spec.HolderIdentity, metav1.Time{Time: l.Spec.AcquireTime.Time})
 }
 
-// acknowledge tells Remove that the replica which led keeps nothing any more.
+// acknowledge tells Remove that the former leader keeps nothing any more.
 func (k *Keeper) acknowledge(ctx context.Context) {
 	leases := k.Client.CoordinationV1().Leases(k.Options.Namespace)
 	l, err := leases.Get(ctx, k.Options.Name, metav1.GetOptions{})
@@ -68,12 +68,11 @@ func (k *Keeper) acknowledge(ctx context.Context) {
 	}
 }
 
-// Removed returns the configurations that Run has removed at its end, as resource/name, or the
-// replica that keeps them instead.
+// Removed returns the configurations that Run has removed at its end, as resource/name, or else the
+// replica that keeps them.
 func (k *Keeper) Removed() (removed []string, leader string) { return k.deleted, k.other }
 
-// leave removes the configurations, if that is what is to be done at the end and no other replica
-// leads.
+// leave removes the configurations if RemoveAtEnd is set and no other replica leads.
 func (k *Keeper) leave() error {
 	if !k.RemoveAtEnd || k.gone {
 		return nil

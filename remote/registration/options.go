@@ -21,45 +21,46 @@ const (
 	longestTimeout = 30 * time.Second
 )
 
-// Service is how API servers in the cluster reach the replicas.
+// Service names the Service by which API servers in the cluster reach the replicas.
 type Service struct {
 	Namespace, Name string
-	// Port is the Service's, not the pods'; 0 is 443.
+	// Port is the Service's port, not the pods'. 0 means 443.
 	Port int32
 }
 
-// Options are what webhook configurations follow from.
+// Options determine the webhook configurations.
 type Options struct {
-	// Name is the configurations', Namespace that of what is in one: the Lease and the Secret.
+	// Name is the name of the configurations, Namespace the namespace of the Lease and the Secret.
 	Name, Namespace string
 
-	// URL is where API servers call, "https://host:port"; or else Service is.
+	// URL is the address that API servers call, "https://host:port". Either URL or Service is set.
 	URL     string
 	Service *Service
 
-	// Plugins are the enabled ones, in the order in which they run.
+	// Plugins are the enabled plugins, in the order in which they run.
 	Plugins []chain.Descriptor
-	// PerPlugin has each plugin called by itself.
+	// PerPlugin makes API servers call each plugin separately.
 	PerPlugin bool
-	// FailurePolicy is what becomes of a request that can't be asked about, by the plugin's name.
-	// The default is Fail.
+	// FailurePolicy decides about a request if the call fails, by the plugin's name. The default is
+	// Fail.
 	FailurePolicy map[string]admissionregistrationv1.FailurePolicyType
-	// Timeout is how long API servers wait for an answer, 1 to 30 seconds; 0 is DefaultTimeout.
+	// Timeout is how long API servers wait for an answer, 1 to 30 seconds. 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// ExemptNamespaces are those about whose objects nobody is asked. Nil is kube-system and
-	// Namespace; empty is none.
+	// ExemptNamespaces are the namespaces whose objects are exempt. Nil means kube-system and
+	// Namespace; empty means none.
 	ExemptNamespaces []string
-	// User is as whom the replicas write what plugins aren't asked about, such as the Lease.
+	// User is the user name of the replicas. Plugins aren't asked about its internal writes, such
+	// as the Lease.
 	User string
 }
 
-// Installation is whose configurations they are.
+// Installation returns the name and namespace of the installation.
 func (o *Options) Installation() installation.Installation {
 	return installation.Installation{Name: o.Name, Namespace: o.Namespace}
 }
 
-// Hosts are the names and IP addresses for which the serving certificate must be valid.
+// Hosts returns the names and IP addresses for which the serving certificate must be valid.
 func (o *Options) Hosts() []string {
 	if o.Service != nil {
 		return []string{o.Service.Name + "." + o.Service.Namespace + ".svc"}
@@ -71,8 +72,8 @@ func (o *Options) Hosts() []string {
 	return []string{u.Hostname()}
 }
 
-// Validate is what is wrong with the options, in the words in which an API server would refuse the
-// configurations.
+// Validate returns what is wrong with the options, in the words in which an API server would refuse
+// the configurations.
 func (o *Options) Validate() error {
 	var errs field.ErrorList
 	name := field.NewPath("name")

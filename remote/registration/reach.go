@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// ProbePath is where replicas answer the call by which they find out whether they are reached.
+	// ProbePath is the path of the call by which replicas find out whether they are reached.
 	ProbePath = "/probe"
 
 	probeWebhook = "probe." + domain
@@ -34,8 +34,8 @@ const (
 	probing   = 100 * time.Millisecond
 )
 
-// AnswerProbe returns the handler for ProbePath: it refuses what it is asked about, so that who
-// asked the API server learns that it was asked.
+// AnswerProbe returns the handler for ProbePath. It refuses every request, so that the prober
+// learns that the API server has called it.
 func AnswerProbe() http.Handler {
 	return server.FallibleHandler(func(context.Context, *admissionv1.AdmissionRequest) (server.Response, error) {
 		return server.Denied(probeAnswer), nil
@@ -64,9 +64,9 @@ func (o *Options) probe(bundle []byte, owners []metav1.OwnerReference) *admissio
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{w}}
 }
 
-// checkReached is an error unless the API server reaches the webhooks. Once they are reached it
-// isn't asked again: others see to it that they go on serving. Several API servers behind one
-// address may differ: the one that answers counts.
+// checkReached returns an error unless the API server reaches the webhooks. After one success it
+// doesn't ask again. Several API servers behind one address may differ: the one that answers
+// counts.
 func (k *Keeper) checkReached(ctx context.Context, bundle []byte, owners []metav1.OwnerReference) error {
 	o := &k.Options
 	if !k.CheckReached || k.reached {
@@ -79,8 +79,8 @@ func (k *Keeper) checkReached(ctx context.Context, bundle []byte, owners []metav
 	if _, err := configurations.removeNamed(ctx, o.Installation(), probeName(o.Installation())); err != nil {
 		return fmt.Errorf("removing an old probe: %w", err)
 	}
-	// A replica that is told to end neither cuts the creation short, as the API server might finish
-	// it, nor leaves the configuration behind.
+	// A replica that is told to end waits for the creation, which the API server might finish
+	// anyway, and then deletes the configuration.
 	bounded := func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(ctx), leaving)
 	}
@@ -103,7 +103,7 @@ func (k *Keeper) checkReached(ctx context.Context, bundle []byte, owners []metav
 	return nil
 }
 
-// ask creates the Lease of the probe, in dry runs, until the API server has asked about it.
+// ask creates the Lease of the probe, in dry runs, until the API server has called the probe.
 func (k *Keeper) ask(ctx context.Context) error {
 	o := &k.Options
 	where := o.URL

@@ -17,30 +17,31 @@ import (
 )
 
 const (
-	// removal holds the Lease of an installation that is being removed.
+	// removal is the holder of the Lease of an installation that is being removed.
 	removal = "removed"
-	// noticed holds it after that, when the replica that led keeps nothing any more.
+	// noticed is the holder after that, when the former leader keeps nothing any more.
 	noticed = "removed, which the replica that led has seen"
-	// removing is for how long nobody else takes it, if Remove doesn't come to its end.
+	// removing is how long the Lease is taken if Remove doesn't complete.
 	removing = time.Minute
-	// noticing is how long the replica that leads may take to acknowledge that. It watches the
-	// Lease, and looks at it every two seconds.
+	// noticing is how long the leader may take to acknowledge the removal. It watches the Lease,
+	// and reads it every two seconds.
 	noticing = 3 * lease.RetryPeriod
-	// asking is how often Remove looks whether it has.
+	// asking is how often Remove checks for the acknowledgement.
 	asking = 200 * time.Millisecond
-	// others is how long the other replicas, which watch the Lease too, may take to see it.
+	// others is how long the other replicas, which watch the Lease too, may take to see the
+	// removal.
 	others = 500 * time.Millisecond
 )
 
-// Remove removes what an installation keeps in the cluster: the configurations first, so that
-// nobody is asked any more, then the Secret with the certificates, then the Lease. It is none of
-// its business what else there is: what runs the replicas, their rights, and the namespace.
+// Remove removes what an installation keeps in the cluster: the configurations first, so that API
+// servers stop calling, then the Secret with the certificates, then the Lease. It leaves everything
+// else: the workload of the replicas, their rights, and the namespace.
 //
-// Replicas that run see that the installation is removed, and don't bring anything back. If one
-// leads, Remove waits until it has acknowledged that, six seconds at most. What isn't there, or is
-// somebody else's, is left as it is. It may be called again after an error.
+// Running replicas see that the installation is removed, and write nothing again. If one leads,
+// Remove waits until it has acknowledged that, six seconds at most. Objects that don't exist or
+// belong to somebody else are left as they are. Remove may be called again after an error.
 //
-// While it waits for a replica, waiting says for which; nil is not told.
+// Before Remove waits for a replica, it calls waiting with its name, unless waiting is nil.
 func Remove(ctx context.Context, client kubernetes.Interface, name, namespace string,
 	waiting func(replica string, atMost time.Duration)) error {
 	i := installation.Installation{Name: name, Namespace: namespace}
@@ -58,7 +59,8 @@ func Remove(ctx context.Context, client kubernetes.Interface, name, namespace st
 		if err := waitNoticed(ctx, client, i); err != nil {
 			return err
 		}
-		// Who created one while the Lease was taken has removed it again, unless that failed.
+		// A replica that created one while the Lease was taken has removed it again, unless that
+		// failed.
 		if _, err := removeConfigurations(ctx, client, i); err != nil {
 			return err
 		}
@@ -85,8 +87,8 @@ func Remove(ctx context.Context, client kubernetes.Interface, name, namespace st
 	return ignoreNotFound(err)
 }
 
-// waitNoticed waits until the replica that led acknowledges that the installation is removed. One
-// that doesn't in time may have been killed.
+// waitNoticed waits until the former leader acknowledges that the installation is removed. A
+// replica that doesn't in time may have been killed.
 func waitNoticed(ctx context.Context, client kubernetes.Interface, i installation.Installation) error {
 	err := wait.PollUntilContextTimeout(ctx, asking, noticing, true, func(ctx context.Context) (bool, error) {
 		l, err := client.CoordinationV1().Leases(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
@@ -110,7 +112,7 @@ func waitNoticed(ctx context.Context, client kubernetes.Interface, i installatio
 	}
 }
 
-// takeLease has the Lease say that the installation is removed, and returns who has led until then.
+// takeLease writes the removal to the Lease, and returns the former leader.
 func takeLease(ctx context.Context, client kubernetes.Interface, i installation.Installation,
 	now time.Time) (leader string, err error) {
 	leases := client.CoordinationV1().Leases(i.Namespace)
@@ -132,7 +134,7 @@ func takeLease(ctx context.Context, client kubernetes.Interface, i installation.
 		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new(removal), new(int32(removing/time.Second))
 		l.Spec.AcquireTime, l.Spec.RenewTime = new(metav1.NewMicroTime(now)), new(metav1.NewMicroTime(now))
 		_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) { // its holder was faster
+		if apierrors.IsConflict(err) { // the holder renewed it meanwhile
 			continue
 		}
 		return leader, err
