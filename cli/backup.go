@@ -16,7 +16,7 @@ import (
 	"gatehouse.dev/internal/wholefile"
 )
 
-// standard is the name of a file that is the standard input or output.
+// standard names the standard input or output as a file.
 const standard = "-"
 
 func newBackup() *cobra.Command {
@@ -25,8 +25,8 @@ func newBackup() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Save what a server keeps to one file",
 		Long: `Save what a server keeps in its data directory to one file: everything in its own etcd, and the
-keys by which clients know it. The server may run, and goes on. The file is there whole or not at
-all, and for its owner only: it has all secrets of the cluster. A file that is there already is
+keys by which clients know it. The server may run, and goes on. The file appears whole or not at
+all. Only its owner may read it, because it has all secrets of the cluster. An existing file is
 replaced only with --force.`,
 		Example: `  # Of the server in ./gatehouse-data, running or not
   gatehouse backup monday.backup
@@ -45,7 +45,7 @@ replaced only with --force.`,
 				if force {
 					write = wholefile.Write
 				}
-				err := done(c, write(args[0], save))
+				err := finish(c, write(args[0], save))
 				if errors.Is(err, fs.ErrExist) {
 					return commandline.Usage(fmt.Errorf("%s is there already: name another file, or replace it with "+
 						"--force", args[0]))
@@ -55,11 +55,11 @@ replaced only with --force.`,
 			if file, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 				return commandline.Usage(errors.New("a backup is nothing for a terminal: name a file, or redirect"))
 			}
-			return done(c, save(c.OutOrStdout()))
+			return finish(c, save(c.OutOrStdout()))
 		},
 	}
 	addDataDir(c, &dir, "The directory of the server that is saved.")
-	c.Flags().BoolVar(&force, "force", false, "Replace a file that is there already.")
+	c.Flags().BoolVar(&force, "force", false, "Replace an existing file.")
 	return c
 }
 
@@ -67,10 +67,10 @@ func newRestore() *cobra.Command {
 	dir := apiserver.DefaultDataDir
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make a data directory of a backup",
-		Long: `Make a data directory of what gatehouse backup has saved. The directory must not exist, or be empty.
-The file is checked to its last byte before anything is there. A server that is started on the
-directory is the one that was saved: old kubeconfigs and tokens are good for it, and clients read
+		Short: "Make a data directory from a backup",
+		Long: `Make a data directory from a backup of gatehouse backup. The directory must not exist, or be empty.
+The file is checked to its last byte before anything is written. A server that is started on the
+directory is the one that was saved: old kubeconfigs and tokens are valid for it, and clients read
 everything anew.`,
 		Example: `  gatehouse restore monday.backup --data-dir=gatehouse-data
   gatehouse serve`,
@@ -89,7 +89,7 @@ everything anew.`,
 			err := backup.Restore(untilEnd{c.Context(), in}, dir, shown.bytes("restoring"))
 			shown.done()
 			if err != nil {
-				return done(c, err)
+				return finish(c, err)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "restored\nServe it:  gatehouse serve --data-dir=%s\n", dir)
 			return err

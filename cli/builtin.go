@@ -8,7 +8,7 @@ import (
 	"gatehouse.dev/internal/commandline"
 )
 
-// shells are those that can complete gatehouse's words and flags, with what is said of each.
+// shells are the shells for which gatehouse has completions, with what each needs.
 var shells = map[string]struct{ needs, example string }{
 	"bash": {"It needs the package bash-completion.",
 		`  # In this shell
@@ -42,8 +42,8 @@ var shells = map[string]struct{ needs, example string }{
   gatehouse completion powershell >> $PROFILE`},
 }
 
-// completeNames has shells complete the names of plugins and of controllers, for every command
-// whose flags take them.
+// completeNames makes shells complete the names of plugins and of controllers in flags of every
+// command.
 func completeNames(c *cobra.Command, plugins []chain.Descriptor) {
 	var all, enabled, disabled, outside []string
 	for _, plugin := range plugins {
@@ -68,8 +68,8 @@ func completeNames(c *cobra.Command, plugins []chain.Descriptor) {
 	}
 }
 
-// addBuiltIn adds cobra's commands, which write where root does by then, and says in our words what
-// they do.
+// addBuiltIn adds cobra's commands, which write to root's current output, with our own
+// descriptions.
 func addBuiltIn(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -16,17 +16,17 @@ import (
 	"gatehouse.dev/remote/command"
 )
 
-// ExitUsage is the exit code that means that the command line or a file it names is wrong.
+// ExitUsage is the exit code for a command line, or a file it names, that is wrong.
 const ExitUsage = commandline.ExitUsage
 
-// The names under which the program is another one.
+// The names under which the program behaves as another program.
 const (
 	kubeAPIServerName = "kube-apiserver"
 	etcdName          = "etcd"
 )
 
-// Main runs the gatehouse command with these plugins, in this run order, and ends the process.
-// Where the program is called kube-apiserver or etcd, it is that.
+// Main runs the gatehouse command with these plugins, in this run order, and ends the process. If
+// the program is called kube-apiserver or etcd, Main runs that program instead.
 func Main(plugins []chain.Descriptor) {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case kubeAPIServerName:
@@ -54,12 +54,12 @@ controller Kubernetes ever shipped, in one ordered list.
 
   gatehouse serve         a real Kubernetes API server with etcd inside
   gatehouse controllers   the controllers of such a server, apart from it
-  gatehouse plugins       what plugins there are, and which of them run
+  gatehouse plugins       the plugins, and which of them run
   gatehouse why           what admission did to an object, or why it refused it
-  gatehouse dashboard     a page with what became of each request, and why
+  gatehouse dashboard     a page that shows what became of each request, and why
   gatehouse review        what a cluster would do with manifests, before they are deployed
-  gatehouse test          policies and quotas, against what they are to admit and refuse
-  gatehouse snapshot      what admission looks at in a cluster, for reviews without it
+  gatehouse test          tests of what policies and quotas admit and refuse
+  gatehouse snapshot      the objects that admission reads in a cluster, for reviews
   gatehouse webhook       the plugins for a cluster whose API server is somebody else's
   gatehouse backup        what a server keeps, in one file; gatehouse restore makes it a server's
   gatehouse kubeconfig    how kubectl reaches a server, printed or merged into your kubeconfig
@@ -85,7 +85,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	return root
 }
 
-// offByDefault is a plugin to show in examples how plugins are enabled.
+// offByDefault returns a plugin with which examples show how plugins are enabled.
 func offByDefault(plugins []chain.Descriptor) string {
 	for _, d := range plugins {
 		if !d.Default && d.Deprecated == "" {

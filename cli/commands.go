@@ -60,8 +60,8 @@ func newControllers() *cobra.Command {
 		Use:   "controllers",
 		Short: "Run the controllers against a server, apart from it",
 		Long: `Run the controllers against a server, apart from it. Several processes may: the one that holds the
-Lease kube-system/gatehouse-controllers works, the others wait. Feature gates are to be those of the
-server.`,
+Lease kube-system/gatehouse-controllers works, the others wait. Set the feature gates of the server
+here too.`,
 		Example: `  gatehouse serve --controllers=''
   gatehouse controllers --kubeconfig=gatehouse-data/admin.kubeconfig`,
 		Args: commandline.NoArgs,
@@ -99,7 +99,7 @@ server.`,
 		"Run each controller as its service account, by impersonation.")
 	options.AddFlags(fs)
 	log.addFlags(groups.FlagSet("logs"))
-	// What objects cost quotas depends on feature gates, which should be the server's.
+	// The cost of objects to quotas depends on feature gates, which should be the server's.
 	compatibility.DefaultComponentGlobalsRegistry.AddFlags(groups.FlagSet("features"))
 	commandline.GroupFlags(c, groups, "kubeconfig", "controllers", "leader-elect", "resource-quota-sync-period",
 		"use-service-account-credentials", "feature-gates", "v")

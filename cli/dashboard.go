@@ -24,8 +24,9 @@ func newDashboard(plugins []chain.Descriptor) *cobra.Command {
 		Long: `Show in a browser what became of each request, and why: which plugin, webhook, policy or quota
 changed or refused it, and what took how long.
 
-The page is served to this machine alone, to who has the URL, which has a random token. It shows the
-decisions that you may see; where none may, it says which ClusterRole to bind. Stop it with ctrl-c.`,
+The page is served to this machine alone, and only to users who have the URL, which has a random
+token. It shows the decisions that you may see. If you may see none, it says which ClusterRole to
+bind. Stop it with ctrl-c.`,
 		Example: `  # The server of the current context of your kubeconfig
   gatehouse dashboard
 
@@ -41,7 +42,7 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 				return err
 			}
 			if !byFlag {
-				namespace = "" // decisions of all namespaces are what one looks for
+				namespace = "" // the default is all namespaces
 			}
 			d, err := dashboard.New(config, namespace, port, remediesOf(plugins))
 			if err != nil {
@@ -50,7 +51,7 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 			fmt.Fprintf(c.OutOrStdout(), "The dashboard is at %s\nStop it with ctrl-c.\n", d.URL())
 			if open := browser(); open != nil && !noBrowser {
 				open.Args = append(open.Args, d.TicketURL())
-				go func() { _ = open.Run() }() // the URL above is for who sees no browser
+				go func() { _ = open.Run() }() // the URL above works without a browser
 			}
 			return d.Run(c.Context())
 		},
@@ -65,7 +66,7 @@ decisions that you may see; where none may, it says which ClusterRole to bind. S
 	return c
 }
 
-// browser is the command that opens a URL on this machine; nil where there is no screen.
+// browser returns the command that opens a URL on this machine, or nil if there is no screen.
 func browser() *exec.Cmd {
 	name, args := "xdg-open", []string(nil)
 	switch {

@@ -18,11 +18,11 @@ import (
 func newEnvtest() *cobra.Command {
 	return &cobra.Command{
 		Use:   "envtest [DIR]",
-		Short: "Make a folder that controller-runtime's envtest takes for its binaries",
-		Long: `Make a folder that controller-runtime's envtest takes for its binaries, and print its path.
+		Short: "Make a folder with the binaries for controller-runtime's envtest",
+		Long: `Make a folder with the binaries for controller-runtime's envtest, and print its path.
 
-It has kube-apiserver and etcd, which are this program under their names, and kubectl, if there is
-one on the PATH. Without DIR the folder is in the user's cache.`,
+It has kube-apiserver and etcd, which are links to this program, and kubectl, if there is one on the
+PATH. Without DIR the folder is in the user's cache.`,
 		Example: `  # Every test of this shell with envtest runs on Gatehouse
   export KUBEBUILDER_ASSETS=$(gatehouse envtest)
   go test ./...
@@ -59,8 +59,8 @@ one on the PATH. Without DIR the folder is in the user's cache.`,
 	}
 }
 
-// cachedAssets is the folder for a program in the user's cache: one for each, since tests with
-// another version of it may be running.
+// cachedAssets returns the folder for a program in the user's cache. Each program has its own
+// folder, because tests with another version may be running.
 func cachedAssets(program string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -69,7 +69,7 @@ func cachedAssets(program string) (string, error) {
 	return filepath.Join(cache, "gatehouse", fmt.Sprintf("envtest-%x", sha256.Sum256([]byte(program)))[:20]), nil
 }
 
-// linkAssets makes dir what KUBEBUILDER_ASSETS names. It may be in use.
+// linkAssets makes dir a folder for KUBEBUILDER_ASSETS. It may be in use.
 func linkAssets(dir, program string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -96,8 +96,8 @@ func linkAssets(dir, program string) error {
 	return nil
 }
 
-// link makes name lead to program. At no moment is there nothing, or half of it: somebody may start
-// it meanwhile.
+// link makes name lead to program. It replaces it atomically, because a test may start it
+// meanwhile.
 func link(program, name string) error {
 	if there, err := os.Readlink(name); err == nil && there == program {
 		return nil
@@ -120,7 +120,7 @@ func link(program, name string) error {
 	return wholefile.Rename(os.Rename(made, name), made, name)
 }
 
-// stat is nil if there is nothing.
+// stat returns nil if the file doesn't exist.
 func stat(name string) os.FileInfo {
 	info, err := os.Lstat(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func stat(name string) os.FileInfo {
 	return info
 }
 
-// executable is the name of a program's file.
+// executable returns the name of a program's file.
 func executable(program string) string {
 	if runtime.GOOS == "windows" {
 		return program + ".exe"

@@ -8,13 +8,14 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
-// What the election in an etcd of one member need not wait for, in milliseconds.
+// quickElection shortens the election in an etcd of one member, which needn't wait. The values are
+// in milliseconds.
 var quickElection = map[string]string{"ETCD_HEARTBEAT_INTERVAL": "10", "ETCD_ELECTION_TIMEOUT": "100"}
 
-// etcd is etcd: what the program is where that is its name. It ends the process as etcd does.
+// etcd runs as the program etcd, and ends the process as etcd does.
 //
-// envtest starts etcd for a test: alone, and without waiting for the disk, which nobody else does.
-// Such a one elects itself sooner.
+// For a test envtest starts etcd with one member, and without waiting for the disk. Only tests do
+// that, and then the member elects itself sooner.
 func etcd(args []string) {
 	if forTest(args) {
 		for name, value := range quickElection {
@@ -26,7 +27,8 @@ func etcd(args []string) {
 	etcdmain.Main(args)
 }
 
-// forTest tells whether etcd's arguments are those of a single member whose data nobody will miss.
+// forTest reports whether etcd's arguments are those of a single member that doesn't wait for the
+// disk.
 func forTest(args []string) bool {
 	flag := func(name string) bool {
 		return slices.ContainsFunc(args, func(arg string) bool {

@@ -11,8 +11,8 @@ import (
 	"gatehouse.dev/internal/commandline"
 )
 
-// applyGates makes what the flags say of feature gates, and of the version to be like, the
-// process's own. All of them must have been read by then.
+// applyGates sets the process's feature gates and emulated version from the flags. All flags must
+// have been read before.
 func applyGates(c *cobra.Command) error {
 	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {
 		return commandline.Usage(err)

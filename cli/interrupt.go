@@ -12,30 +12,31 @@ import (
 	"gatehouse.dev/internal/commandline"
 )
 
-// done returns the error of a command that isn't a server. Whatever error an interrupted command
-// ends with, it is that it was interrupted.
-func done(c *cobra.Command, err error) error {
+// finish returns the error of a command that isn't a server. It replaces any error of an interrupted
+// command by ErrInterrupted.
+func finish(c *cobra.Command, err error) error {
 	if err != nil && c.Context().Err() != nil {
 		return commandline.ErrInterrupted
 	}
 	return err
 }
 
-// judged is done for a command that is about a verdict. Its code says that there is none.
-func judged(c *cobra.Command, err error) error {
-	if err = done(c, err); errors.Is(err, commandline.ErrInterrupted) {
+// finishVerdict is finish for a command that gives a verdict. The exit code of an interruption says that
+// there is none.
+func finishVerdict(c *cobra.Command, err error) error {
+	if err = finish(c, err); errors.Is(err, commandline.ErrInterrupted) {
 		return commandline.Usage(err) // whose code is review.ExitFailed, too
 	}
 	return err
 }
 
-// untilEnd reads until a context ends, at a terminal or a pipe to which nobody writes, too.
+// untilEnd reads until a context ends, even if a terminal or a pipe sends nothing.
 type untilEnd struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-// Read implements io.Reader. Of what is read after the context has ended nobody gets anything.
+// Read implements io.Reader. It drops what arrives after the context has ended.
 func (r untilEnd) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -58,8 +59,8 @@ func (r untilEnd) Read(p []byte) (int, error) {
 	}
 }
 
-// interruptible makes all requests of a client end when a context does. Not all of the client's
-// library takes a context: discovery doesn't.
+// interruptible makes all requests of a client end with the context. It is needed because parts of
+// client-go, such as discovery, take no context.
 func interruptible(ctx context.Context, config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -76,5 +77,5 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// standardInput is the standard input of a command, which ends when the command is interrupted.
+// standardInput returns the standard input of a command. It ends when the command is interrupted.
 func standardInput(c *cobra.Command) io.Reader { return untilEnd{c.Context(), c.InOrStdin()} }

@@ -24,15 +24,14 @@ import (
 	"gatehouse.dev/server"
 )
 
-// kubeAPIServer is kube-apiserver: what the program is where that is its name. It ends as
-// kube-apiserver does, with an exit code.
+// kubeAPIServer runs as the program kube-apiserver, and returns the exit code.
 func kubeAPIServer(plugins []chain.Descriptor) int {
 	c := newKubeAPIServer(plugins)
 	c.SetContext(genericapiserver.SetupSignalContext())
 	return componentcli.Run(c)
 }
 
-// newKubeAPIServer has kube-apiserver's command line, with its defaults.
+// newKubeAPIServer returns a command with kube-apiserver's flags and defaults.
 func newKubeAPIServer(plugins []chain.Descriptor) *cobra.Command {
 	config := server.NewKubeAPIServerConfig(plugins)
 	logging := logsapi.NewLoggingConfiguration()
@@ -40,7 +39,7 @@ func newKubeAPIServer(plugins []chain.Descriptor) *cobra.Command {
 		Use: "kube-apiserver",
 		Long: `kube-apiserver, by Gatehouse: Kubernetes' API server with every admission plugin that Kubernetes
 ever shipped. It has kube-apiserver's flags and defaults; 'gatehouse serve' is the same server with
-etcd, certificates and all else of its own.`,
+its own etcd and certificates.`,
 		SilenceUsage: true,
 		Args:         commandline.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {

@@ -19,10 +19,10 @@ import (
 	"gatehouse.dev/internal/commandline"
 )
 
-// ours is the extension by which clusters and users of a kubeconfig are known to be of Gatehouse.
+// ours is the extension that marks clusters and users of a kubeconfig as Gatehouse's.
 const ours = "gatehouse.dev"
 
-// contextName is what a context, and a cluster and a user of it, may be called.
+// contextName matches the allowed names of a context, and of its cluster and user.
 var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/-]*$`)
 
 func newKubeconfig() *cobra.Command {
@@ -34,7 +34,7 @@ func newKubeconfig() *cobra.Command {
 		Short: "Print a server's kubeconfig, or merge it into your own",
 		Long: `Print the kubeconfig of a server's administrator. With --merge it goes into your own kubeconfig, as
 the context --name, which becomes the current one: the first file of $KUBECONFIG, or ~/.kube/config.
-What else is in there stays. A context of that name is replaced only if it was of Gatehouse.`,
+Everything else in the file stays. A context of that name is replaced only if it was Gatehouse's.`,
 		Example: `  # kubectl's current context is the server in ./gatehouse-data
   gatehouse kubeconfig --merge
 
@@ -89,8 +89,8 @@ What else is in there stays. A context of that name is replaced only if it was o
 	return c
 }
 
-// isServers reports whether a kubeconfig is own, which is one that a server has written, or is in
-// the data directory of another server.
+// isServers reports whether a kubeconfig was written by a server: it is own, or is in the data
+// directory of another server.
 func isServers(file, own string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -103,7 +103,8 @@ func isServers(file, own string) bool {
 	return err == nil && filepath.Base(real) == datadir.AdminKubeconfig
 }
 
-// renamed is the current context of a kubeconfig, with all that belongs to it, by a name.
+// renamed returns the current context of a kubeconfig, with its cluster and user, under another
+// name.
 func renamed(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, error) {
 	context := config.Contexts[config.CurrentContext]
 	if context == nil || config.Clusters[context.Cluster] == nil || config.AuthInfos[context.AuthInfo] == nil {
@@ -123,19 +124,18 @@ func renamed(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, er
 	return named, nil
 }
 
-// mergeInto adds the one context of a kubeconfig to the user's, as kubectl config would: to the
-// file in which it is already, or else to the first, with the file locked.
+// mergeInto adds the one context of a kubeconfig to the user's, as kubectl config would. It writes
+// the file that has the context already, or else the first file, with the file locked.
 func mergeInto(access clientcmd.ConfigAccess, named *clientcmdapi.Config, name string) error {
 	m := merging{ConfigAccess: access, named: named, name: name, merged: clientcmdapi.NewConfig()}
-	// It is what m makes of what is in the files, once they are locked; and the maps are those that
-	// are looked at then.
+	// m computes the result from the locked files, and mergeInto reads its maps afterwards.
 	m.merged.CurrentContext = name
 	return clientcmd.ModifyConfig(m, *m.merged, false)
 }
 
-// merging is access to the user's kubeconfig while a context goes into it. ModifyConfig asks for
-// what is there only after it has locked the files, and takes out what it isn't given: so what it
-// is given is made then, or it would take out what another has put there since.
+// merging is access to the user's kubeconfig while a context is merged into it. ModifyConfig reads
+// the files after it has locked them, and removes what isn't in its argument. So the argument is
+// computed under the lock: otherwise it would remove what another process has added since.
 type merging struct {
 	clientcmd.ConfigAccess
 	named  *clientcmdapi.Config
@@ -169,8 +169,8 @@ func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// placeIn has the context of a kubeconfig take the place of the one by its name in the user's,
-// where that is of Gatehouse.
+// placeIn puts the context of a kubeconfig into the user's under that name. It replaces an existing
+// one only if it is Gatehouse's.
 func placeIn(config, named *clientcmdapi.Config, name string) error {
 	cluster, user, context := named.Clusters[name], named.AuthInfos[name], named.Contexts[name]
 	if there := config.Clusters[name]; there != nil {
@@ -179,7 +179,7 @@ func placeIn(config, named *clientcmdapi.Config, name string) error {
 		}
 		cluster.LocationOfOrigin = there.LocationOfOrigin
 	}
-	// Of the user and of the context, too, since a cluster may have been taken out by hand.
+	// The user and the context are checked too, since a cluster may have been removed by hand.
 	if there := config.AuthInfos[name]; there != nil {
 		if there.Extensions[ours] == nil {
 			return fmt.Errorf("there is a user %q already that is not of Gatehouse: choose another --name", name)

@@ -10,8 +10,8 @@ import (
 	"gatehouse.dev/internal/commandline"
 )
 
-// serverLogging is what a server logs: what kube-apiserver's flags say, or, where they say nothing,
-// warnings and errors only.
+// serverLogging says what a server logs: what kube-apiserver's flags say, or by default warnings
+// and errors only.
 type serverLogging struct {
 	commandline.Logging
 	said *logsapi.LoggingConfiguration
@@ -24,8 +24,8 @@ func (l *serverLogging) addFlags(fs *pflag.FlagSet) {
 	fs.Lookup("v").Usage = "Log level. Without any of these flags only warnings and errors are shown."
 }
 
-// apply makes klog write what the command's flags say, and the feature gates what theirs do: those
-// decide which flags about logs may be used, and what they say when they are set is logged.
+// apply sets klog from the command's flags, and the feature gates from theirs. The gates come
+// first: they decide which logging flags may be used.
 func (l *serverLogging) apply(c *cobra.Command) error {
 	said := false
 	var defaults pflag.FlagSet

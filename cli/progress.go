@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows on a terminal how far long work is.
+// progress shows the progress of long work on a terminal.
 type progress struct {
 	out  io.Writer // nil for no terminal
 	last int
@@ -21,11 +21,11 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, last: -1}
 }
 
-// longWork is from how many steps on it is shown how many are done.
+// longWork is the number of steps from which progress is shown.
 const longWork = 20
 
-// of shows one kind of work, where there is much of it.
-func (p *progress) of(work string) func(done, all int) {
+// report returns a function that shows the progress of one kind of work, if it is long.
+func (p *progress) report(work string) func(done, all int) {
 	return func(done, all int) {
 		if p.out == nil || all < longWork {
 			return
@@ -37,9 +37,9 @@ func (p *progress) of(work string) func(done, all int) {
 	}
 }
 
-// bytes shows work that is measured in bytes, in mebibytes.
+// bytes returns a function that shows the progress of work in bytes, in mebibytes.
 func (p *progress) bytes(work string) func(done, all int64) {
-	show := p.of(work + " (MiB)")
+	show := p.report(work + " (MiB)")
 	return func(done, all int64) { show(int(done>>20), int(all>>20)) }
 }
 

@@ -25,7 +25,7 @@ import (
 	"gatehouse.dev/review"
 )
 
-// reviewing is what review is told on the command line.
+// reviewing holds the flags of review.
 type reviewing struct {
 	files, state     []string
 	exclude          []string
@@ -52,10 +52,10 @@ func newReview(plugins []chain.Descriptor) *cobra.Command {
 		Long: `Say what a cluster would do with manifests, before they are deployed.
 
 Each object is written, in the order given, to a real API server in the process, with the plugins,
-policies, quotas and LimitRanges that the flags, --state and --kubeconfig give it. What is admitted
-is there for what follows; workloads are followed to the pods that their controllers would make.
+policies, quotas and LimitRanges that the flags, --state and --kubeconfig give it. Later objects see
+the admitted ones. Workloads are followed to the pods that their controllers would make.
 
-It ends with 0 where all is admitted, 1 where something is refused, 2 where something can't be
+The exit code is 0 if everything is admitted, 1 if something is refused, and 2 if something can't be
 judged.`,
 		Example: `  # A file, a folder, a rendered chart
   gatehouse review deployment.yaml manifests/
@@ -80,7 +80,7 @@ judged.`,
 			log.Apply(c.ErrOrStderr())
 			embedded.ReserveLittle()
 			told.files = append(told.files, args...)
-			return judged(c, told.run(c))
+			return finishVerdict(c, told.run(c))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -99,7 +99,7 @@ judged.`,
 	return c
 }
 
-// complete has the shell complete a flag's value.
+// complete makes the shell complete a flag's values.
 func complete(c *cobra.Command, flag string, values ...string) {
 	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
@@ -109,37 +109,37 @@ func complete(c *cobra.Command, flag string, values ...string) {
 
 func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVarP(&r.files, "filename", "f", nil,
-		"Files, directories with all that is below them, or - for the standard input: what to judge, besides the "+
+		"Files, directories with all that is below them, or - for the standard input: judged like the "+
 			"arguments.")
 	fs.StringSliceVar(&r.exclude, "exclude", nil,
-		"Patterns of files and directories that are left out of the directories: each is for a name, as "+
-			"values-*.yaml, or for a path from the directory that is given, as charts/*/tests.")
+		"Patterns of files and directories that are left out of the directories: each matches a name, such as "+
+			"values-*.yaml, or a path below the given directory, such as charts/*/tests.")
 	fs.StringSliceVar(&r.state, "state", nil,
 		"Files and directories with the objects that the cluster has already. They are not judged.")
 	r.cluster.addFlags(fs)
 	fs.StringVarP(&r.namespace, "namespace", "n", "",
-		"The namespace of objects that name none; without it that of the --context, else default.")
+		"The namespace of objects that name none. The default is the namespace of the --context, or else default.")
 	fs.StringVar(&r.as, "as", "", "The user who writes the objects; an administrator if empty.")
 	fs.StringSliceVar(&r.asGroups, "as-group", nil, "Groups of the user.")
 	fs.StringVar(&r.asServiceAccount, "as-service-account", "",
 		"The service account that writes the objects, as namespace/name.")
 	fs.StringVar(&r.operation, "operation", "",
-		"What is done with every object: "+strings.Join(operations(), ", ")+". By default it is updated where the "+
-			"state has it, as kubectl apply does, else created.")
+		"The operation for every object: "+strings.Join(operations(), ", ")+". By default an object that the "+
+			"state has is updated, as kubectl apply does, and any other one is created.")
 	fs.StringVar(&r.validate, "validate", "strict",
-		"What is done about fields that an object's kind doesn't have, as kubectl apply has it. strict (or true): "+
+		"How to treat fields that an object's kind doesn't have, as in kubectl apply. strict (or true): "+
 			"they are refused; warn: they are dropped, with a warning; ignore (or false): they are dropped.")
 	fs.Lookup("validate").NoOptDefVal = "strict"
-	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that nobody serves.")
+	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that are not served.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.StringSliceVar(&r.print.Only, "only", nil,
-		"Show only the objects of which this became: admitted, refused. Those that failed are always shown, and the "+
+		"Show only the objects with these verdicts: admitted, refused. Failed objects are always shown, and the "+
 			"summary counts all.")
 	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
-	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each object's way.")
+	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each request.")
 }
 
-// applyChain makes what the flags say of the server's chain and of feature gates so.
+// applyChain applies the flags of the server's chain and of feature gates.
 func (r *reviewing) applyChain(flags *pflag.FlagSet) error {
 	if err := r.flags.ApplyLike(flags); err != nil {
 		return err
@@ -155,7 +155,8 @@ func operations() []string {
 	return names
 }
 
-// run judges, and prints. What could not be read is told after what could be judged.
+// run judges the objects, and prints the verdicts. It reports files that could not be read after
+// what could be judged.
 func (r *reviewing) run(c *cobra.Command) error {
 	if len(r.files) == 0 {
 		return commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
@@ -229,7 +230,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 		if err != nil {
 			return commandline.Usage(err)
 		}
-		judged, err = reviewer.Review(c.Context(), documents, progress.of("judging"))
+		judged, err = reviewer.Review(c.Context(), documents, progress.report("judging"))
 		progress.done()
 		if err := errors.Join(err, reviewer.Close()); err != nil {
 			return commandline.Usage(err)
@@ -246,7 +247,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 	return nil
 }
 
-// stdins is how often paths name the standard input.
+// stdins returns how often paths name the standard input.
 func stdins(paths ...[]string) int {
 	n := 0
 	for _, path := range slices.Concat(paths...) {
@@ -257,8 +258,8 @@ func stdins(paths ...[]string) int {
 	return n
 }
 
-// live is the cluster whose state is read, nil for none, and the namespace of objects that name
-// none.
+// live returns the cluster whose state is read, or nil for none, and the namespace of objects that
+// name none.
 func (r *reviewing) live(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
 	if !r.cluster.given() {
 		return nil, r.namespace, nil
@@ -267,7 +268,7 @@ func (r *reviewing) live(ctx context.Context, progress *progress) (*live.Cluster
 	return cluster, cmp.Or(r.namespace, namespace), err
 }
 
-// user is who writes the objects, nil for an administrator.
+// user returns the user who writes the objects, or nil for an administrator.
 func (r *reviewing) user() (user.Info, error) {
 	groups := append(slices.Clone(r.asGroups), user.AllAuthenticated)
 	switch {

@@ -348,14 +348,14 @@ func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{out: &out, last: -1}
 	for i := range longWork - 1 {
-		p.of("reading")(i, longWork-1)
+		p.report("reading")(i, longWork-1)
 	}
 	p.done()
 	if out.Len() > 0 {
 		t.Errorf("of short work it says %q", &out)
 	}
 	for i := range 1000 {
-		p.of("judging")(i, 1000)
+		p.report("judging")(i, 1000)
 	}
 	p.done()
 	if text := out.String(); strings.Count(text, "judging: ") != 100 || !strings.HasSuffix(text, "\r\x1b[K") ||

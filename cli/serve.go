@@ -29,13 +29,13 @@ import (
 )
 
 const (
-	// slowStart is when a start that isn't over begins to show what it logs.
+	// slowStart is how long a start may take before the server shows what it logs.
 	slowStart = 10 * time.Second
-	// lastMoment is how long a start that was interrupted may take to end by itself. One that waits
-	// for something takes longer, and then ends with the process.
+	// lastMoment is how long an interrupted start may take to end by itself. If it waits for
+	// something longer, it ends with the process.
 	lastMoment = time.Second
-	// leaseReleases is how long a server without an etcd tries to give its two leases away, which
-	// takes it ten seconds each.
+	// leaseReleases bounds how long a server without an etcd tries to release its two leases. Each
+	// attempt takes ten seconds.
 	leaseReleases = 20 * time.Second
 )
 
@@ -50,7 +50,7 @@ func newServe(plugins []chain.Descriptor) *cobra.Command {
 		Long: `Run a real Kubernetes API server whose every write passes the admission plugins.
 
 It needs no configuration: etcd runs inside, certificates are its own, and everything is kept in one
-directory. Stop it with ctrl-c or SIGTERM; started again it has everything again.`,
+directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the same objects.`,
 		Example: `  # A server on 127.0.0.1:6443 that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -87,11 +87,11 @@ directory. Stop it with ctrl-c or SIGTERM; started again it has everything again
 	groups.FlagSet("secure serving").Lookup("secure-port").Usage = "The port on which to serve HTTPS. With 0 it is a " +
 		"free one, which the server prints."
 	groups.FlagSet("gatehouse").StringVar(&config.API.DataDir, "data-dir", config.API.DataDir,
-		"The directory of everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One "+
+		"The directory for everything the server keeps: etcd's data, its own certificates, admin.kubeconfig. One "+
 			"process uses it at a time.")
 	groups.FlagSet("gatehouse").StringVar(&file, "config", "",
-		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. What the command line "+
-			"has goes before what the file has.")
+		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. The command line "+
+			"takes precedence.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
@@ -147,15 +147,15 @@ func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 	}
 }
 
-// stopLimit is how long a server may take to stop, whatever becomes of its storage and its logs. It
-// is longer than the server waits for each thing that it knows of: its leases, the requests in
-// flight, the watches.
+// stopLimit returns how long a server may take to stop, whatever becomes of its storage and its
+// logs. It is longer than the server's own waits: for its leases, the requests in flight, the
+// watches.
 func stopLimit(o *apiserver.Options) time.Duration {
 	return leaseReleases + o.Run.ShutdownDelayDuration + o.Run.RequestTimeout +
 		o.Run.ShutdownWatchTerminationGracePeriod
 }
 
-// run starts a server, closes ready and says how to use it, and serves until ctx ends.
+// run starts a server, closes ready and prints how to use it, and serves until ctx ends.
 func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serverLogging,
 	ready chan<- struct{}) error {
 	started := collect.Little()
@@ -200,8 +200,8 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	return srv.Run(ctx)
 }
 
-// warnOfEtcd says at once why an etcd that a flag names can't be reached. The server waits for it
-// some time.
+// warnOfEtcd warns at once if an etcd that a flag names can't be reached. The server goes on
+// waiting for it.
 func warnOfEtcd(ctx context.Context, out io.Writer, config *server.Config) {
 	t := config.API.Etcd.StorageConfig.Transport
 	if len(t.ServerList) == 0 {
@@ -212,9 +212,8 @@ func warnOfEtcd(ctx context.Context, out io.Writer, config *server.Config) {
 	}
 }
 
-// followAdmission has the server go by the admission configuration as it changes, and look at it
-// when it gets a SIGHUP. Without such a configuration that signal ends it, as when its terminal is
-// closed.
+// followAdmission makes the server follow changes of the admission configuration, and read it on
+// SIGHUP. Without such a configuration that signal ends the server, as when its terminal is closed.
 func followAdmission(ctx context.Context, srv *server.Server) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
@@ -222,14 +221,14 @@ func followAdmission(ctx context.Context, srv *server.Server) {
 	srv.FollowAdmission(ctx, asked)
 }
 
-// tellSystemd says to systemd, where that has started the server, how far it is.
+// tellSystemd reports the server's state to systemd, if systemd has started it.
 func tellSystemd(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		klog.ErrorS(err, "Telling systemd", "state", state)
 	}
 }
 
-// nameFlags says of an error about a file that flags name which flags they are, unless it does.
+// nameFlags adds the flags that name a file to an error about it, unless the error has them.
 func nameFlags(flags *pflag.FlagSet, err error) error {
 	var named []string
 	flags.Visit(func(f *pflag.Flag) {

@@ -20,27 +20,27 @@ import (
 	"gatehouse.dev/review"
 )
 
-// liveFlags name a running cluster whose state is read. They aren't all of kubectl's, as those of
-// other clients: as whom it is read is not as whom a review is made.
+// liveFlags name a running cluster whose state is read. They aren't all of kubectl's flags: --as,
+// for example, names the user of the review, not of the reads.
 type liveFlags struct{ kubeconfig *commandline.Kubeconfig }
 
 func newLiveFlags() *liveFlags { return &liveFlags{commandline.NewKubeconfig()} }
 
 func (l *liveFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&l.kubeconfig.Rules.ExplicitPath, "kubeconfig", "",
-		"The kubeconfig file of a running cluster whose state is read, with gets and lists alone.")
+		"The kubeconfig file of a running cluster whose state is read. It is never written.")
 	flags := clientcmd.RecommendedConfigOverrideFlags("")
 	flags.CurrentContext.Description = "The context of the kubeconfig. Without --kubeconfig it is one of $KUBECONFIG " +
 		"or ~/.kube/config."
 	flags.CurrentContext.BindStringFlag(fs, &l.kubeconfig.Overrides.CurrentContext)
 }
 
-// given tells whether a cluster is named.
+// given reports whether a cluster is named.
 func (l *liveFlags) given() bool {
 	return l.kubeconfig.Rules.ExplicitPath != "" || l.kubeconfig.Overrides.CurrentContext != ""
 }
 
-// connect finds the cluster, and the namespace that its context names.
+// connect returns the cluster, and the namespace of its context.
 func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
 	config, namespace, _, err := l.kubeconfig.Load()
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 	if err != nil {
 		return nil, "", err
 	}
-	cluster.Progress = progress.of("reading " + cluster.Host)
+	cluster.Progress = progress.report("reading " + cluster.Host)
 	return cluster, namespace, nil
 }
 
@@ -60,15 +60,15 @@ func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
 	values := string(decision.ValuesHidden)
 	c := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write down what admission looks at in a cluster, for reviews without it",
-		Long: `Write down what admission looks at in a cluster, for reviews without it: namespaces, quotas and
+		Short: "Save the objects that admission reads in a cluster, for reviews without it",
+		Long: `Save the objects that admission reads in a cluster, for reviews without it: namespaces, quotas and
 their usage, LimitRanges, policies and their params, webhooks, classes, roles,
-CustomResourceDefinitions. Which it is follows from the plugins that the flags name. It is read with
-gets and lists alone, and no Secret's data is. Values of environment variables, headers, arguments
-and commands are left out, unless the manifests have them.
+CustomResourceDefinitions. The plugins that the flags name determine the kinds. The command only
+gets and lists, and reads no Secret's data. Values of environment variables, headers, arguments and
+commands are left out, unless the manifests have them.
 
-What is written is the same as long as the cluster is, and can be committed. What could not be read
-is in it, too, and said by each review.`,
+The output stays the same as long as the cluster does, so it can be committed. It also names the
+objects that could not be read, and each review reports them.`,
 		Example: `  # Once, and then in CI
   gatehouse snapshot --context=production > state.yaml
   gatehouse review manifests/ --state=state.yaml
@@ -87,7 +87,7 @@ is in it, too, and said by each review.`,
 					decision.ValuesShown))
 			}
 			if err := told.snapshot(c, decision.Values(values)); err != nil {
-				return judged(c, commandline.Usage(err))
+				return finishVerdict(c, commandline.Usage(err))
 			}
 			return nil
 		},
@@ -96,12 +96,12 @@ is in it, too, and said by each review.`,
 	fs := groups.FlagSet("snapshot")
 	told.cluster.addFlags(fs)
 	fs.StringSliceVarP(&told.files, "filename", "f", nil,
-		"Manifests whose objects are taken besides, where the cluster has them: a review then updates them.")
+		"Manifests whose objects are saved too, if the cluster has them: a review then updates them.")
 	fs.StringSliceVar(&told.exclude, "exclude", nil, "Patterns of files and directories that are left out of them.")
 	fs.StringVarP(&told.namespace, "namespace", "n", "",
-		"The namespace of the manifests' objects that name none; without it that of the context.")
+		"The namespace of the manifests' objects that name none. The default is the namespace of the context.")
 	fs.StringVar(&values, "values", values, "Whether values of environment variables, headers, arguments and commands "+
-		"are written: hidden or shown. Values that the manifests have are written always.")
+		"are written: hidden or shown. Values that the manifests have are always written.")
 	told.flags.AddChain(&groups)
 	log.AddFlags(fs)
 	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "values", "like",
@@ -109,7 +109,7 @@ is in it, too, and said by each review.`,
 	return c
 }
 
-// snapshot writes what it reads to the standard output.
+// snapshot writes the snapshot to the standard output.
 func (r *reviewing) snapshot(c *cobra.Command, values decision.Values) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"gatehouse.dev/review"
 )
 
-// tests is what test is told on the command line.
+// tests holds the flags of test.
 type tests struct {
 	cases, output, junit string
 	coverage, update     bool
@@ -33,15 +33,15 @@ func newTest(plugins []chain.Descriptor) *cobra.Command {
 	var groups cliflag.NamedFlagSets
 	c := &cobra.Command{
 		Use:   "test [FILE|DIRECTORY]...",
-		Short: "Test policies, quotas and webhooks against what they are to admit and refuse",
-		Long: `Test policies, quotas and webhooks against what they are to admit and refuse.
+		Short: "Test which requests policies, quotas and webhooks admit and refuse",
+		Long: `Test which requests policies, quotas and webhooks admit and refuse.
 
 Suites are files of kind AdmissionTest: the state of a cluster, and cases, each an object with the
-verdict that is expected of it. They are found in directories with all that is below them, by
-default the current one. A real API server in the process judges, as in gatehouse review; cases
-don't see what others wrote.
+expected verdict. Directories are searched with everything below them; the default is the current
+one. A real API server in the process judges, as in gatehouse review. Cases don't see each other's
+writes.
 
-It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be judged.`,
+The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be judged.`,
 		Example: `  # All suites below a directory
   gatehouse test policies/
 
@@ -72,17 +72,17 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 	var own cliflag.NamedFlagSets
 	fs := own.FlagSet("test")
 	fs.StringVar(&told.cases, "run", "",
-		"Judge the cases that match: regular expressions, with slashes between those for the suite, the case and the "+
-			"row of its table.")
+		"Judge only the matching cases: regular expressions for the suite, the case and the row of its table, "+
+			"separated by slashes.")
 	fs.BoolVar(&told.coverage, "coverage", false,
 		"List the policies, validations, rules of webhooks and LimitRanges of the state that no case has touched.")
 	fs.BoolVar(&told.update, "update", false,
-		"Write what came out of objects into the suites, where they expect something else.")
+		"Write the resulting objects into the suites if they expect something else.")
 	fs.BoolVar(&told.allowed.Calls, "allow-calls", false,
 		"Let the flags of suites have webhooks and other backends called: --webhooks=ask, --webhook=NAME=URL.")
 	fs.BoolVar(&told.allowed.Exec, "allow-exec", false,
 		"Let the flags of suites name kubeconfigs that run programs (exec, auth-provider).")
-	fs.StringVar(&told.junit, "junit", "", "A file to which a JUnit report is written, too.")
+	fs.StringVar(&told.junit, "junit", "", "A file for a JUnit report, besides the output.")
 	fs.StringVarP(&told.output, "output", "o", "",
 		"Output format: "+strings.Join(verify.Formats, ", ")+"; text if empty.")
 	log.AddFlags(fs)
@@ -97,7 +97,8 @@ It ends with 0 where all cases pass, 1 where some fail, 2 where some can't be ju
 	return c
 }
 
-// test judges, and prints. What could not be read is told after what could be judged.
+// run judges the cases, and prints the results. It reports files that could not be read after what
+// could be judged.
 func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor, flags []string) error {
 	if t.output != "" && !slices.Contains(verify.Formats, t.output) {
 		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", t.output, strings.Join(verify.Formats, ", ")))
@@ -116,14 +117,14 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor
 	}
 	suites, errs := suite.Read(c.Context(), paths)
 	if err := c.Context().Err(); err != nil {
-		return judged(c, err)
+		return finishVerdict(c, err)
 	}
 	progress := newProgress(c.ErrOrStderr())
-	options.Progress = progress.of("judging")
+	options.Progress = progress.report("judging")
 	report, err := verify.Run(c.Context(), suites, options)
 	progress.done()
 	if c.Context().Err() != nil {
-		return judged(c, c.Context().Err())
+		return finishVerdict(c, c.Context().Err())
 	}
 	switch {
 	case report == nil:

@@ -21,8 +21,8 @@ import (
 type build struct {
 	Gatehouse  string `json:"gatehouse"`
 	Kubernetes string `json:"kubernetes"`
-	// Commit is what the program was built from, as far as the go command knew, and when that was
-	// made; Modified means that there was more than it.
+	// Commit is the commit that the program was built from, as far as the go command knew, with its
+	// time. Modified reports whether the build had uncommitted changes.
 	Commit   string   `json:"commit,omitempty"`
 	Time     string   `json:"time,omitempty"`
 	Modified bool     `json:"modified,omitempty"`
@@ -64,7 +64,7 @@ func newVersion() *cobra.Command {
 	return c
 }
 
-// versions are those of gatehouse and of the Kubernetes inside, a line each.
+// versions returns the versions of gatehouse and of the Kubernetes inside, a line each.
 func versions() string {
 	return fmt.Sprintf("gatehouse  %s\nkubernetes %s\n", commandline.Version(), kubeversion.Kubernetes())
 }
@@ -101,7 +101,7 @@ type versionFlag struct {
 	asked string
 }
 
-// addVersionFlag adds it for a server.
+// addVersionFlag adds the flag to a server's flags.
 func addVersionFlag(fs *pflag.FlagSet, api *apiserver.Options) *versionFlag {
 	v := &versionFlag{api: api, asked: "false"}
 	fs.Var(v, "version", "--version, --version=raw prints version information and quits; --version=vX.Y.Z... sets the "+
@@ -110,7 +110,7 @@ func addVersionFlag(fs *pflag.FlagSet, api *apiserver.Options) *versionFlag {
 	return v
 }
 
-// print prints the version of the Kubernetes inside where it is asked for.
+// print prints the version of the Kubernetes inside if it is asked for.
 func (v *versionFlag) print(out io.Writer) bool {
 	info := apiserver.VersionInfo(v.api.ReportedVersion)
 	switch v.asked {
@@ -124,7 +124,7 @@ func (v *versionFlag) print(out io.Writer) bool {
 	return true
 }
 
-// IsBoolFlag tells the library that the flag needs no value.
+// IsBoolFlag reports to pflag that the flag needs no value.
 func (v *versionFlag) IsBoolFlag() bool { return true }
 
 // String implements pflag.Value.

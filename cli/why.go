@@ -22,7 +22,7 @@ import (
 	"gatehouse.dev/internal/terminal"
 )
 
-// whyCommand is what `gatehouse why` was asked.
+// whyCommand holds the flags of `gatehouse why`.
 type whyCommand struct {
 	command     *cobra.Command
 	kubeconfig  *commandline.Kubeconfig
@@ -42,14 +42,14 @@ func newWhy(plugins []chain.Descriptor) *cobra.Command {
 	w.command = &cobra.Command{
 		Use:   "why TYPE/NAME | AUDIT-ID | --last-refused",
 		Short: "Say what admission did to an object, or why it refused it",
-		Long: `Say what admission did to an object: who refused it, and what would have to change; who set which
-field to what. It asks the server for its decisions (kubectl get decisions), which a server keeps
-for a while, in memory. The newest come first.
+		Long: `Say what admission did to an object: which plugin refused it, and what would have to change; which
+plugin set which field to which value. The command reads the server's decisions (kubectl get
+decisions), which a server keeps for a while, in memory. The newest come first.
 
-Of a Deployment, a Job or another object that others are made for it tells what became of those.
-Where nothing is recorded it says so, and tells what the object's managedFields and events do.
+For a Deployment, a Job or another object for which controllers make objects, it also reports those.
+If nothing is recorded, it says so, and reports the object's managedFields and events.
 
-It ends with 0 where something was recorded, 1 where nothing was, and 2 where it was asked wrongly.`,
+The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the command line is wrong.`,
 		Example: `  # What became of a pod, and who set which of its fields
   gatehouse why pod/web -n shop
 
@@ -64,7 +64,7 @@ It ends with 0 where something was recorded, 1 where nothing was, and 2 where it
 
   # All that is recorded about a pod, for a script
   gatehouse why pod/web -n shop -o json`,
-		RunE: func(c *cobra.Command, args []string) error { return done(c, w.run(args)) },
+		RunE: func(c *cobra.Command, args []string) error { return finish(c, w.run(args)) },
 	}
 	var groups cliflag.NamedFlagSets
 	fs := groups.FlagSet("why")
@@ -72,15 +72,16 @@ It ends with 0 where something was recorded, 1 where nothing was, and 2 where it
 		"Explain the last request in the namespace that was refused, or failed.")
 	fs.BoolVarP(&w.everywhere, "all-namespaces", "A", false, "Look for --last-refused in all namespaces.")
 	fs.IntVar(&w.limit, "limit", w.limit,
-		"How many decisions to tell of, the newest; the newest refusal and the creation besides. 0 for all.")
+		"How many of the newest decisions to show, besides the newest refusal and the creation. 0 for all.")
 	fs.StringVarP(&w.output, "output", "o", "",
-		"Output format: json or yaml, the decisions themselves; words if empty.")
+		"Output format: json or yaml for the decisions themselves; text if empty.")
 	w.kubeconfig.AddFlags(groups.FlagSet("server"))
 	commandline.GroupFlags(w.command, groups)
 	return w.command
 }
 
-// remediesOf are what plugins say would have to change for a request to pass, by their names.
+// remediesOf returns what the plugins say would have to change for a request to pass, by the
+// plugins' names.
 func remediesOf(plugins []chain.Descriptor) map[string]string {
 	remedies := map[string]string{}
 	for _, d := range plugins {
@@ -116,7 +117,7 @@ func (w *whyCommand) run(args []string) error {
 	return w.explainRequest(ctx, args[0])
 }
 
-// check says what is wrong with the command line.
+// check returns what is wrong with the command line.
 func (w *whyCommand) check(args []string) error {
 	const forms = "TYPE/NAME, TYPE NAME, an audit ID or --last-refused"
 	switch {
@@ -189,10 +190,10 @@ func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error
 	return fmt.Errorf("nothing about %s is recorded%s", object, aWhile)
 }
 
-// aWhile is why nothing may be recorded.
+// aWhile explains why nothing may be recorded.
 const aWhile = ": a server keeps decisions for a while, in memory, each its own where there are several"
 
-// unrecorded is what --last-refused doesn't know.
+// unrecorded names the requests that --last-refused doesn't know.
 const unrecorded = "; requests that authentication or authorization refused are not recorded, " +
 	"and an object that is missing, exists or has changed meanwhile counts as no refusal"
 
@@ -215,7 +216,8 @@ func (w *whyCommand) explainRequest(ctx context.Context, auditID string) error {
 	d, err := w.client.Decision(ctx, w.namespace, auditID)
 	where := "in namespace " + w.namespace
 	if err == nil && d == nil && !w.byFlag {
-		// Where it was isn't known; who may not look everywhere is told where was looked.
+		// The request's namespace isn't known. A user who may not look everywhere is told the
+		// namespace that was searched.
 		if d, err = w.client.Decision(ctx, metav1.NamespaceAll, auditID); errors.Is(err, why.Forbidden) {
 			err = nil
 		} else {
@@ -244,7 +246,7 @@ func (w *whyCommand) explain(d *v1alpha1.Decision) error {
 	return err
 }
 
-// unavailable says what to do where decisions can't be read.
+// unavailable returns what to do if decisions can't be read.
 func (w *whyCommand) unavailable(err error) error {
 	switch {
 	case errors.Is(err, why.NotServed):
@@ -269,7 +271,7 @@ func (w *whyCommand) print(object any) error {
 	return err
 }
 
-// printer fits the terminal that there is.
+// printer returns a printer for the terminal.
 func (w *whyCommand) printer() *why.Printer {
 	p := &why.Printer{Width: 100, Now: time.Now(), Remedies: w.remedies}
 	if style := terminal.StyleOf(w.command.OutOrStdout()); style.Width > 0 {

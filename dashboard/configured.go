@@ -11,20 +11,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setUp is a webhook or a policy that the server has. What of it never did anything, only who knows
-// what there is can say.
+// setUp is a webhook or a policy that the server has. The list shows those that never did anything,
+// which decisions can't.
 type setUp struct {
 	Kind          string `json:"kind"` // Webhook or Policy, as a Call's
 	Name          string `json:"name"`
 	Configuration string `json:"configuration,omitempty"`
 	Mutating      bool   `json:"mutating,omitempty"`
 	FailurePolicy string `json:"failurePolicy,omitempty"`
-	// Bindings are how many a policy has, nil where that can't be told. Without one it is never
-	// evaluated.
+	// Bindings is the number of a policy's bindings, or nil if it isn't known. Without a binding a
+	// policy is never evaluated.
 	Bindings *int `json:"bindings,omitempty"`
 }
 
-// configuration is all that is set up, and what of it can't be listed.
+// configuration lists all that is set up, and what of it can't be listed.
 type configuration struct {
 	Items   []setUp  `json:"items"`
 	Missing []string `json:"missing,omitempty"`
@@ -32,11 +32,12 @@ type configuration struct {
 
 const (
 	configuredTimeout = 10 * time.Second
-	// maxConfigured bounds each list. What is beyond is missing, and said so.
+	// maxConfigured bounds each list. A cut list says so.
 	maxConfigured = 2000
 )
 
-// configured is what webhooks and policies the server has, as far as the user may list them.
+// configured answers with the webhooks and policies of the server, as far as the user may list
+// them.
 func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), configuredTimeout)
 	defer cancel()

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// maxConnections is how many connections there may be. Browsers open six to an address.
+// maxConnections bounds the open connections. Browsers open six to an address.
 const maxConnections = 64
 
-// connections bounds the connections of a server. Of too many, the oldest is closed on which nobody
-// has been let in yet: strangers who connect and wait keep nobody out.
+// connections bounds the connections of a server. If there are too many, it closes the oldest one
+// on which nobody has been let in yet, so strangers who connect and wait keep nobody out.
 type connections struct {
 	mu        sync.Mutex
 	all       int
@@ -61,14 +61,14 @@ func (c *connections) remove(conn net.Conn) {
 	c.forget(conn)
 }
 
-// forget takes a connection off the strangers'.
+// forget removes a connection from the strangers'.
 func (c *connections) forget(conn net.Conn) {
 	if i := slices.Index(c.strangers, conn); i >= 0 {
 		c.strangers = slices.Delete(c.strangers, i, i+1)
 	}
 }
 
-// know says of the connection of a request that somebody has been let in on it.
+// know marks the connection of a request as one on which somebody has been let in.
 func know(ctx context.Context) {
 	if conn, ok := ctx.Value(connectionKey{}).(*connection); ok {
 		conn.of.mu.Lock()

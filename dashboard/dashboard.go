@@ -19,7 +19,7 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// Bounds, besides maxConnections, of the resources that other users of the machine can take.
+// Bounds, besides maxConnections, on the resources that other users of the machine can take.
 const (
 	maxPages      = 12
 	maxHeader     = 16 << 10
@@ -27,7 +27,7 @@ const (
 	idleTimeout   = 2 * time.Minute
 )
 
-// Dashboard is the page over one server's decisions, for the user who has its URL.
+// Dashboard serves the page with one server's decisions to the user who has its URL.
 type Dashboard struct {
 	config    *rest.Config
 	client    kubernetes.Interface
@@ -38,10 +38,10 @@ type Dashboard struct {
 	remedies  map[string]string
 }
 
-// New listens on a port of 127.0.0.1, or on any port of a random 127.x.y.z if port is 0, to show
-// the decisions of the server that config leads to: those of one namespace, or all if it is empty.
-// It serves once Run is called. remedies are what plugins say would have to change for a request to
-// pass, by their names.
+// New returns a dashboard of the server that config leads to. It shows the decisions of one
+// namespace, or all if namespace is empty. It listens on a port of 127.0.0.1, or on any port of a
+// random 127.x.y.z if port is 0, and serves once Run is called. remedies say what would have to
+// change for a request to pass, by the plugins' names.
 func New(config *rest.Config, namespace string, port int, remedies map[string]string) (*Dashboard, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -61,8 +61,8 @@ func New(config *rest.Config, namespace string, port int, remedies map[string]st
 // URL returns the page's URL, with the token that opens it.
 func (d *Dashboard) URL() string { return d.door.url() }
 
-// TicketURL returns a URL that opens the page once, in the next minute: for the command line of a
-// browser, which others on the machine can read.
+// TicketURL returns a URL that opens the page once, in the next minute. It is for the command line
+// of a browser, which other users of the machine can read.
 func (d *Dashboard) TicketURL() string { return d.door.ticketURL() }
 
 // handler serves the page, and what it asks for.
@@ -116,8 +116,7 @@ func refuse(w http.ResponseWriter, code int, why string) {
 	http.Error(w, "gatehouse dashboard: "+why, code)
 }
 
-// explained is one decision, as the API has it, and what would have to change for its request to
-// pass.
+// explained is a decision of the API, with what would have to change for its request to pass.
 type explained struct {
 	Decision *v1alpha1.Decision `json:"decision"`
 	Remedies []why.Remedy       `json:"remedies"`

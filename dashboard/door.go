@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// ticketTime is how long a ticket is good that nobody has used.
+	// ticketTime is how long an unused ticket is valid.
 	ticketTime = time.Minute
-	// sessionTime is how long a browser is let in that has opened the page's URL.
+	// sessionTime is how long a session lasts.
 	sessionTime = 24 * time.Hour
-	// maxSessions is how many browsers are let in at a time. One more ends the oldest session.
+	// maxSessions bounds the open sessions. One more ends the oldest session.
 	maxSessions = 16
-	// cookieName is that of the cookie with a session's ID.
+	// cookieName is the name of the cookie with a session's ID.
 	cookieName = "gatehouse-dashboard"
 )
 
-// A door lets in the user who has the page's URL. The URL has a token, which begins a session; the
-// browser proves with the session's ID that it has one. The token is never a cookie, so an ID that
-// somebody learns is good for as long as the session lasts.
+// A door lets in the user who has the page's URL. The URL has a token, which begins a session. The
+// browser identifies the session by its ID in a cookie. The token is never a cookie, so a stolen ID
+// is valid only as long as the session lasts.
 //
-// Browsers send cookies to every port of a host. Other servers on this machine don't get this one:
-// the page has a random path, to which the cookie is limited, and also a random address if the
-// system has any besides 127.0.0.1.
+// Browsers send cookies to every port of a host. Other servers on this machine don't get this one,
+// because it is limited to the page's random path, and to a random address if the system has any
+// besides 127.0.0.1.
 type door struct {
 	host  string // host:port, as it is listened on
 	path  string // which all requests begin with
@@ -45,13 +45,14 @@ func newDoor(host string) *door {
 	return &door{host: host, path: "/" + rand.Text() + "/", token: rand.Text(), sessions: map[string]time.Time{}}
 }
 
-// listen listens on a port of 127.0.0.1. If it is 0, it listens on any port of a random address
-// that no other machine reaches, if the system has such: Linux has all of 127.0.0.0/8.
+// listen listens on a port of 127.0.0.1. If the port is 0, it listens on any port of a random
+// loopback address, if the system has more than one: Linux has all of 127.0.0.0/8.
 func listen(port int) (net.Listener, error) {
 	if port == 0 {
 		var random [3]byte
 		_, _ = rand.Read(random[:]) // it doesn't fail
-		// The ends are left out: they are what others use, and broadcast addresses.
+		// The ends are left out: programs use the first addresses, and the last ones are broadcast
+		// addresses.
 		ip := net.IPv4(127, random[0]%254+1, random[1], random[2]%254+1)
 		if listener, err := net.Listen("tcp4", net.JoinHostPort(ip.String(), "0")); err == nil {
 			return listener, nil
@@ -72,7 +73,7 @@ func (d *door) ticketURL() string {
 	return "http://" + d.host + "/?once=" + d.ticket
 }
 
-// takeTicket reports whether a text is the ticket that is good now, and takes it.
+// takeTicket reports whether a text is the valid ticket, and invalidates it.
 func (d *door) takeTicket(text string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +84,7 @@ func (d *door) takeTicket(text string) bool {
 	return true
 }
 
-// welcome begins a session, has the browser keep its ID, and returns its end.
+// welcome begins a session, sets the cookie with its ID, and returns its end.
 func (d *door) welcome(w http.ResponseWriter) (end time.Time) {
 	id, end := d.begin()
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: d.path, HttpOnly: true,
@@ -109,7 +110,7 @@ func (d *door) begin() (id string, end time.Time) {
 	return id, end
 }
 
-// sessionOf returns the end of the session to which a request belongs, if it belongs to one.
+// sessionOf returns the end of a request's session, if it has one.
 func (d *door) sessionOf(r *http.Request) (end time.Time, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,13 +122,13 @@ func (d *door) sessionOf(r *http.Request) (end time.Time, found bool) {
 	return time.Time{}, false
 }
 
-// policy is the page's Content-Security-Policy: it loads and reaches what is served here, and makes
-// no HTML from text.
+// policy is the page's Content-Security-Policy: it allows only what is served here, and no HTML
+// made from text.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// openTo returns a handler that has next answer the requests that are let in, until their session
-// ends. It takes the page's path off the paths that next sees.
+// openTo returns a handler that passes the requests that are let in to next, until their session
+// ends. It removes the page's path from their paths.
 func (d *door) openTo(next http.Handler) http.Handler {
 	next = http.StripPrefix(strings.TrimSuffix(d.path, "/"), next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,11 +156,12 @@ func (d *door) openTo(next http.Handler) http.Handler {
 	})
 }
 
-// admit returns until when a request is let in, or the code and the words with which it is refused.
+// admit returns the end of the request's session, or the code and the text with which it is
+// refused.
 func (d *door) admit(w http.ResponseWriter, r *http.Request) (end time.Time, code int, why string) {
 	switch {
 	case !d.isOurs(r.Host):
-		// A name that resolves to our address by the will of a page that has that name.
+		// A foreign name may resolve to this address (DNS rebinding).
 		return end, http.StatusMisdirectedRequest, "this is " + d.host + ", and not " + strconv.Quote(cut(r.Host, 100))
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", "GET")

@@ -9,17 +9,19 @@ import (
 )
 
 const (
-	// firstRows is how many rows a page gets first, to show them while the others come, in parts.
+	// firstRows is how many rows a page gets first, so that it shows them while the others come in
+	// parts.
 	firstRows = 200
 	partRows  = 1000
-	// writeTimeout is how long a page may take to read what it is told. A browser that slept
-	// connects anew.
+	// writeTimeout is how long a page may take to read an event. A browser that slept connects
+	// again.
 	writeTimeout = 30 * time.Second
-	// heartbeat is how often a page is told something, so that one that is gone is noticed.
+	// heartbeat is how often something is sent to a page, so that the server notices one that is
+	// gone.
 	heartbeat = 20 * time.Second
 )
 
-// events tells a page everything, and then what changes, as server-sent events:
+// events sends a page everything, and then the changes, as server-sent events:
 //
 //	state  how it is with the server
 //	reset  forget everything: what follows is all there is
@@ -93,7 +95,7 @@ func (s *stream) tell(n news) {
 	}
 }
 
-// array is a JSON array of what is JSON already.
+// array returns a JSON array of items that are JSON already.
 func array[T any](items []T, text func(T) []byte) []byte {
 	var b bytes.Buffer
 	b.WriteByte('[')

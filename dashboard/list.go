@@ -11,8 +11,8 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// readList asks for a list of decisions, and hands over what there is of it while the rest is read:
-// to read ten thousand takes more than a second.
+// readList requests a list of decisions, and passes on its first items while it reads the rest:
+// reading ten thousand takes more than a second.
 func readList(ctx context.Context, r *rest.Request, some func([]*v1alpha1.Decision)) (*metav1.List, error) {
 	body, err := r.Stream(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func readList(ctx context.Context, r *rest.Request, some func([]*v1alpha1.Decisi
 	return list, err
 }
 
-// members has each member of an object read.
+// members calls read for each member of an object.
 func members(decoder *json.Decoder, read func(name string) error) error {
 	if _, err := decoder.Token(); err != nil {
 		return err

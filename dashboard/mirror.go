@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxDecisions is how many decisions are kept at most, the newest. A server keeps half as many
-	// by default.
+	// maxDecisions bounds the kept decisions. The newest are kept. A server keeps half as many by
+	// default.
 	maxDecisions = 20_000
-	// maxPending is how many changes may wait for a page. One that is slower gets all anew.
+	// maxPending bounds the changes that wait for a page. A slower page gets everything again.
 	maxPending = 5_000
 )
 
-// mirror keeps the decisions that its user may see, as its Reflector tells of them. It implements
+// mirror keeps the decisions that its user may see, as its Reflector reports them. It implements
 // cache.ReflectorStore.
 type mirror struct {
 	limit int
@@ -28,8 +28,8 @@ type mirror struct {
 	pages map[*page]struct{}
 }
 
-// entry is one decision, and its row as JSON, made when a page wants it: the first ones that a page
-// is to show don't wait for ten thousand others. But for gone it doesn't change.
+// entry is a decision and its row as JSON. The row is made when a page needs it, so that the first
+// rows don't wait for ten thousand others. Only gone ever changes.
 type entry struct {
 	key      string
 	decision *v1alpha1.Decision
@@ -37,13 +37,13 @@ type entry struct {
 	gone     bool
 }
 
-// state is what pages say of where their rows come from.
+// state describes the source of the rows.
 type state struct {
 	// State is connecting, live or waiting.
 	State string `json:"state"`
-	// Message is why, and what can be done.
+	// Message is the reason, and what can be done.
 	Message string `json:"message,omitempty"`
-	// Server is the server's address, and Namespace the one that is shown, empty for all.
+	// Server is the server's address. Namespace is the one that is shown, or empty for all.
 	Server    string `json:"server"`
 	Namespace string `json:"namespace,omitempty"`
 	// Limit is how many decisions are shown at most.
@@ -56,7 +56,7 @@ const (
 	waiting    = "waiting" // until the server can be reached, or lets us
 )
 
-// page is one open page: what it is still to be told.
+// page is an open page, with the changes that it still has to get.
 type page struct {
 	wake    chan struct{} // has one element where there is something to tell
 	all     bool          // everything anew
@@ -89,8 +89,8 @@ func (m *mirror) Add(object any) error {
 	return nil
 }
 
-// filler is what takes decisions while a list is being read, in its order. Where there are some
-// already it waits for the whole: Replace knows which of them have gone.
+// filler returns a function that adds the decisions of a list while it is read. If the mirror isn't
+// empty, the function does nothing: Replace finds out which decisions have gone.
 func (m *mirror) filler() func([]*v1alpha1.Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *mirror) removeOldest() {
 	}
 }
 
-// kept are the entries that aren't gone, the oldest first.
+// kept returns the entries that aren't gone, the oldest first.
 func (m *mirror) kept() []*entry {
 	kept := make([]*entry, 0, len(m.byKey))
 	for _, e := range m.order {
@@ -201,7 +201,7 @@ func (m *mirror) tell(c change) {
 	}
 }
 
-// set says how it is with the server, to the pages as well where that is news.
+// set sets the state, and sends it to the pages if it is news.
 func (m *mirror) set(name, message string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +215,7 @@ func (m *mirror) set(name, message string) {
 	}
 }
 
-// get is the decision of that namespace/name, nil where there is none.
+// get returns the decision with that namespace/name, or nil.
 func (m *mirror) get(key string) *v1alpha1.Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,7 +225,7 @@ func (m *mirror) get(key string) *v1alpha1.Decision {
 	return nil
 }
 
-// open begins to tell a page, everything at first; nil where there are limit pages.
+// open adds a page, which gets everything first. It returns nil if there are limit pages.
 func (m *mirror) open(limit int) *page {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,7 +244,7 @@ func (m *mirror) close(p *page) {
 	delete(m.pages, p)
 }
 
-// news is what a page is to be told now.
+// news is what a page has to get now.
 type news struct {
 	state   *state
 	all     bool

@@ -10,8 +10,8 @@ import (
 	"gatehouse.dev/internal/decision"
 )
 
-// row is what the page has of every decision. Times are in microseconds. What is as it mostly is,
-// as an Admitted step in round 0, is left out.
+// row is the part of every decision that the page has. Times are in microseconds. Usual values,
+// such as an Admitted step in round 0, are left out.
 type row struct {
 	ID        string           `json:"id"` // namespace/name
 	At        int64            `json:"at"`
@@ -53,7 +53,7 @@ type rowCall struct {
 	Changes       int              `json:"n,omitempty"`
 }
 
-// Longer texts are whole in the decision itself.
+// Bounds of texts in bytes. The decision itself has them whole.
 const (
 	maxRowMessage = 300
 	maxRowAgent   = 120
@@ -97,7 +97,7 @@ func unusual(v v1alpha1.Verdict) v1alpha1.Verdict {
 	return v
 }
 
-// cut shortens a text to about so many bytes.
+// cut shortens a text to about limit bytes.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -18,10 +18,11 @@ import (
 	"gatehouse.dev/internal/decision/client"
 )
 
-// retry is how long after a failure the server is asked again. Somebody looks at the page.
+// retry is how long after a failure the server is asked again. It is short because a user looks at
+// the page.
 var retry = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Second}
 
-// follow keeps the mirror like the server until ctx ends. It never gives up: what is wrong is the
+// follow keeps the mirror like the server until ctx ends. It never gives up: an error becomes the
 // mirror's state, and may pass.
 func follow(ctx context.Context, config *rest.Config, namespace string, m *mirror) error {
 	decisions, err := client.New(config)
@@ -29,7 +30,7 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 		return err
 	}
 	say := func(err error) {
-		// Who has been away for too long is told all anew, which is nothing to say.
+		// A client that was away too long gets everything again, which needs no message.
 		if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) {
 			m.set(waiting, explain(err, namespace, client.NotServed(ctx, decisions, err)))
 		}
@@ -57,14 +58,15 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 	return nil
 }
 
-// listing has a Reflector list, and then watch. By a watch alone ten thousand decisions take more
-// than twice as long: each is decoded as an event, as an object of some kind, and as a Decision.
+// listing makes a Reflector list and then watch. With a watch alone ten thousand decisions take
+// more than twice as long, because each is decoded as an event, as an object of some kind, and as a
+// Decision.
 type listing struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported is what a Reflector asks.
+// IsWatchListSemanticsUnSupported reports true, so that a Reflector lists.
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
 
-// explain says why there are no decisions, and what can be done.
+// explain returns why there are no decisions, and what can be done.
 func explain(err error, namespace string, notServed bool) string {
 	switch {
 	case notServed:
