@@ -36,24 +36,24 @@ func claimProtection(ctx context.Context, e *environment) (func(context.Context)
 // claimClient is the client of the pvc-protection controller. It refuses to take the finalizer off
 // a claim by a list of pods that was asked for before the claim was known to be deleted.
 //
-// Whether a pod uses a claim is settled by two reads. A kubelet starts a pod only after it has
-// found, when the pod was bound to its node, that the claim isn't being deleted. The controller
-// takes the finalizer off only after it has found, when the claim was being deleted, that no pod
-// bound to a node uses it. Each writes before it reads; so of a pod and a deletion at the same
-// moment, one sees the other.
+// Two reads settle whether a pod uses a claim. A kubelet starts a pod only if it has found, after
+// the pod was bound to its node, that the claim isn't being deleted. The controller takes the
+// finalizer off only if it has found, after the claim's deletion began, that no pod bound to a node
+// uses it. Each writes before it reads. So if a pod and a deletion come at the same moment, one
+// sees the other.
 //
-// But the controller spares itself lists: it looks at several claims of a namespace in turn, and
-// lists the pods once, at the first of them. A claim that is deleted after that, while it waits for
-// its turn, would be judged by a list from before. The controller's cache of pods, which it asks
-// first, mostly knows better, but it is another watch than that of claims and may be behind. A
-// refused claim comes up again, in a turn with a list of its own.
+// But the controller saves lists: it looks at several claims of a namespace in turn, and lists the
+// pods once, at the first of them. A claim that is deleted after that, while it waits for its turn,
+// would be judged by an older list. The controller's cache of pods, which it asks first, is mostly
+// newer, but its watch may be behind that of claims. A refused claim comes up again, in a turn with
+// its own list.
 //
-// It is for one worker: what the last list was for holds for the next update.
+// It works for a single worker only: the last list belongs to the next update.
 type claimClient struct {
 	kubernetes.Interface
 	claims corev1listers.PersistentVolumeClaimLister
-	// deleted are the claims of the namespace whose pods were listed last that were known to be
-	// deleted before.
+	// deleted are the claims that were known to be deleted before their namespace's pods were last
+	// listed.
 	deleted sets.Set[types.UID]
 }
 
@@ -99,7 +99,7 @@ type claimUpdater struct {
 	client *claimClient
 }
 
-// Update of a claim that is being deleted is how the controller takes the finalizer off.
+// Update refuses to take the finalizer off a claim with a list of pods from before its deletion.
 func (u claimUpdater) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	o metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
 	if claim.DeletionTimestamp != nil && !u.client.deleted.Has(claim.UID) {

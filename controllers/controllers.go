@@ -1,14 +1,14 @@
 // Package controllers runs the controllers without which an API server's own objects don't hold
 // together: deleted namespaces empty and go, dependents go with their owners, pods that are half
 // deleted go, deleted claims and volumes go once nothing uses them, every namespace has its default
-// ServiceAccount and the cluster's CA, aggregated ClusterRoles get their rules, and policies are
-// told which of their expressions don't fit the kinds that they are for. On request it runs those
-// of workloads, too, which make pods: see Workloads.
+// ServiceAccount and the cluster's CA, aggregated ClusterRoles get their rules, and the status
+// of policies shows which of their expressions don't fit their objects' kinds. On request the
+// package also runs the controllers that make pods: see Workloads.
 //
-// The controllers are Kubernetes' own but for those of quotas, of half deleted pods and of
-// policies, under the names that kube-controller-manager gives them. They are clients: the same
-// code runs inside the server and, as `gatehouse controllers`, apart from it. Their writes pass
-// admission as everybody's do.
+// The controllers are Kubernetes' own, except for those of quotas, of half deleted pods and of
+// policies. They have kube-controller-manager's names. They are clients: the same code runs inside
+// the server and, as `gatehouse controllers`, apart from it. Their writes pass admission like any
+// client's.
 package controllers
 
 import (
@@ -59,19 +59,18 @@ type Options struct {
 	// what Kubernetes' default roles grant that one and no more. The configuration's user must be
 	// allowed to impersonate.
 	Impersonate bool
-	// RootCA is the PEM of the authority that the API server's certificate is of, published in
-	// every namespace. The client configuration's authority if empty.
+	// RootCA is the PEM of the authority that signed the API server's certificate. It is published
+	// in every namespace. The default is the client configuration's authority.
 	RootCA []byte
-	// QuotaSyncPeriod is how often what quotas limit is counted again. DefaultQuotaSyncPeriod if 0.
+	// QuotaSyncPeriod is how often usage is counted again. 0 means DefaultQuotaSyncPeriod.
 	QuotaSyncPeriod time.Duration
-	// Pods is a cache of all pods that is there already, of what podcache.Whole leaves of them
-	// where WholePods says so, and else of what podcache.Trim does; it must run longer than the
-	// controllers do. They have one of their own if nil.
+	// Pods is an existing cache of all pods. If WholePods reports true, it must keep what
+	// podcache.Whole leaves of a pod, and otherwise what podcache.Trim leaves. It must run longer
+	// than the controllers. If it is nil, they have their own.
 	Pods corev1informers.PodInformer
 }
 
-// Names are the names of all controllers, those of workloads after the others, in alphabetical
-// order each.
+// Names returns the names of all controllers, in alphabetical order, the workload controllers last.
 func Names() []string {
 	var names []string
 	for _, c := range slices.Concat(all, workloads) {
@@ -92,7 +91,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How often what resource quotas limit is counted again.")
 }
 
-// Validate says which of the names is none.
+// Validate returns an error if a name is unknown or the period is negative.
 func (o *Options) Validate() error {
 	var errs []error
 	for _, name := range o.Controllers {
@@ -133,8 +132,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return lead(ctx, client, func(leading context.Context) error { return o.run(leading, config) })
 }
 
-// chosen are the controllers to run. The first mention of a name decides, as in
-// kube-controller-manager; Workloads mentions its controllers after all others.
+// chosen returns the controllers to run. The first mention of a name decides, as in
+// kube-controller-manager. Workloads counts as a mention after all others.
 func (o Options) chosen() []controller {
 	offByDefault, wanted := sets.NewString(), slices.Clone(o.Controllers)
 	for _, c := range workloads {
@@ -152,7 +151,7 @@ func (o Options) chosen() []controller {
 	return chosen
 }
 
-// Runs tells whether the controller of that name runs.
+// Runs reports whether the controller of that name runs.
 func (o Options) Runs(name string) bool {
 	return slices.ContainsFunc(o.chosen(), func(c controller) bool { return c.name == name })
 }
@@ -162,8 +161,8 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	// decoding is most of what lists and watches cost
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// The informers read with the given identity: what one controller may read is no secret to
-	// another in the same process.
+	// The informers read with the given identity: controllers in one process may share what they
+	// read.
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -174,7 +173,8 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	}
 	shared := &shared{config: config, options: o,
 		informers: informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(trim))}
-	// Informers outlast the controllers: some can't be built from one that has ended.
+	// Informers outlast the controllers, because some can't be built from an informer that has
+	// ended.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for _, c := range o.chosen() {
@@ -186,7 +186,7 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// shared is what all controllers of a run have in common.
+// shared is the state that all controllers of a run share.
 type shared struct {
 	config    *rest.Config
 	options   Options
@@ -194,9 +194,9 @@ type shared struct {
 	indexing  sync.Mutex // see ownInformers
 }
 
-// keep runs a controller until ctx ends, and informers until informing does. A controller that
-// can't be built, as where its service account has lost a right that it needs, is built again
-// later: everything else goes on without it. So is one that panicked.
+// keep runs a controller until ctx ends, and its informers until informing ends. If a controller
+// can't be built, for example because its service account has lost a right, or if it panics, it is
+// built again later. The other controllers go on.
 func (s *shared) keep(ctx, informing context.Context, c controller) {
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		err := s.runOnce(ctx, informing, c)
@@ -239,20 +239,20 @@ func (s *shared) runOnce(ctx, informing context.Context, c controller) (err erro
 	return nil
 }
 
-// cannotWork tells the administrator what is missing.
+// cannotWork logs what is missing, for the administrator.
 func cannotWork(controller string, err error) {
 	klog.ErrorS(err, "Controller can't work and tries again", "controller", controller)
 }
 
-// environment is what one controller is built from.
+// environment holds what a controller is built from.
 type environment struct {
 	config    *rest.Config
 	options   Options
 	informers *ownInformers
 }
 
-// pods returns the cache of all pods, the only one that controllers have: the one that the server
-// has, or one of their own that keeps as much.
+// pods returns the only cache of pods that controllers have: the server's, or their own with the
+// same fields.
 func (e *environment) pods() corev1informers.PodInformer {
 	if e.options.Pods != nil {
 		return e.options.Pods
@@ -260,8 +260,8 @@ func (e *environment) pods() corev1informers.PodInformer {
 	return e.informers.Core().V1().Pods()
 }
 
-// clientConfig is the configuration of the controller whose service account is account. Its rate
-// isn't limited: the server has priority and fairness.
+// clientConfig returns the client configuration of the controller with that service account. Its
+// rate isn't limited, because the server has priority and fairness.
 func (e *environment) clientConfig(account string) *rest.Config {
 	config := rest.AddUserAgent(rest.CopyConfig(e.config), account)
 	config.QPS = -1
@@ -274,9 +274,9 @@ func (e *environment) clientConfig(account string) *rest.Config {
 	return config
 }
 
-// clients are the clients of the controller whose service account is account: of objects by their
-// types, and of all by their metadata. They see objects that wait for initializers, too: for who
-// deletes and counts what there is, they are there.
+// clients returns the clients of the controller with that service account: one for typed objects,
+// and one for metadata. They see objects that wait for initializers too, because controllers delete
+// and count all objects.
 func (e *environment) clients(account string) (kubernetes.Interface, metadata.Interface, error) {
 	config := initializers.Including(e.clientConfig(account))
 	client, err := kubernetes.NewForConfig(config)

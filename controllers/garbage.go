@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
-// garbageCollection deletes what has no owner left.
+// garbageCollection deletes objects whose owners are gone.
 func garbageCollection(ctx context.Context, e *environment) (func(context.Context), error) {
 	client, objects, err := e.clients("generic-garbage-collector")
 	if err != nil {
@@ -45,8 +45,8 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 	}, nil
 }
 
-// garbageKinds are the kinds that the garbage collector looks after. It says nothing where it may
-// not ask what there is, and then collects nothing.
+// garbageKinds lists the kinds that the garbage collector looks after. Upstream's list logs
+// nothing, and collects nothing, if the controller may not read discovery; this one logs the error.
 type garbageKinds struct {
 	discovery.ServerResourcesInterface
 	said string // of the last question's error
@@ -66,7 +66,7 @@ func (k *garbageKinds) ServerPreferredResources() ([]*metav1.APIResourceList, er
 	return found, err
 }
 
-// undiscovered says why a server's kinds aren't known.
+// undiscovered returns the reason why a server's kinds aren't known.
 func undiscovered(err error) error {
 	switch {
 	case err == nil:
@@ -78,13 +78,13 @@ func undiscovered(err error) error {
 	return fmt.Errorf("discovering the kinds that the server has: %w", err)
 }
 
-// kindInformers is an informerfactory.InformerFactory of objects' metadata, with an informer of its
-// own for each time that one is asked for: it runs as long as the garbage collector looks after the
-// kind. Those of kube-controller-manager run on after a custom resource is gone, and ask for it for
-// ever. They are shared with other controllers, too; here these don't see objects that wait for
-// initializers, and hold much less than all kinds.
+// kindInformers is an informerfactory.InformerFactory of objects' metadata. It makes a new informer
+// each time, which runs as long as the garbage collector looks after the kind. Those of
+// kube-controller-manager run on after a custom resource is gone, and request it forever. They are
+// also shared with other controllers, which here don't see objects that wait for initializers, and
+// hold much less than all kinds.
 //
-// Pods, which there are most of, are those that the server has, where it has them all.
+// For pods, the most numerous kind, it uses the server's cache, if that has all of them.
 type kindInformers struct {
 	client metadata.Interface
 	pods   corev1informers.PodInformer // nil for none
@@ -120,7 +120,7 @@ type kindInformer struct {
 // Informer implements informers.GenericInformer.
 func (i kindInformer) Informer() cache.SharedIndexInformer { return i.informer }
 
-// runInformer is an informer that whoever has its controller can run.
+// runInformer is an informer that can be run through its controller.
 type runInformer struct{ cache.SharedIndexInformer }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.

@@ -24,19 +24,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ownInformers are the shared informers as one controller sees them. They hold its event handlers
-// back until the controller is built: upstream's constructors add handlers before they set the
-// fields that these read, and an informer that already runs calls a handler at once. Here informers
-// may run by then. The cache of pods is the server's, and a controller that couldn't be built is
-// built again later.
+// ownInformers gives one controller its view of the shared informers. It holds back event handlers
+// until the controller is built. Upstream's constructors add handlers before they set the fields
+// that these read, and an informer that already runs calls a handler at once. Here informers may
+// run by then: the cache of pods is the server's, and a controller that couldn't be built is built
+// again later.
 //
 // A handler that panics loses its event. It ends neither the handler nor the process. Once the
 // controller has ended, its handlers are removed from informers that go on.
 type ownInformers struct {
 	controller string
 	factory    informers.SharedInformerFactory
-	// indexing is held while indexes of any informer are read or added: controllers are built side
-	// by side.
+	// indexing is held while indexes of any informer are read or added, because controllers are
+	// built concurrently.
 	indexing *sync.Mutex
 
 	mu            sync.Mutex
@@ -44,7 +44,7 @@ type ownInformers struct {
 	registrations []*registration
 }
 
-// release adds the handlers that were held back, and from now on each at once.
+// release adds the handlers that were held back. Later handlers are added at once.
 func (o *ownInformers) release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +57,7 @@ func (o *ownInformers) release() error {
 	return nil
 }
 
-// remove takes all handlers off the informers.
+// remove removes all handlers from the informers.
 func (o *ownInformers) remove() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +112,7 @@ func (o *ownInformers) Scheduling() scheduling.Interface {
 
 func (o *ownInformers) Storage() storage.Interface { return storage.New(o, metav1.NamespaceAll, nil) }
 
-// ownPods is a cache of pods that isn't of the factory, as the controller sees it.
+// ownPods gives the controller its view of a cache of pods that isn't the factory's.
 type ownPods struct {
 	corev1informers.PodInformer
 	own *ownInformers

@@ -45,7 +45,7 @@ type controller struct {
 	build func(context.Context, *environment) (run func(context.Context), err error)
 }
 
-// all controllers but those of workloads, by name.
+// all controllers except the workload controllers, by name.
 var all = []controller{
 	{names.ClusterRoleAggregationController, clusterRoleAggregation},
 	{names.GarbageCollectorController, garbageCollection},
@@ -67,7 +67,7 @@ func namespaces(ctx context.Context, e *environment) (func(context.Context), err
 	if err != nil {
 		return nil, err
 	}
-	// The controller asks once while it is made, and ends the process where there is no answer.
+	// The controller makes a request while it is built, and ends the process if it gets no answer.
 	known, err := client.Discovery().ServerPreferredNamespacedResources()
 	if len(known) == 0 {
 		return nil, undiscovered(err)
@@ -84,7 +84,8 @@ func namespaces(ctx context.Context, e *environment) (func(context.Context), err
 	return func(ctx context.Context) { c.Run(ctx, namespaceWorkers) }, nil
 }
 
-// newMapper knows the kinds that the server serves, as of the first question after a reset.
+// newMapper returns a mapper of the kinds that the server serves, as of the first question after a
+// reset.
 func newMapper(client kubernetes.Interface) *restmapper.DeferredDiscoveryRESTMapper {
 	return restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(client.Discovery()))
 }
@@ -178,7 +179,7 @@ func groupProtection(ctx context.Context, e *environment) (func(context.Context)
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
-// serves tells whether the server has a resource.
+// serves reports whether the server has a resource.
 func serves(client kubernetes.Interface, resource schema.GroupVersionResource) (bool, error) {
 	found, err := client.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
 	if apierrors.IsNotFound(err) {

@@ -25,21 +25,22 @@ const (
 	nodeQuarantine = 40 * time.Second
 )
 
-// podCollector deletes for good the pods that somebody began to delete and nobody will finish: a
-// pod on no node, whose second step was lost with a server or a client, and a pod whose node isn't
-// there or is out of service.
+// podCollector deletes pods for good if their deletion began and nothing will finish it: a pod on
+// no node, whose second step was lost with a server or a client, and a pod whose node is gone or
+// out of service.
 //
-// Of what Kubernetes' controller does this is what a server without nodes is to have. There a pod
-// whose node is missing is deleted, and so are pods that have ended, beyond 12,500: here these stay
-// until somebody deletes them, as it is no failure that there is no node. (It can't be used for
-// that: it comes with the kubelet and all that this needs.)
+// It does the part of Kubernetes' controller that suits a server without nodes. Kubernetes also
+// deletes pods whose node is missing, and ended pods beyond 12,500. Here these stay until a client
+// deletes them, because missing nodes are normal. (Upstream's controller can't be used for this
+// part: it links the kubelet and everything it needs.)
 //
 // Source: k8s.io/kubernetes/pkg/controller/podgc/gc_controller.go.
 type podCollector struct {
 	client kubernetes.Interface
 	pods   corev1listers.PodLister
 	nodes  corev1listers.NodeLister
-	// missing is since when nodes of pods that are being deleted are known to be missing.
+	// missing maps the nodes of pods that are being deleted to the time since when they are known
+	// to be missing.
 	missing map[string]time.Time
 }
 
@@ -59,7 +60,7 @@ func podCollection(_ context.Context, e *environment) (func(context.Context), er
 	}, nil
 }
 
-// collect deletes what is to be deleted now.
+// collect deletes the pods that are due now.
 func (c *podCollector) collect(ctx context.Context) {
 	pods, err := c.pods.List(labels.Everything())
 	if err != nil {
@@ -84,7 +85,7 @@ func (c *podCollector) collect(ctx context.Context) {
 	}
 }
 
-// goneNodes are the nodes of these pods that have been missing for a while and are.
+// goneNodes returns the nodes of these pods that have been missing for a while and still are.
 func (c *podCollector) goneNodes(ctx context.Context, pods []*corev1.Pod) map[string]bool {
 	missing, gone := map[string]time.Time{}, map[string]bool{}
 	for _, pod := range pods {
@@ -109,7 +110,8 @@ func (c *podCollector) goneNodes(ctx context.Context, pods []*corev1.Pod) map[st
 	return gone
 }
 
-// outOfService tells whether a node is there, not ready, and said to be out of service for good.
+// outOfService reports whether a node exists, isn't ready, and is marked as out of service for
+// good.
 func (c *podCollector) outOfService(name string) bool {
 	node, err := c.nodes.Get(name)
 	if err != nil {
@@ -122,7 +124,7 @@ func (c *podCollector) outOfService(name string) bool {
 		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// finish deletes a pod at once. Who watches it sees before that it has failed, unless it has ended
+// finish deletes a pod at once. Before that it sets the phase Failed, unless the pod has ended
 // already, and the condition, if there is one.
 func (c *podCollector) finish(ctx context.Context, pod *corev1.Pod, condition *corev1.PodCondition) error {
 	pods := c.client.CoreV1().Pods(pod.Namespace)

@@ -16,12 +16,12 @@ import (
 	"gatehouse.dev/internal/expression"
 )
 
-// PolicyFields finds the fields that expressions of ValidatingAdmissionPolicies read, and that
-// objects can't have. It is for one goroutine.
+// PolicyFields finds fields that expressions of ValidatingAdmissionPolicies read and that no object
+// of the policy can have. It is for one goroutine.
 //
-// The status of a policy warns of each kind for which an expression has the wrong types, and so of
-// every policy that is for several kinds and looks at what only some have. Here all of them must
-// lack the field, and all must be known.
+// The status of a policy warns about each kind for which an expression has the wrong types. So it
+// warns about every policy for several kinds that reads a field of only some. PolicyFields reports
+// a field only if all kinds are known and all of them lack it.
 type PolicyFields struct{ types *policyTypes }
 
 // NewPolicyFields returns a PolicyFields for the kinds of a server.
@@ -31,15 +31,15 @@ func NewPolicyFields(client discovery.DiscoveryInterface, mapper meta.Resettable
 
 // UnknownField is a field that an expression reads.
 type UnknownField struct {
-	// Path is where the expression is in the policy.
+	// Path is the path of the expression in the policy.
 	Path string
-	// Message says what it reads.
+	// Message is CEL's message about the field.
 	Message string
-	// Kinds are those of the policy's objects.
+	// Kinds are the kinds of the policy's objects.
 	Kinds []schema.GroupVersionKind
 }
 
-// Unknown returns the fields that no object can have that the policy is for, in the order of its
+// Unknown returns the fields that no object of the policy can have, in the order of its
 // expressions.
 func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissionPolicy) []UnknownField {
 	kinds, all := f.types.kinds(policy)
@@ -80,7 +80,7 @@ func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissi
 	return unknown
 }
 
-// undefinedField begins what CEL says of a field that a type doesn't have.
+// undefinedField is the beginning of CEL's message about a missing field.
 const undefinedField = "undefined field"
 
 // expressionsOf returns a policy's expressions, and where they are.
@@ -108,8 +108,8 @@ func expressionsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (p
 	return paths, texts
 }
 
-// lacks reports whether a kind with these issues doesn't have the field of an issue of any kind
-// either: it has the same, or one that is further left in the same chain of fields.
+// lacks reports whether a kind with these issues lacks the field of another kind's issue too. It
+// does if it has the same issue, or one further left in the same chain of fields.
 func lacks(issues []expression.TypeIssue, of expression.TypeIssue, text string) bool {
 	return slices.ContainsFunc(issues, func(issue expression.TypeIssue) bool {
 		if issue.Line != of.Line || issue.Column > of.Column {
@@ -120,7 +120,7 @@ func lacks(issues []expression.TypeIssue, of expression.TypeIssue, text string) 
 	})
 }
 
-// fieldChain are the characters of fields that are read one of the other.
+// fieldChain are the characters in a chain of field selections.
 const fieldChain = "._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // String names the expression, what it reads, and the kinds.

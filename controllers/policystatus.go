@@ -34,11 +34,11 @@ import (
 	"gatehouse.dev/internal/expression"
 )
 
-// policyStatus tells in the status of ValidatingAdmissionPolicies which of their expressions don't
-// fit the kinds that they are for.
+// policyStatus writes to the status of ValidatingAdmissionPolicies which of their expressions don't
+// fit the kinds of their objects.
 //
-// It is our own because Kubernetes' comes with its plugin. A policy's status is written once for
-// each of its generations, with what the kinds were then.
+// Kubernetes' own controller comes with its plugin, so it can't be used. A policy's status is
+// written once for each generation, with the kinds of that time.
 //
 // Sources: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus, and typechecking.go in
 // k8s.io/apiserver/pkg/admission/plugin/policy/validating.
@@ -90,9 +90,9 @@ func (c *policyStatus) run(ctx context.Context) {
 	}, time.Second)
 }
 
-// next does one policy, false at the end. A queue that is shut down still hands out what is in it,
-// maybe thousands of policies: these wait for the next controller, and not the server's end for
-// them.
+// next processes one policy, and returns false at the end. A queue that is shut down still hands
+// out its items, maybe thousands of policies. They wait for the next controller, so that they don't
+// delay the server's end.
 func (c *policyStatus) next(ctx context.Context) bool {
 	name, ended := c.queue.Get()
 	if ended {
@@ -136,7 +136,7 @@ const maxTypesToCheck = 10
 type policyTypes struct {
 	custom resolver.SchemaResolver
 	mapper meta.ResettableRESTMapper
-	// typed are those of kinds that never change.
+	// typed are the checkers of kinds that never change.
 	typed map[typedKey]*expression.Typed
 }
 
@@ -204,7 +204,7 @@ func paramsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) schema.
 	return version.WithKind(policy.Spec.ParamKind.Kind)
 }
 
-// typedFor returns what checks expressions on a kind. Params whose kind isn't known are of any
+// typedFor returns the checker of expressions on a kind. Params of an unknown kind may have any
 // type.
 func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expression.Typed, error) {
 	key := typedKey{kind, params}
@@ -230,7 +230,7 @@ func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expressio
 	return typed, err
 }
 
-// typeOf returns the type of a kind's objects, and whether that never changes.
+// typeOf returns the type of a kind's objects, and reports whether it never changes.
 func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.DeclType, fixed bool, err error) {
 	stated, err := builtInTypes().ResolveSchema(kind)
 	fixed = err == nil
@@ -246,8 +246,8 @@ func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.Dec
 	return of, fixed, nil
 }
 
-// kinds returns the kinds that the policy's rules name, in order, and whether the policy is for no
-// others: a rule with a wildcard or a subresource may be for more.
+// kinds returns the kinds that the policy's rules name, in order, and reports whether these are all
+// of the policy's kinds: a rule with a wildcard or a subresource may have more.
 func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (
 	kinds []schema.GroupVersionKind, all bool) {
 	if policy.Spec.MatchConstraints == nil {
@@ -280,11 +280,11 @@ func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionP
 	return kinds, all
 }
 
-// ofSameKind are the subresources to which objects of their resource's own kind are sent.
+// ofSameKind are the subresources whose objects have the kind of their resource.
 var ofSameKind = []string{"status", "ephemeralcontainers", "resize"}
 
-// kindsOf adds a rule's kinds to found. It returns whether these are the whole rule's, and false
-// for more where there are too many.
+// kindsOf adds a rule's kinds to found. It reports whether these are all of the rule's kinds. more
+// is false if there are too many.
 func (t *policyTypes) kindsOf(rule *admissionregistrationv1.Rule,
 	ask func(schema.GroupVersionResource) []schema.GroupVersionKind, found map[schema.GroupVersionKind]bool) (
 	whole, more bool) {

@@ -34,16 +34,16 @@ import (
 // manager.
 const DefaultQuotaSyncPeriod = 10 * time.Second
 
-// quotaCounter counts what namespaces use and mends quotas that show something else. The server
-// moves usage in the transactions of the objects themselves, deletions and status changes included,
-// so what it finds are pods whose grace period ended while the server that waited for it was away,
-// and what was written by others than such a server.
+// quotaCounter counts what namespaces use, and corrects quotas that show something else. The server
+// moves usage in the transactions of the objects themselves, including deletions and status
+// changes. So the counter finds only pods whose grace period ended while the server that waited for
+// it was away, and objects that were written by other servers.
 //
-// Objects are listed as of the revision at which the quotas were: what it compares was true at one
-// moment. Only pods, of which there are many, are taken from the cache first that the controllers
-// share. Where they add up to what is shown, that is right. Where not, the quota mostly is on the
-// move, ahead of the cache; it is looked at again in the next period, and pods are listed for a
-// quota that has stood still since then, or of which nothing was certain for maxDoubts periods.
+// Objects are listed at the revision at which the quotas were read, so that both are of one moment.
+// Only pods, the most numerous objects, first come from the controllers' shared cache. If their sum
+// is what the quota shows, that is right. Otherwise the quota is mostly just ahead of the cache,
+// and is checked again in the next period. Pods are listed for a quota that hasn't changed since
+// then, or that was in doubt for maxDoubts periods.
 type quotaCounter struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
@@ -51,21 +51,21 @@ type quotaCounter struct {
 	pods     corev1listers.PodLister
 	synced   func() bool // tells whether pods has them all
 	off      quota.Gates // the feature gates that are off
-	// doubts are the quotas that the cached pods didn't add up to in the last period.
+	// doubts are the quotas that differed from the cached pods in the last period.
 	doubts map[types.UID]doubt
 	// measured are the cached pods of the last period, by namespace, and what each costs: of most,
 	// nothing has changed since.
 	measured map[string]map[*corev1.Pod]*quota.Cost
 }
 
-// doubt is a quota's version when the cached pods didn't add up to it, and for how many periods
-// they didn't.
+// doubt holds a quota's version when it differed from the cached pods, and for how many periods it
+// has.
 type doubt struct {
 	version string
 	periods int
 }
 
-// maxDoubts is a minute of the default period: a list of the pods of a large namespace takes
+// maxDoubts is a minute of the default period. A list of the pods of a large namespace takes
 // seconds of processor time.
 const maxDoubts = 6
 
@@ -96,7 +96,7 @@ func quotaCounting(_ context.Context, e *environment) (func(context.Context), er
 
 // sync counts all namespaces that have quotas.
 func (c *quotaCounter) sync(ctx context.Context) error {
-	// kinds come and go; it asks again where a quota's kind isn't one of those below
+	// Kinds come and go. The mapper is reset if a quota's kind isn't one of those below.
 	c.mapper.Reset()
 	list, err := c.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -165,8 +165,8 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 	return nil
 }
 
-// status is what a quota's status should be as of revision. What has to be listed for it is added
-// to counted.
+// status returns the status that a quota should have as of revision. It adds what it has to list to
+// counted.
 func (c *quotaCounter) status(ctx context.Context, q *corev1.ResourceQuota,
 	counted map[schema.GroupResource][]*quota.Cost, revision string) (corev1.ResourceQuotaStatus, error) {
 	var costs []*quota.Cost
@@ -183,7 +183,7 @@ func (c *quotaCounter) status(ctx context.Context, q *corev1.ResourceQuota,
 	return corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: quota.Total(q, slices.Values(costs))}, nil
 }
 
-// cached are the costs of a namespace's pods as far as the cache has them.
+// cached returns the costs of a namespace's pods as far as the cache has them.
 func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 	pods, err := c.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 	return costs, nil
 }
 
-// costs are those of all objects of a resource in a namespace, as of revision.
+// costs returns the costs of all objects of a resource in a namespace, as of revision.
 func (c *quotaCounter) costs(ctx context.Context, namespace string, resource schema.GroupResource,
 	revision string) ([]*quota.Cost, error) {
 	list, err := c.lister(namespace, resource)
@@ -231,7 +231,7 @@ func (c *quotaCounter) costs(ctx context.Context, namespace string, resource sch
 	return costs, err
 }
 
-// lister lists objects in the form in which their costs are computed.
+// lister returns a function that lists objects in the form from which their costs are computed.
 func (c *quotaCounter) lister(namespace string, resource schema.GroupResource) (pager.ListPageFunc, error) {
 	core := c.client.CoreV1()
 	switch resource {

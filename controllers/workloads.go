@@ -28,10 +28,9 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// Workloads is the name that --controllers has for the controllers of workloads: those that make
-// pods, and those that go by the pods there are. They are off by default: nothing runs a pod here,
-// and without them a server is smaller. With them an author of admission sees what becomes of the
-// pods of a Deployment.
+// Workloads is the name in --controllers for the controllers that make pods, and for those that
+// depend on the existing pods. They are off by default: no pod runs here, and a server is smaller
+// without them. With them an author of admission sees what becomes of the pods of a Deployment.
 const Workloads = "workloads"
 
 // workloads are these controllers, by name.
@@ -53,28 +52,28 @@ const (
 	workers           = 5
 	daemonSetWorkers  = 2
 	endpointsPerSlice = 100
-	// A DaemonSet whose pods fail makes them again so much later, twice as much each time.
+	// A DaemonSet whose pods fail makes them again after this delay, doubled each time.
 	daemonFirstRetry = time.Second
 	daemonLastRetry  = 15 * time.Minute
-	// scaledKinds is how often the kinds are looked at again that a disruption budget may be for.
+	// scaledKinds is how often the kinds that a disruption budget may be for are discovered again.
 	scaledKinds = 30 * time.Second
 )
 
-// WholePods tells whether the controllers that run want all of a pod, and not what podcache.Trim
-// leaves.
+// WholePods reports whether the controllers that run need whole pods, and not only what
+// podcache.Trim leaves.
 func (o Options) WholePods() bool {
 	return slices.ContainsFunc(workloads, func(c controller) bool {
 		return c.name != names.CronJobController && c.name != names.TTLAfterFinishedController && o.Runs(c.name)
 	})
 }
 
-// owner is how most of upstream's controllers are run.
-type owner interface {
+// workerPool is a controller of upstream's that runs with a number of workers.
+type workerPool interface {
 	Run(ctx context.Context, workers int)
 }
 
-// with runs a controller with so many workers.
-func with(workers int, c owner) func(context.Context) {
+// runWorkers returns a function that runs a controller with a number of workers.
+func runWorkers(workers int, c workerPool) func(context.Context) {
 	return func(ctx context.Context) { c.Run(ctx, workers) }
 }
 
@@ -89,7 +88,7 @@ func cronJobs(ctx context.Context, e *environment) (func(context.Context), error
 	if err != nil {
 		return nil, err
 	}
-	return with(workers, c), nil
+	return runWorkers(workers, c), nil
 }
 
 // finishedJobs deletes Jobs that have ended, when their time is over.
@@ -98,12 +97,12 @@ func finishedJobs(ctx context.Context, e *environment) (func(context.Context), e
 	if err != nil {
 		return nil, err
 	}
-	return with(workers, ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), client)), nil
+	return runWorkers(workers, ttlafterfinished.New(ctx, e.informers.Batch().V1().Jobs(), client)), nil
 }
 
-// onPods is what a controller is built with that wants all pods: the client of its service account,
-// and the cache of pods.
-func (e *environment) onPods(account string) (kubernetes.Interface, corev1informers.PodInformer, error) {
+// podClients returns what a controller of pods is built with: the client of its service account, and
+// the cache of pods.
+func (e *environment) podClients(account string) (kubernetes.Interface, corev1informers.PodInformer, error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig(account))
 	if err != nil {
 		return nil, nil, err
@@ -113,7 +112,7 @@ func (e *environment) onPods(account string) (kubernetes.Interface, corev1inform
 
 // daemonSets makes a pod for every node.
 func daemonSets(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("daemon-set-controller")
+	client, pods, err := e.podClients("daemon-set-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +122,12 @@ func daemonSets(ctx context.Context, e *environment) (func(context.Context), err
 	if err != nil {
 		return nil, err
 	}
-	return with(daemonSetWorkers, c), nil
+	return runWorkers(daemonSetWorkers, c), nil
 }
 
 // deployments makes ReplicaSets.
 func deployments(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("deployment-controller")
+	client, pods, err := e.podClients("deployment-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +136,13 @@ func deployments(ctx context.Context, e *environment) (func(context.Context), er
 	if err != nil {
 		return nil, err
 	}
-	return with(workers, c), nil
+	return runWorkers(workers, c), nil
 }
 
 // disruptions counts how many pods of a PodDisruptionBudget may be evicted.
 func disruptions(ctx context.Context, e *environment) (func(context.Context), error) {
 	const account = "disruption-controller"
-	client, pods, err := e.onPods(account)
+	client, pods, err := e.podClients(account)
 	if err != nil {
 		return nil, err
 	}
@@ -167,19 +166,19 @@ func disruptions(ctx context.Context, e *environment) (func(context.Context), er
 
 // endpointSlices makes the EndpointSlices of Services.
 func endpointSlices(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("endpointslice-controller")
+	client, pods, err := e.podClients("endpointslice-controller")
 	if err != nil {
 		return nil, err
 	}
 	core := e.informers.Core().V1()
 	c := endpointslice.NewController(ctx, pods, core.Services(), core.Nodes(),
 		e.informers.Discovery().V1().EndpointSlices(), endpointsPerSlice, client, 0)
-	return with(workers, c), nil
+	return runWorkers(workers, c), nil
 }
 
 // jobs makes the pods of Jobs.
 func jobs(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("job-controller")
+	client, pods, err := e.podClients("job-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -193,36 +192,36 @@ func jobs(ctx context.Context, e *environment) (func(context.Context), error) {
 	if err != nil {
 		return nil, err
 	}
-	return with(workers, c), nil
+	return runWorkers(workers, c), nil
 }
 
 // replicaSets makes the pods of ReplicaSets.
 func replicaSets(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("replicaset-controller")
+	client, pods, err := e.podClients("replicaset-controller")
 	if err != nil {
 		return nil, err
 	}
-	return with(workers, replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), pods, client,
+	return runWorkers(workers, replicaset.NewReplicaSetController(ctx, e.informers.Apps().V1().ReplicaSets(), pods, client,
 		replicaset.BurstReplicas)), nil
 }
 
 // replicationControllers makes the pods of ReplicationControllers.
 func replicationControllers(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("replication-controller")
+	client, pods, err := e.podClients("replication-controller")
 	if err != nil {
 		return nil, err
 	}
-	return with(workers, replication.NewReplicationManager(ctx, pods,
+	return runWorkers(workers, replication.NewReplicationManager(ctx, pods,
 		e.informers.Core().V1().ReplicationControllers(), client, replication.BurstReplicas)), nil
 }
 
 // statefulSets makes the pods of StatefulSets, and their claims.
 func statefulSets(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, pods, err := e.onPods("statefulset-controller")
+	client, pods, err := e.podClients("statefulset-controller")
 	if err != nil {
 		return nil, err
 	}
 	apps := e.informers.Apps().V1()
-	return with(workers, statefulset.NewStatefulSetController(ctx, pods, apps.StatefulSets(),
+	return runWorkers(workers, statefulset.NewStatefulSetController(ctx, pods, apps.StatefulSets(),
 		e.informers.Core().V1().PersistentVolumeClaims(), apps.ControllerRevisions(), client)), nil
 }

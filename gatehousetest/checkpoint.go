@@ -18,22 +18,22 @@ const (
 	// atOnce is how many objects are restored at a time. etcd writes what arrives together to disk
 	// together.
 	atOnce = 64
-	// passes bounds how often what controllers have written meanwhile is taken back.
+	// passes bounds how often Reset undoes what controllers have written meanwhile.
 	passes = 10
-	// named is how many keys of what goes on being written an error names.
+	// named bounds the keys that an error names.
 	named = 3
 
 	// events are stored below this.
 	events = "events/"
 )
 
-// owners are the kinds whose controllers make objects, by the turn in which they go.
+// owners are the kinds whose controllers make objects, in the order in which they are deleted.
 var owners = [][]string{
 	{"cronjobs", "deployments"},
 	{"controllers", "daemonsets", "jobs", "replicasets", "statefulsets"}, // the first of replication
 }
 
-// A Checkpoint is what a server had stored at a moment.
+// A Checkpoint holds what a server had stored at a moment.
 type Checkpoint struct {
 	server *Server
 	prefix string
@@ -45,9 +45,8 @@ type stored struct {
 	version int64 // etcd's
 }
 
-// Checkpoint remembers what the server has stored, once its controllers have done what they do for
-// every namespace and for ClusterRoles that others are aggregated to. It is for a server of the
-// test's own.
+// Checkpoint remembers what the server has stored. It first waits until the controllers have set up
+// every namespace and the aggregated ClusterRoles. It needs a server of the test's own.
 //
 //	before, err := srv.Checkpoint(ctx)
 //	…
@@ -73,12 +72,12 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Reset makes what is stored again what it was, in milliseconds: what was made since is gone,
-// without finalizers and grace periods, what was changed is as it was, and what was deleted is
-// there again. Clients that watch see it happen. When it returns, admission and authorization go by
-// it.
+// Reset restores what was stored, in milliseconds. Objects that were made since are removed,
+// without finalizers and grace periods. Changed and deleted objects get their old content. Clients
+// that watch see these events. When Reset returns, admission and authorization use the restored
+// objects.
 //
-// What a test still has running should end before: what it writes afterwards stays.
+// End whatever the test still has running before: what it writes afterwards stays.
 func (c *Checkpoint) Reset(ctx context.Context) error {
 	var restored []string
 	for pass := range passes {
@@ -98,7 +97,7 @@ func (c *Checkpoint) Reset(ctx context.Context) error {
 		strings.Join(restored[:min(len(restored), named)], ", "))
 }
 
-// restore returns the keys of objects that were not as they had been.
+// restore restores the objects, and returns the keys of those that differed.
 func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	current, err := c.read(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	return restored, nil
 }
 
-// read has all that is stored, but for what servers tell others of themselves.
+// read returns everything that is stored, except for what servers store about themselves.
 func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
 	response, err := c.server.Etcd.Client().KV.Get(ctx, c.prefix, clientv3.WithPrefix())
 	if err != nil {

@@ -12,18 +12,18 @@
 // binaries and no process. If the test fails, the last of what the server has logged, which is what
 // klog logs in this process, is shown below the test's own errors.
 //
-// # What a test needs of it
+// # What a test needs
 //
 // [Server.CRDs] makes custom kinds from files and folders. [Server.Webhooks] makes webhook
-// configurations from files, and points them to a handler of the test's own. [Server.User] is a
-// client configuration for a user, with groups. A [Checkpoint] makes what is stored again what it
-// was, for the next test, in milliseconds.
+// configurations from files, and points them to a handler of the test's own. [Server.User] returns
+// a client configuration for a user, with groups. A [Checkpoint] restores the stored objects for
+// the next test, in milliseconds.
 //
 // # One server for many tests
 //
-// [Main] is for TestMain: it runs a server for all tests of a package. Where
+// Call [Main] in TestMain: it runs a server for all tests of a package. If
 // GATEHOUSETEST_KUBECONFIG names a kubeconfig file, the packages share the server that it leads to,
-// as one that was started by
+// for example one that was started by
 //
 //	gatehouse serve --secure-port=0
 package gatehousetest
@@ -54,9 +54,9 @@ type Server struct {
 	Config *rest.Config
 	// Kubeconfig is the file that says the same to kubectl.
 	Kubeconfig string
-	// DataDir is where the server keeps everything; empty for a server that is shared.
+	// DataDir is the directory in which the server keeps everything; empty for a shared server.
 	DataDir string
-	// Etcd is the server's own etcd, to look at what is stored; nil where it uses another.
+	// Etcd is the server's own etcd, to look at what is stored; nil if it uses another.
 	Etcd *etcd.Server
 
 	running *server.Server // nil for one that is shared
@@ -68,24 +68,24 @@ type Server struct {
 // An Option changes the configuration of a server before it starts: flags' values are fields of it.
 type Option func(*server.Config)
 
-// WithPlugins runs the plugins named besides the default ones.
+// WithPlugins enables plugins besides the default ones.
 func WithPlugins(names ...string) Option {
 	return func(c *server.Config) { c.Admission.Enable = append(c.Admission.Enable, names...) }
 }
 
-// WithoutPlugins runs the default plugins but those named.
+// WithoutPlugins disables plugins.
 func WithoutPlugins(names ...string) Option {
 	return func(c *server.Config) { c.Admission.Disable = append(c.Admission.Disable, names...) }
 }
 
-// WithControllers runs the controllers named besides the default ones: "workloads" for
-// those of workloads, as Deployments and Jobs, which make pods.
+// WithControllers runs controllers besides the default ones. "workloads" stands for those that make
+// pods, such as the controllers of Deployments and Jobs.
 func WithControllers(names ...string) Option {
 	return func(c *server.Config) { c.Controllers.Controllers = append(c.Controllers.Controllers, names...) }
 }
 
-// Start runs a server and waits until it is ready; where it doesn't get ready the test fails. It
-// ends with the test.
+// Start runs a server and waits until it is ready. If it doesn't get ready, the test fails. The
+// server ends with the test.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	// Not t.TempDir: a socket's path must be short, and tests' names are long.
@@ -97,8 +97,8 @@ func Start(t testing.TB, options ...Option) *Server {
 	return StartIn(t, dir, options...)
 }
 
-// StartIn is Start with a data directory that the test keeps, to stop a server and start another on
-// it.
+// StartIn starts a server with a data directory that the test keeps, so that another server can be
+// started on it.
 func StartIn(t testing.TB, dir string, options ...Option) *Server {
 	t.Helper()
 	testlog.Show(t)
@@ -164,11 +164,11 @@ func run(dir string, options []Option) (*Server, error) {
 	}
 }
 
-// Stop ends the server and waits until everything is closed. It may be called more than once; the
-// test's end calls it, too, and fails the test where the server ended with an error.
+// Stop ends the server and waits until everything is closed. It may be called more than once. It is
+// also called at the test's end, which fails the test if the server ended with an error.
 func (s *Server) Stop() { _ = s.stop() }
 
-// client is one of the administrator's that may ask as often as it likes.
+// client returns a client of the administrator without a rate limit.
 func (s *Server) client() (*dynamic.DynamicClient, error) {
 	config := rest.CopyConfig(s.Config)
 	config.QPS = -1

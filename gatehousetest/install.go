@@ -43,15 +43,15 @@ var (
 )
 
 const (
-	// servedPoll is how often it is asked whether a custom kind is served, and servedWithin how
-	// long, which is far more than it takes.
+	// servedPoll is how often CRDs checks whether a custom kind is served, and servedWithin bounds
+	// the wait. It is far more than it takes.
 	servedPoll   = 5 * time.Millisecond
 	servedWithin = 30 * time.Second
 )
 
-// CRDs makes the custom kinds that files define, and those in folders and below them, and waits
-// until they are served. What else is in the files is left alone. A definition that is there
-// already becomes what the file has.
+// CRDs creates the custom kinds that files define, and those in folders and below them, and waits
+// until they are served. It ignores other objects in the files. A definition that exists already is
+// updated.
 func (s *Server) CRDs(ctx context.Context, paths ...string) error {
 	definitions, err := read(customKinds, paths)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) CRDs(ctx context.Context, paths ...string) error {
 	return nil
 }
 
-// awaitServed waits until a definition's kind is served in all versions that it says.
+// awaitServed waits until a definition's kind is served in all its served versions.
 func awaitServed(ctx context.Context, finder discovery.DiscoveryInterface,
 	definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
@@ -107,12 +107,12 @@ func awaitServed(ctx context.Context, finder discovery.DiscoveryInterface,
 	return nil
 }
 
-// Webhooks makes the webhook configurations of files, and of folders and what is below them, and
-// points their webhooks to handler: to the path that they have, on a server of the test's own, with
-// an authority that is made for it. Conversion webhooks of custom kinds that are there are pointed
-// there, too; where these are all, no file is named. When it returns the webhooks are asked; with a
-// server that is shared that is a moment later. The webhooks' server ends with s. Package
-// webhook/server has handlers of functions.
+// Webhooks creates the webhook configurations of files, and of folders and everything below them,
+// and points their webhooks to handler. The webhooks keep their paths, on a server of the test's
+// own, with an authority made for it. Conversion webhooks of existing custom kinds are pointed
+// there too; if there are no others, name no file. When Webhooks returns, the server calls the
+// webhooks; a shared server does so a moment later. The webhooks' server ends with s. Package
+// webhook/server makes handlers of functions.
 func (s *Server) Webhooks(ctx context.Context, handler http.Handler, paths ...string) error {
 	var configurations []*unstructured.Unstructured
 	var err error
@@ -249,7 +249,7 @@ func read(kinds map[string]schema.GroupVersionResource, paths []string) ([]*unst
 	return found, nil
 }
 
-// put makes an object, or makes one that is there so.
+// put creates an object, or updates an existing one.
 func put(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	_, err := client.Create(ctx, object, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
@@ -264,9 +264,9 @@ func put(ctx context.Context, client dynamic.ResourceInterface, object *unstruct
 	return err
 }
 
-// User is a client configuration for somebody, who may do what the roles say that are bound to the
-// name and to the groups; in the group system:masters that is everything. It has a certificate;
-// with a server that is shared it is the administrator, impersonating.
+// User returns a client configuration for a user, who may do what the roles bound to the name and
+// the groups allow. The group system:masters allows everything. The user has a certificate; with a
+// shared server the administrator impersonates the user.
 func (s *Server) User(name string, groups ...string) (*rest.Config, error) {
 	config := rest.CopyConfig(s.Config)
 	if s.DataDir == "" {

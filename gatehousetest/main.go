@@ -15,9 +15,9 @@ import (
 // shared names a kubeconfig file in the environment.
 const shared = "GATEHOUSETEST_KUBECONFIG"
 
-// Main is for TestMain. It runs a server, or takes the one that GATEHOUSETEST_KUBECONFIG leads to,
-// prepares it by setUp, which may be nil, runs the tests, ends the server, and returns the exit
-// code. What the server has logged is shown where something failed.
+// Main runs the tests of a package; call it in TestMain. It starts a server, or uses the one that
+// GATEHOUSETEST_KUBECONFIG leads to, prepares it with setUp, which may be nil, runs the tests, ends
+// the server, and returns the exit code. If something fails, it prints what the server has logged.
 //
 //	var srv *gatehousetest.Server
 //
@@ -54,7 +54,7 @@ func runMain(m *testing.M, setUp func(*Server) error, options []Option) (code in
 	return m.Run(), nil
 }
 
-// open runs a server in a directory that goes with it, or takes the one that is shared.
+// open starts a server in a temporary directory, or connects to the shared one.
 func open(options []Option) (*Server, error) {
 	if file := os.Getenv(shared); file != "" {
 		if len(options) > 0 {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// settledPoll is how often it is asked whether the controllers are through, and settledWithin
-	// how long.
+	// settledPoll is how often settled checks whether the controllers are done, and settledWithin
+	// bounds the wait.
 	settledPoll   = 5 * time.Millisecond
 	settledWithin = 30 * time.Second
 )
 
-// settled waits until those controllers that run have done what they do without being asked. What
-// they did later would be undone by every reset, and done again.
+// settled waits until the running controllers have set up the cluster. Otherwise every reset would
+// undo what they do later, and they would do it again.
 func (s *Server) settled(ctx context.Context) error {
 	config := rest.CopyConfig(s.Config)
 	config.QPS = -1
@@ -55,7 +55,7 @@ func (s *Server) settled(ctx context.Context) error {
 	return nil
 }
 
-// missingOfNamespaces is an error where a namespace has not yet what every namespace gets.
+// missingOfNamespaces returns an error if a namespace lacks what every namespace gets.
 func missingOfNamespaces(ctx context.Context, client kubernetes.Interface) error {
 	namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -77,8 +77,8 @@ func missingOfNamespaces(ctx context.Context, client kubernetes.Interface) error
 	return nil
 }
 
-// missingOfClusterRoles is an error where a ClusterRole's rules are not yet those of the roles that
-// its aggregationRule selects.
+// missingOfClusterRoles returns an error if a ClusterRole lacks rules of the roles that its
+// aggregationRule selects.
 func missingOfClusterRoles(ctx context.Context, client kubernetes.Interface) error {
 	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // RunSuites runs the suites of admission tests (kind AdmissionTest, docs/test.md) in files, and in
-// directories with all that is below them, each suite and each case as a subtest. Paths are from
-// the test's directory. A suite may have called and run what its flags name, as the test itself
+// directories with everything below them. Each suite and each case is a subtest. Paths are relative
+// to the test's directory. The flags of a suite may call and run what they name, as the test itself
 // may.
 func RunSuites(t *testing.T, paths ...string) {
 	t.Helper()

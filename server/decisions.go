@@ -62,8 +62,8 @@ func (s *Server) closeLog() {
 	}
 }
 
-// serverName tells this server from others over the same etcd, in a label's value: by its host and
-// port.
+// serverName returns a name for this server, in a label's value, that distinguishes it from others
+// over the same etcd: its host and port.
 func (c *Config) serverName() string {
 	host, err := os.Hostname()
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// reloadPoll is how often the admission configuration is read where the file system tells of no
-	// changes. It is that of Kubernetes' own reloads.
+	// reloadPoll is how often the admission configuration is read if the file system reports no
+	// changes. Kubernetes uses the same value for its reloads.
 	reloadPoll = time.Minute
-	// reloadSettle is how long is waited after a change for those that belong to it.
+	// reloadSettle is how long to wait after a change for further changes that belong to it.
 	reloadSettle = 50 * time.Millisecond
 )
 
-// The metrics are named as those of the configurations that kube-apiserver reloads.
+// The metrics have the names of those for configurations that kube-apiserver reloads.
 var (
 	reloadsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "apiserver", Subsystem: "admission_config_controller", Name: "automatic_reloads_total",
@@ -44,13 +44,13 @@ var (
 	registerReloads = sync.OnceFunc(func() { legacyregistry.MustRegister(reloadsTotal, reloadTime) })
 )
 
-// reloads is what has become of reloads of the admission configuration.
+// reloads holds the results of reloads of the admission configuration.
 type reloads struct {
 	idHash string
 	mu     sync.Mutex
-	// files are those of the configuration in force, and those that it names.
+	// files are the files of the configuration in force, and those that it names.
 	files []string
-	// said is what was logged of another one that can't be used; empty if there is none.
+	// said is the last logged error of a configuration that can't be used, or empty.
 	said string
 }
 
@@ -70,9 +70,9 @@ func (r *reloads) current() []string {
 	return r.files
 }
 
-// ReloadAdmission reads the admission configuration and has the plugins go by it. Requests that
-// have begun end as they began. Where something is wrong with it, it is not used at all: what was
-// in force stays in force. Which plugins run doesn't change.
+// ReloadAdmission reads the admission configuration and applies it to the plugins. Running requests
+// end with the configuration with which they began. If the new configuration has an error, the old
+// one stays in force. The list of running plugins doesn't change.
 func (s *Server) ReloadAdmission() error {
 	s.reloads.mu.Lock()
 	defer s.reloads.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Server) ReloadAdmission() error {
 	switch {
 	case err != nil:
 		s.reloads.count("failure")
-		// A file that is written is followed as it grows, and each look at it fails.
+		// A file that is being written is read as it grows, and each read fails.
 		if s.reloads.said != err.Error() {
 			s.reloads.said = err.Error()
 			klog.ErrorS(err, "Reloading the admission configuration: the last good one stays in force", "file",
@@ -92,7 +92,7 @@ func (s *Server) ReloadAdmission() error {
 		}
 		return err
 	case s.reloads.said != "":
-		// A warning, since the one before it was an error: they are shown together.
+		// The log shows this with the error before it, so it is a warning.
 		klog.Warningf("Reloaded the admission configuration, which can be used again: %s",
 			strings.Join(s.chain.Files(), ", "))
 		s.reloads.count("success")
@@ -104,7 +104,7 @@ func (s *Server) ReloadAdmission() error {
 	return nil
 }
 
-// forget has the next reload that fails say so, whatever the last one has said.
+// forget makes the next failing reload log its error, even if it is the same as the last one.
 func (r *reloads) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,15 +113,15 @@ func (r *reloads) forget() {
 	}
 }
 
-// FollowAdmission reloads the admission configuration whenever one of its files changes, and when
-// asked to, until ctx ends.
+// FollowAdmission reloads the admission configuration whenever one of its files changes or asked
+// receives, until ctx ends.
 func (s *Server) FollowAdmission(ctx context.Context, asked <-chan os.Signal) {
 	for ctx.Err() == nil {
 		s.followFiles(ctx, asked)
 	}
 }
 
-// followFiles is FollowAdmission until the configuration is in other files.
+// followFiles follows the current files, until the configuration has others.
 func (s *Server) followFiles(ctx context.Context, asked <-chan os.Signal) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()

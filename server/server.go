@@ -1,6 +1,6 @@
-// Package server is Gatehouse as a whole: the API server with a chain of plugins around its writes,
-// and the controllers. The command, the tests' servers and a program with plugins of its own all
-// start it here.
+// Package server runs a whole Gatehouse server: the API server with a chain of plugins around its
+// writes, and the controllers. The command, the tests' servers and programs with their own plugins
+// start a server here.
 package server
 
 import (
@@ -20,30 +20,30 @@ import (
 	"gatehouse.dev/internal/decision"
 )
 
-// controllersRetry is how long after they ended controllers run again.
+// controllersRetry is how long after their end controllers run again.
 const controllersRetry = 5 * time.Second
 
-// Config says what a server is made of. NewConfig gives that of a server with no configuration.
+// Config configures a server. NewConfig returns that of a server with no configuration.
 type Config struct {
-	// API says how the API server runs.
+	// API configures the API server.
 	API *apiserver.Options
 	// Plugins are all plugins there are, in run order; Admission says which of them run.
 	Plugins   []chain.Descriptor
 	Admission chain.Options
 	// Observers are told what the chain does, besides the metrics.
 	Observers []chain.Observer
-	// Controllers says which controllers run inside the server once it is ready.
+	// Controllers are the controllers that run inside the server once it is ready.
 	Controllers controllers.Options
-	// Decisions says what is kept of what became of requests.
+	// Decisions configures which decisions are kept.
 	Decisions decision.Options
 	// Webhooks says whether admission webhooks are called.
 	Webhooks chain.WebhookCalls
-	// LocalWebhooks are webhooks that are asked at another URL; see chain.Env.
+	// LocalWebhooks are webhooks that are called at another URL; see chain.Env.
 	LocalWebhooks map[string]string
 }
 
-// NewConfig is a server with all of its own on 127.0.0.1:6443, plugins by their defaults, and all
-// controllers.
+// NewConfig returns the configuration of a self-contained server on 127.0.0.1:6443, with the
+// default plugins and all controllers.
 func NewConfig(plugins []chain.Descriptor) *Config {
 	return &Config{
 		API:         apiserver.NewOptions(),
@@ -53,13 +53,13 @@ func NewConfig(plugins []chain.Descriptor) *Config {
 	}
 }
 
-// NewKubeAPIServerConfig is kube-apiserver: all of it is to be given, and it has its plugins'
-// defaults, no controllers and no decisions.
+// NewKubeAPIServerConfig returns the configuration of a kube-apiserver. It has kube-apiserver's
+// default plugins, no controllers and no decisions. Everything else has to be set.
 func NewKubeAPIServerConfig(plugins []chain.Descriptor) *Config {
 	return &Config{API: apiserver.NewKubeAPIServerOptions(), Plugins: plugins}
 }
 
-// Server has been built and waits to be run.
+// Server is a server that has been built. Run runs it.
 type Server struct {
 	*apiserver.Server
 	config      *Config
@@ -69,17 +69,17 @@ type Server struct {
 	decisionLog *decision.Log
 }
 
-// Decisions are those that the server has made and still has, nil where it makes none.
+// Decisions returns the store of the server's decisions, or nil if it records none.
 func (s *Server) Decisions() *decision.Store { return s.decisions }
 
-// New builds a server. Everything that is wrong with the configuration is its error, an
-// apiserver.OptionsError; see apiserver.New.
+// New builds a server. If the configuration is wrong, the error is an apiserver.OptionsError; see
+// apiserver.New.
 func New(ctx context.Context, c *Config) (*Server, error) {
 	if err := errors.Join(c.Controllers.Validate(), c.Decisions.Validate()); err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
-	// Servers that share an etcd share its objects, so only one of them may run controllers over
-	// them at a time.
+	// Servers that share an etcd share its objects, so only one of them may run controllers at a
+	// time.
 	c.Controllers.LeaderElect = !c.API.Embedded()
 	selected, err := c.SelectPlugins()
 	if err != nil {
@@ -109,7 +109,7 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 	return s, nil
 }
 
-// require makes the API server do what the plugins that will run need of it.
+// require makes the API server serve what the selected plugins need.
 func (c *Config) require(selected []chain.Descriptor) {
 	c.API.RequiredAPIs = map[schema.GroupVersionResource][]string{}
 	for _, plugin := range selected {
@@ -123,8 +123,8 @@ func (c *Config) require(selected []chain.Descriptor) {
 	}
 }
 
-// SelectPlugins returns the plugins that will run, in order, or what is wrong with the admission
-// options and their configuration file. It builds nothing.
+// SelectPlugins returns the plugins that will run, in order, or an error in the admission options
+// or their configuration file. It builds nothing.
 func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
 	selected, _, err := c.Admission.Load(c.Plugins)
 	return selected, err
@@ -145,9 +145,9 @@ func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admissi
 	return warn(s.chain, c.Plugins, selected), nil
 }
 
-// Await returns once admission and authorization go by an object as it was written, or as it was
-// later, or once ctx ends, with its error. It is for who must know; requests go by what is in force
-// when they come.
+// Await returns once admission and authorization use an object as it was written, or a later
+// version, or once ctx ends, with its error. Use it in tests that need to read their own writes.
+// Requests use whatever is in force on arrival.
 func (s *Server) Await(ctx context.Context, written chain.Written) error {
 	if err := s.Server.Await(ctx, written); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 	return s.chain.Await(ctx, written)
 }
 
-// AwaitStored returns once admission and authorization go by what is stored when it is called, but
-// for policies' params of custom kinds; or once ctx ends, with its error.
+// AwaitStored returns once admission and authorization use what was stored when it was called,
+// except for policies' params of custom kinds. If ctx ends first, it returns its error.
 func (s *Server) AwaitStored(ctx context.Context) error {
 	if err := s.Server.AwaitStored(ctx); err != nil {
 		return err
@@ -164,11 +164,11 @@ func (s *Server) AwaitStored(ctx context.Context) error {
 	return s.chain.Await(ctx, chain.Written{})
 }
 
-// Plugins are those that run, in order.
+// Plugins returns the running plugins, in order.
 func (s *Server) Plugins() []chain.Descriptor { return s.chain.Plugins() }
 
 // Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,
-// since they are its clients.
+// because they are its clients.
 func (s *Server) Run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -192,8 +192,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// control runs the controllers until ctx ends. The API server serves without them, too; they run
-// again when the lease is free, or when what stopped them may have passed.
+// control runs the controllers until ctx ends. The API server serves without them too. They run
+// again when the lease is free, or when the reason of their end may have passed.
 func (s *Server) control(ctx context.Context) {
 	options := s.config.Controllers
 	// Who hides pods from its own cache has others see them.

@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// enforcedByKubernetes are the objects that Kubernetes enforces by admission unless told otherwise.
-// A program may have a list without the plugin; what users store is the same.
+// enforcedByKubernetes are the objects that Kubernetes enforces by admission by default. A program
+// may have a list without their plugin; users may store the objects all the same.
 var enforcedByKubernetes = []chain.Enforced{
 	{Resource: corev1.Resource("limitranges")},
 	{Resource: corev1.Resource("namespaces"), Labels: "pod-security.kubernetes.io/"},
@@ -30,25 +30,26 @@ var enforcedByKubernetes = []chain.Enforced{
 	{Resource: admissionregistrationv1.Resource("validatingwebhookconfigurations")},
 }
 
-// unenforcedWarning is what is said of objects that are stored and that nothing enforces.
+// unenforcedWarning warns about stored objects that no plugin enforces.
 type unenforcedWarning struct {
 	labels string // see chain.Enforced
 	text   string
 }
 
-// warned is a chain of which some plugins don't run. Who writes what only they enforce is warned.
-type warned struct {
+// unenforcedChain is a chain that warns clients who write objects that only its disabled plugins
+// enforce.
+type unenforcedChain struct {
 	*chain.Reloader
 	about map[schema.GroupResource][]unenforcedWarning
 }
 
-// warn is c with the warnings for what, of all that plugins enforce, the selected ones don't.
+// warn returns c with warnings for objects that plugins of all enforce, and none of the selected.
 func warn(c *chain.Reloader, all, selected []chain.Descriptor) admission.Interface {
 	about := unenforced(all, selected)
 	if len(about) == 0 {
 		return c
 	}
-	return &warned{c, about}
+	return &unenforcedChain{c, about}
 }
 
 func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]unenforcedWarning {
@@ -80,12 +81,12 @@ func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]une
 }
 
 // Handles implements admission.Interface.
-func (w *warned) Handles(operation admission.Operation) bool {
+func (w *unenforcedChain) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update || w.Reloader.Handles(operation)
 }
 
 // Validate implements admission.ValidationInterface.
-func (w *warned) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (w *unenforcedChain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := w.Reloader.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
 		return err
 	}
@@ -97,7 +98,7 @@ func (w *warned) Validate(ctx context.Context, a admission.Attributes, o admissi
 	return nil
 }
 
-// hasLabel tells whether the key of some label of a request's object begins with prefix.
+// hasLabel reports whether a label of a request's object has a key that begins with prefix.
 func hasLabel(a admission.Attributes, prefix string) bool {
 	if prefix == "" {
 		return true
