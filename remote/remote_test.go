@@ -30,22 +30,22 @@ import (
 	"gatehouse.dev/webhook/server"
 )
 
-// plugin is one that does what its functions do, of which there is one.
-type plugin struct {
+// decider is one that does what its functions do, of which there is one.
+type decider struct {
 	admit, validate func(context.Context, admission.Attributes) error
 }
 
-func (plugin) Handles(admission.Operation) bool { return true }
+func (decider) Handles(admission.Operation) bool { return true }
 
-func (p plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p decider) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.admit(ctx, a)
 }
 
-func (p plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p decider) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.validate(ctx, a)
 }
 
-func (p plugin) named(name string) chain.Descriptor {
+func (p decider) named(name string) chain.Descriptor {
 	phases := chain.Mutating
 	if p.validate != nil {
 		phases = chain.Validating
@@ -132,7 +132,7 @@ func inWords(r server.Response) string {
 // Plugins are shown all that there is of a request.
 func TestAttributes(t *testing.T) {
 	var got string
-	see := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+	see := decider{admit: func(_ context.Context, a admission.Attributes) error {
 		got = fmt.Sprintf("%s %s/%s %s %s %s/%s %T %T %T %t %s %v %v", a.GetOperation(), a.GetResource().Resource,
 			a.GetSubresource(), a.GetResource().GroupVersion(), a.GetKind().Kind, a.GetNamespace(), a.GetName(),
 			a.GetObject(), a.GetOldObject(), a.GetOperationOptions(), a.IsDryRun(), a.GetUserInfo().GetName(),
@@ -153,7 +153,7 @@ func TestAttributes(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	gadget := request("CREATE", "gadgets", "Gadget", `{"apiVersion":"v1","kind":"Gadget","spec":{"size":3}}`)
-	grow := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+	grow := decider{admit: func(_ context.Context, a admission.Attributes) error {
 		return unstructured.SetNestedField(a.GetObject().(*unstructured.Unstructured).Object, int64(4), "spec", "size")
 	}}
 	if got, want := inWords(answered(t, remote.Mutate(newChain(t, grow.named("A"))), gadget)),
@@ -169,7 +169,7 @@ func TestBesidesTheVerdict(t *testing.T) {
 		"allowed":                    nil,
 		`429 TooManyRequests: later`: apierrors.NewTooManyRequests("later", 1),
 	} {
-		says := plugin{validate: func(ctx context.Context, a admission.Attributes) error {
+		says := decider{validate: func(ctx context.Context, a admission.Attributes) error {
 			warning.AddWarning(ctx, "", "mind this")
 			warning.AddWarning(ctx, "", "mind this")
 			if err := a.AddAnnotation("example.com/why", "because"); err != nil {
@@ -198,7 +198,7 @@ func TestFailures(t *testing.T) {
 			return apierrors.NewInternalError(errors.New("away"))
 		},
 	} {
-		handler := remote.Validate(newChain(t, plugin{validate: validate}.named("A")))
+		handler := remote.Validate(newChain(t, decider{validate: validate}.named("A")))
 		response, err := handler(t.Context(), request("CREATE", "pods", "Pod", "{}"))
 		if err == nil || err.Error() != want || response.Allowed {
 			t.Errorf("got %v, %v; want the error %s", response, err, want)
@@ -208,7 +208,7 @@ func TestFailures(t *testing.T) {
 
 // An API server asks about what the plugins look at, and about nothing else.
 func TestRules(t *testing.T) {
-	everything := plugin{validate: func(context.Context, admission.Attributes) error { return nil }}.named("All")
+	everything := decider{validate: func(context.Context, admission.Attributes) error { return nil }}.named("All")
 	everything.Operations = []admission.Operation{admission.Delete, admission.Create}
 	list := []chain.Descriptor{alwayspullimages.Descriptor, securitycontextdeny.Descriptor,
 		denyserviceexternalips.Descriptor}

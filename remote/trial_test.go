@@ -48,30 +48,30 @@ func TestTrial(t *testing.T) {
 		"it would refuse": {plugin: securitycontextdeny.Descriptor, object: root,
 			checking: map[string]string{"SecurityContextDeny.would-refuse": would + forbidden},
 			warned:   "SecurityContextDeny " + would + forbidden},
-		"it changes and fails": {object: never, plugin: plugin{admit: func(ctx context.Context,
+		"it changes and fails": {object: never, plugin: decider{admit: func(ctx context.Context,
 			a admission.Attributes) error {
 			_ = changes(ctx, a)
 			return errors.New("broken")
 		}}.named("Breaks"), mutating: map[string]string{"Breaks.failed": "couldn't decide: broken"},
 			warned: "Breaks couldn't decide: broken"},
-		"it refuses before it changes": {object: never, plugin: plugin{admit: func(context.Context,
+		"it refuses before it changes": {object: never, plugin: decider{admit: func(context.Context,
 			admission.Attributes) error {
 			return apierrors.NewBadRequest("no")
 		}}.named("Refuses"), mutating: map[string]string{"Refuses.would-refuse": would + "no"},
 			warned: "Refuses would refuse: no"},
-		"it panics": {object: never, plugin: plugin{validate: func(context.Context, admission.Attributes) error {
+		"it panics": {object: never, plugin: decider{validate: func(context.Context, admission.Attributes) error {
 			panic("as it does")
 		}}.named("Panics"), checking: map[string]string{"Panics.failed": "couldn't decide: Internal error occurred: " +
 			`admission plugin "Panics" panicked`},
 			warned: `Panics couldn't decide: Internal error occurred: admission plugin "Panics" panicked`},
-		"it is told that nothing is stored": {object: never, plugin: plugin{validate: func(_ context.Context,
+		"it is told that nothing is stored": {object: never, plugin: decider{validate: func(_ context.Context,
 			a admission.Attributes) error {
 			if !a.IsDryRun() {
 				return apierrors.NewBadRequest("it would write")
 			}
 			return nil
 		}}.named("Writes")},
-		"it warns by itself": {object: never, plugin: plugin{validate: func(ctx context.Context,
+		"it warns by itself": {object: never, plugin: decider{validate: func(ctx context.Context,
 			_ admission.Attributes) error {
 			warning.AddWarning(ctx, "", "its own")
 			return nil

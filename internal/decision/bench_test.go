@@ -43,12 +43,12 @@ func usualPlugins() []chain.Descriptor {
 	look := func(_ context.Context, a admission.Attributes) error { a.GetObject(); return nil }
 	var all []chain.Descriptor
 	for i := range 28 {
-		p := plugin{validate: look}
+		p := decider{validate: look}
 		switch {
 		case i < 5:
-			p = plugin{admit: labelling(fmt.Sprintf("label-%d", i), "value")}
+			p = decider{admit: labelling(fmt.Sprintf("label-%d", i), "value")}
 		case i < 13:
-			p = plugin{admit: look}
+			p = decider{admit: look}
 		}
 		all = append(all, p.named(fmt.Sprintf("Plugin%d", i)))
 	}
@@ -146,7 +146,7 @@ func TestMemory(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const maxCount, maxBytes = 500, 4 << 20
 	store := NewStore("server", maxCount, maxBytes)
-	judge := plugin{validate: func(_ context.Context, a admission.Attributes) error {
+	judge := decider{validate: func(_ context.Context, a admission.Attributes) error {
 		if a.GetName() == "bad" {
 			return admission.NewForbidden(a, errors.New("bad"))
 		}

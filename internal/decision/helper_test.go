@@ -24,22 +24,22 @@ import (
 	"gatehouse.dev/chain"
 )
 
-// plugin is one made of functions, of which either may be nil.
-type plugin struct {
+// decider is one made of functions, of which either may be nil.
+type decider struct {
 	admit, validate func(context.Context, admission.Attributes) error
 }
 
-func (plugin) Handles(admission.Operation) bool { return true }
+func (decider) Handles(admission.Operation) bool { return true }
 
-func (p plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p decider) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.admit(ctx, a)
 }
 
-func (p plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p decider) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.validate(ctx, a)
 }
 
-func (p plugin) named(name string) chain.Descriptor {
+func (p decider) named(name string) chain.Descriptor {
 	d := chain.Descriptor{Name: name, New: func(io.Reader, *chain.Env) (admission.Interface, error) { return p, nil }}
 	if p.admit != nil {
 		d.Phases |= chain.Mutating

@@ -54,13 +54,13 @@ func summary(d *v1alpha1.Decision) string {
 // told.
 func TestOneDecisionARequest(t *testing.T) {
 	var again bool
-	a := plugin{admit: func(ctx context.Context, a admission.Attributes) error {
+	a := decider{admit: func(ctx context.Context, a admission.Attributes) error {
 		if again {
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
 		return labelling("a", "1")(ctx, a)
 	}, validate: idle}.named("A")
-	b := plugin{validate: func(_ context.Context, a admission.Attributes) error {
+	b := decider{validate: func(_ context.Context, a admission.Attributes) error {
 		object, _ := a.GetOldObject().(metav1.Object)
 		if object == nil {
 			object, _ = a.GetObject().(metav1.Object)
@@ -245,7 +245,7 @@ func TestNoDecision(t *testing.T) {
 // A request whose client has gone has no answer.
 func TestCancelled(t *testing.T) {
 	store := newStore()
-	r := newRig(t, store, plugin{admit: idle}.named("A"))
+	r := newRig(t, store, decider{admit: idle}.named("A"))
 	ctx, cancel := context.WithCancel(t.Context())
 	r.serve(ctx, call{verb: "create", handler: func(ctx context.Context, _ http.ResponseWriter) {
 		_ = r.admit(ctx, about(admission.Create, newPod("web"), nil))
@@ -277,9 +277,9 @@ func TestInterrupted(t *testing.T) {
 			entered, release, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			var plugins []chain.Descriptor
 			for _, name := range test.before {
-				plugins = append(plugins, plugin{admit: idle}.named(name))
+				plugins = append(plugins, decider{admit: idle}.named(name))
 			}
-			holds := plugin{admit: func(context.Context, admission.Attributes) error {
+			holds := decider{admit: func(context.Context, admission.Attributes) error {
 				close(entered)
 				<-release
 				return nil
@@ -321,7 +321,7 @@ func (tooLate) Write([]byte) (int, error) { return 0, http.ErrHandlerTimeout }
 // The decision about a connection is made when it is admitted, not when it ends.
 func TestConnect(t *testing.T) {
 	store := newStore()
-	r := newRig(t, store, plugin{validate: idle}.named("A"))
+	r := newRig(t, store, decider{validate: idle}.named("A"))
 	r.serve(t.Context(), call{verb: "create", subresource: "exec", name: "web",
 		handler: func(ctx context.Context, w http.ResponseWriter) {
 			exec := about(admission.Connect, newPod("web"), nil, func(r *v1alpha1.Request) { r.Subresource = "exec" })
@@ -344,10 +344,10 @@ func TestDecidedLate(t *testing.T) {
 	} {
 		store := newStore()
 		var late func(error, ...chain.Call)
-		r := newRig(t, store, plugin{validate: func(ctx context.Context, a admission.Attributes) error {
+		r := newRig(t, store, decider{validate: func(ctx context.Context, a admission.Attributes) error {
 			late = chain.Later(ctx, a)
 			return nil
-		}}.named("Q"), plugin{validate: idle}.named("Z"))
+		}}.named("Q"), decider{validate: idle}.named("Z"))
 		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
 			pod := about(admission.Create, newPod("web"), nil)
 			_, _ = r.admit(ctx, pod), r.validate(ctx, pod)
@@ -375,11 +375,11 @@ func TestDecidedLate(t *testing.T) {
 func TestJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewStore("host_6443", 10, 1<<20)
-		limits := plugin{admit: func(ctx context.Context, a admission.Attributes) error {
+		limits := decider{admit: func(ctx context.Context, a admission.Attributes) error {
 			time.Sleep(time.Millisecond)
 			return labelling("app", "web")(ctx, a)
 		}}.named("LimitRanger")
-		hook := plugin{validate: func(_ context.Context, a admission.Attributes) error {
+		hook := decider{validate: func(_ context.Context, a admission.Attributes) error {
 			time.Sleep(200 * time.Microsecond)
 			calls := chain.CallsOf(a)
 			calls.Add(chain.Call{Kind: chain.Webhook, Name: "w.example.com", Configuration: "c",

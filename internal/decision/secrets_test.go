@@ -163,7 +163,7 @@ func FuzzSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, path, op string, whole bool) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"},
 			Data: map[string][]byte{"other": []byte("marked"), key: []byte("marked")}}
-		change := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+		change := decider{admit: func(_ context.Context, a admission.Attributes) error {
 			s := a.GetObject().(*corev1.Secret)
 			if whole {
 				s.Data = map[string][]byte{key + "2": []byte("marked"), "value": []byte("marked")}
@@ -207,7 +207,7 @@ func FuzzSecret(f *testing.F) {
 // What others make large is cut, and says so.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
-	noisy := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+	noisy := decider{admit: func(_ context.Context, a admission.Attributes) error {
 		pod := a.GetObject().(*corev1.Pod)
 		pod.Annotations = map[string]string{"a": "small"}
 		pod.Spec.NodeName = strings.Repeat("x", maxPatch)
@@ -271,7 +271,7 @@ func TestLimits(t *testing.T) {
 
 // What is kept has no values of Secrets, and no more than what is shown.
 func TestWhatIsKept(t *testing.T) {
-	spoil := plugin{admit: func(_ context.Context, a admission.Attributes) error {
+	spoil := decider{admit: func(_ context.Context, a admission.Attributes) error {
 		switch object := a.GetObject().(type) {
 		case *corev1.Secret:
 			object.StringData = map[string]string{"a": "hush"}

@@ -81,7 +81,7 @@ func TestWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
-				r := newRig(t, s, plugin{admit: labelling("a", "b")}.named("A"))
+				r := newRig(t, s, decider{admit: labelling("a", "b")}.named("A"))
 				test.do(t, s, r)
 				if got := kept(s); got != test.want {
 					t.Errorf("%d are kept, want %d", got, test.want)
@@ -104,7 +104,7 @@ func TestWaiting(t *testing.T) {
 // Requests wait where what was changed can't be written down as fast as it comes.
 func TestWaitingIsBounded(t *testing.T) {
 	s := newStore()
-	r := newRig(t, s, plugin{admit: labelling("a", "b")}.named("A"))
+	r := newRig(t, s, decider{admit: labelling("a", "b")}.named("A"))
 	waiting := func() int {
 		s.waitingMu.Lock()
 		defer s.waitingMu.Unlock()

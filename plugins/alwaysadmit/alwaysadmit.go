@@ -28,26 +28,26 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{}, nil
+		return alwaysAdmit{}, nil
 	},
 }
 
-type plugin struct{}
+type alwaysAdmit struct{}
 
 var (
-	_ admission.MutationInterface   = plugin{}
-	_ admission.ValidationInterface = plugin{}
+	_ admission.MutationInterface   = alwaysAdmit{}
+	_ admission.ValidationInterface = alwaysAdmit{}
 )
 
 // Handles says yes to all operations.
-func (plugin) Handles(admission.Operation) bool { return true }
+func (alwaysAdmit) Handles(admission.Operation) bool { return true }
 
 // Admit admits.
-func (plugin) Admit(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+func (alwaysAdmit) Admit(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return nil
 }
 
 // Validate admits.
-func (plugin) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+func (alwaysAdmit) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return nil
 }

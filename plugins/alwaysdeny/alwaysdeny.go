@@ -35,28 +35,28 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{}, nil
+		return alwaysDeny{}, nil
 	},
 }
 
 var errDenied = errors.New("admission control is denying all modifications")
 
-type plugin struct{}
+type alwaysDeny struct{}
 
 var (
-	_ admission.MutationInterface   = plugin{}
-	_ admission.ValidationInterface = plugin{}
+	_ admission.MutationInterface   = alwaysDeny{}
+	_ admission.ValidationInterface = alwaysDeny{}
 )
 
 // Handles says yes to all operations.
-func (plugin) Handles(admission.Operation) bool { return true }
+func (alwaysDeny) Handles(admission.Operation) bool { return true }
 
 // Admit refuses.
-func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (alwaysDeny) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return admission.NewForbidden(a, errDenied)
 }
 
 // Validate refuses.
-func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (alwaysDeny) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return admission.NewForbidden(a, errDenied)
 }

@@ -47,24 +47,24 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return alwaysPullImages{admission.NewHandler(admission.Create, admission.Update)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type alwaysPullImages struct{ *admission.Handler }
 
 var (
-	_ admission.MutationInterface   = plugin{}
-	_ admission.ValidationInterface = plugin{}
+	_ admission.MutationInterface   = alwaysPullImages{}
+	_ admission.ValidationInterface = alwaysPullImages{}
 )
 
 // Admit sets the pull policy.
-func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (alwaysPullImages) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return each(a, func(policy *corev1.PullPolicy, _ place) { *policy = corev1.PullAlways })
 }
 
 // Validate refuses a pod with every other pull policy that it has.
-func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (alwaysPullImages) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var others []error
 	err := each(a, func(policy *corev1.PullPolicy, at place) {
 		if *policy != corev1.PullAlways {

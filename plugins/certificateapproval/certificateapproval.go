@@ -39,19 +39,19 @@ var Descriptor = chain.Descriptor{
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Update), env.Authorizer}, nil
+		return &certificateApproval{admission.NewHandler(admission.Update), env.Authorizer}, nil
 	},
 }
 
-type plugin struct {
+type certificateApproval struct {
 	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &certificateApproval{}
 
 // Validate refuses the approval of a user who may not approve for the signer.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *certificateApproval) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	stored, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetOldObject())
 	if err != nil {
 		return err

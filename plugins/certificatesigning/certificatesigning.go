@@ -41,19 +41,19 @@ var Descriptor = chain.Descriptor{
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Update), env.Authorizer}, nil
+		return &certificateSigning{admission.NewHandler(admission.Update), env.Authorizer}, nil
 	},
 }
 
-type plugin struct {
+type certificateSigning struct {
 	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &certificateSigning{}
 
 // Validate refuses the certificate, or the conditions, of a user who may not sign for the signer.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *certificateSigning) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	request, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetObject())
 	if err != nil {
 		return err

@@ -41,16 +41,16 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create)}, nil
+		return &certificateSubjectRestriction{admission.NewHandler(admission.Create)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type certificateSubjectRestriction struct{ *admission.Handler }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &certificateSubjectRestriction{}
 
 // Validate refuses a request to the API server's signer of clients for the group system:masters.
-func (*plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (*certificateSubjectRestriction) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	request, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetObject())
 	if err != nil {
 		return err

@@ -48,20 +48,20 @@ var Descriptor = chain.Descriptor{
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), env.Authorizer}, nil
+		return &clusterTrustBundleAttest{admission.NewHandler(admission.Create, admission.Update), env.Authorizer}, nil
 	},
 }
 
-type plugin struct {
+type clusterTrustBundleAttest struct {
 	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &clusterTrustBundleAttest{}
 
 // Validate refuses the bundle of a user who may not attest for its signer. A bundle's signer can't
 // be changed, so the new object's is the stored one's.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *clusterTrustBundleAttest) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	signer, err := signerOf(a.GetObject())
 	if err != nil || signer == "" {
 		return err

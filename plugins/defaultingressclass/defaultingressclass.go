@@ -53,20 +53,20 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		informer := env.Informers.Networking().V1().IngressClasses()
-		return &plugin{admission.NewHandler(admission.Create), ready.After(informer.Informer()), informer.Lister()}, nil
+		return &defaultIngressClass{admission.NewHandler(admission.Create), ready.After(informer.Informer()), informer.Lister()}, nil
 	},
 }
 
-type plugin struct {
+type defaultIngressClass struct {
 	*admission.Handler
 	synced ready.Gate
 	cache  networkingv1listers.IngressClassLister
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &defaultIngressClass{}
 
 // Admit gives an Ingress a class.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *defaultIngressClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != ingresses || a.GetSubresource() != "" {
 		return nil
 	}

@@ -69,7 +69,7 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		informer := env.Informers.Storage().V1().StorageClasses()
-		return &plugin{
+		return &defaultStorageClass{
 			Handler:  admission.NewHandler(admission.Create),
 			synced:   ready.After(informer.Informer()),
 			cache:    informer.Lister(),
@@ -105,17 +105,17 @@ func load(config io.Reader) (configuration, error) {
 	return c, nil
 }
 
-type plugin struct {
+type defaultStorageClass struct {
 	*admission.Handler
 	synced   ready.Gate
 	cache    storagev1listers.StorageClassLister
 	multiple multipleDefaults
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &defaultStorageClass{}
 
 // Admit gives a claim a class.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *defaultStorageClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != claims || a.GetSubresource() != "" {
 		return nil
 	}

@@ -53,7 +53,7 @@ var Descriptor = chain.Descriptor{
 		if _, err := pluginconfig.Object(name, config, apiVersion, kind, &c); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), c}, nil
+		return &defaultTolerationSeconds{admission.NewHandler(admission.Create, admission.Update), c}, nil
 	},
 }
 
@@ -85,15 +85,15 @@ func flags(fs *pflag.FlagSet) func() string {
 	}
 }
 
-type plugin struct {
+type defaultTolerationSeconds struct {
 	*admission.Handler
 	seconds configuration
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &defaultTolerationSeconds{}
 
 // Admit adds the tolerations of which the pod says nothing.
-func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}

@@ -38,16 +38,16 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return &denyServiceExternalIPs{admission.NewHandler(admission.Create, admission.Update)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type denyServiceExternalIPs struct{ *admission.Handler }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &denyServiceExternalIPs{}
 
 // Validate refuses a Service with an external IP that it didn't have.
-func (*plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (*denyServiceExternalIPs) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	service, err := objects.As[*corev1.Service](name, a, a.GetObject())
 	if err != nil || len(service.Spec.ExternalIPs) == 0 {
 		return err

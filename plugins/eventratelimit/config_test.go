@@ -66,7 +66,7 @@ func FuzzConfiguration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p := built.(*plugin)
+		p := built.(*eventRateLimit)
 		if len(p.limits) == 0 {
 			t.Error("accepted with no limits")
 		}

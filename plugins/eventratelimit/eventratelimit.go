@@ -67,7 +67,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		p := &plugin{Handler: admission.NewHandler(admission.Create, admission.Update)}
+		p := &eventRateLimit{Handler: admission.NewHandler(admission.Create, admission.Update)}
 		for _, l := range c.Limits {
 			size := l.CacheSize
 			switch {
@@ -83,7 +83,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type eventRateLimit struct {
 	*admission.Handler
 	// readsEvents says that a limit goes by what is in the event.
 	readsEvents bool
@@ -97,10 +97,10 @@ type limit struct {
 	buckets *buckets
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &eventRateLimit{}
 
 // Validate takes the tokens of an event, or refuses it.
-func (p *plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *eventRateLimit) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()
 	if resource != coreEvents && resource != newEvents || a.GetSubresource() != "" {
 		return nil

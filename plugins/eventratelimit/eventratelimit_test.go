@@ -344,7 +344,7 @@ func TestConcurrentRequests(t *testing.T) {
 // However many keys there are, and however long: a limit has no more than cacheSize buckets, and
 // keeps nothing of the keys.
 func TestMemoryIsBounded(t *testing.T) {
-	built := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1 100", "User 1 1")).Interface.(*plugin)
+	built := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1 100", "User 1 1")).Interface.(*eventRateLimit)
 	long := strings.Repeat("x", 10_000)
 	for i := range 20_000 {
 		a := attributes(about(fmt.Sprint(long, i), "p"), fmt.Sprint("user-", i))
@@ -371,7 +371,7 @@ func attributes(event *corev1.Event, who string) admission.Attributes {
 
 func TestAdmittingAllocatesNothing(t *testing.T) {
 	built := chaintest.New(t, Descriptor, limits("Server 1000000 1000000", "Namespace 1000000 1000000",
-		"User 1000000 1000000", "SourceAndObject 1000000 1000000")).Interface.(*plugin)
+		"User 1000000 1000000", "SourceAndObject 1000000 1000000")).Interface.(*eventRateLimit)
 	a := attributes(about("kubelet", "p"), "alice")
 	if n := testing.AllocsPerRun(1000, func() {
 		if err := built.Validate(t.Context(), a, nil); err != nil {
@@ -397,7 +397,7 @@ func BenchmarkValidate(b *testing.B) {
 			1},
 	} {
 		b.Run(name, func(b *testing.B) {
-			built := chaintest.New(b, Descriptor, test.config).Interface.(*plugin)
+			built := chaintest.New(b, Descriptor, test.config).Interface.(*eventRateLimit)
 			requests := make([]admission.Attributes, test.keys)
 			for i := range requests {
 				event := about("kubelet", fmt.Sprint("pod-", i))

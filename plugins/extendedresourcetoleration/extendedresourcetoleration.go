@@ -41,17 +41,17 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return extendedResourceToleration{admission.NewHandler(admission.Create, admission.Update)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type extendedResourceToleration struct{ *admission.Handler }
 
-var _ admission.MutationInterface = plugin{}
+var _ admission.MutationInterface = extendedResourceToleration{}
 
 // Admit adds a toleration for each extended resource that the pod requests, in the order of their
 // names.
-func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (extendedResourceToleration) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}

@@ -24,7 +24,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	subject := built(t, backend, "  allowTTL: 60\n  denyTTL: 10")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	subject.Interface.(*plugin).answers = cache.NewLRUExpireCacheWithClock(remembered, clock)
+	subject.Interface.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered, clock)
 	const denied = `pods "p" is forbidden: image policy webhook backend denied one or more images: no`
 	calls := 0
 	is := func(p *corev1.Pod, want string, asked int) {
@@ -84,7 +84,7 @@ func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	subject := built(t, backend, "  allowTTL: -1\n  denyTTL: -1")
 	// At the very same time an answer with no time to live would still be good.
-	subject.Interface.(*plugin).answers = cache.NewLRUExpireCacheWithClock(remembered,
+	subject.Interface.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered,
 		clocktesting.NewFakePassiveClock(time.Now()))
 	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
 	backend.Set(imagebackend.Deny("no"))

@@ -81,7 +81,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &imagePolicyWebhook{
 			Handler:       admission.NewHandler(admission.Create, admission.Update),
 			configuration: c,
 			answers:       cache.NewLRUExpireCache(remembered),
@@ -91,7 +91,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type imagePolicyWebhook struct {
 	*admission.Handler
 	*configuration
 	// answers are *imagepolicyv1alpha1.ImageReviewStatus by the hash of their question.
@@ -102,10 +102,10 @@ type plugin struct {
 	address *url.URL
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &imagePolicyWebhook{}
 
 // Validate asks about the images of a pod.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	subresource := a.GetSubresource()
 	if a.GetResource().GroupResource() != pods || subresource != "" && subresource != ephemeralContainers {
 		return nil
@@ -188,7 +188,7 @@ func imagesOf(spec *imagepolicyv1alpha1.ImageReviewSpec) string {
 
 // review is the answer to the question, the remembered or the backend's. The error says that there
 // is none.
-func (p *plugin) review(ctx context.Context,
+func (p *imagePolicyWebhook) review(ctx context.Context,
 	question imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
 	encoded, err := json.Marshal(question)
 	if err != nil {
@@ -221,7 +221,7 @@ func (p *plugin) review(ctx context.Context,
 
 // failed decides without the backend. The backend's statuses are not the request's: a 403 of its
 // own is one of the plugin's identity.
-func (p *plugin) failed(a admission.Attributes, err error) error {
+func (p *imagePolicyWebhook) failed(a admission.Attributes, err error) error {
 	if !p.defaultAllow {
 		return admission.NewForbidden(a, fmt.Errorf("error contacting webhook backend: %v", err))
 	}

@@ -106,7 +106,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &initialization{
 			Handler:    admission.NewHandler(admission.Create, admission.Update),
 			ready:      ready.After(informer),
 			configured: configured,
@@ -115,7 +115,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type initialization struct {
 	*admission.Handler
 	ready      ready.Gate
 	configured *typed.Compiled[merged]
@@ -123,15 +123,15 @@ type plugin struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &initialization{}
+	_ admission.ValidationInterface = &initialization{}
 )
 
 // Admit gives a new object the list of the initializers it waits for, or says whether it may have
 // the list it has.
 //
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go of Kubernetes 1.13.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (p *initialization) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || !stored(a.GetResource().GroupResource()) {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 }
 
 // admitGiven says whether a new object may have the list that it came with.
-func (p *plugin) admitGiven(ctx context.Context, a admission.Attributes, given, list string) error {
+func (p *initialization) admitGiven(ctx context.Context, a admission.Attributes, given, list string) error {
 	// Run once more after a webhook, the plugin meets what it has set or admitted, and by now there
 	// may be other configurations.
 	if given == list || remembers(a, given) {
@@ -216,7 +216,7 @@ func remembers(a admission.Attributes, list string) bool {
 }
 
 // mayInitialize refuses the request of a user who hasn't the verb initialize on the object.
-func (p *plugin) mayInitialize(ctx context.Context, a admission.Attributes, what string) error {
+func (p *initialization) mayInitialize(ctx context.Context, a admission.Attributes, what string) error {
 	resource := a.GetResource()
 	decision, reason, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User:            a.GetUserInfo(),

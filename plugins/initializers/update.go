@@ -23,7 +23,7 @@ const immutable = "field is immutable once initialization has completed"
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go, and
 // ValidateInitializersUpdate in k8s.io/apimachinery/pkg/api/validation/objectmeta.go, of Kubernetes
 // 1.13.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *initialization) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()
 	if a.GetOperation() == admission.Update {
 		return p.validateUpdate(ctx, a)
@@ -54,7 +54,7 @@ func stateOf(annotations map[string]string) state {
 	return state{annotations[initializers.PendingAnnotation], annotations[initializers.ErrorAnnotation]}
 }
 
-func (p *plugin) validateUpdate(ctx context.Context, a admission.Attributes) error {
+func (p *initialization) validateUpdate(ctx context.Context, a admission.Attributes) error {
 	object, err := meta.Accessor(a.GetObject())
 	if err != nil {
 		return nil

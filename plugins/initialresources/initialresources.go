@@ -77,7 +77,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		registerMetrics()
-		return &plugin{
+		return &initialResources{
 			Handler:   admission.NewHandler(admission.Create),
 			estimator: newEstimator(c, newPrometheus(c.address)),
 			request:   c.apply == applyRequest,
@@ -86,7 +86,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type initialResources struct {
 	*admission.Handler
 	estimator *estimator
 	// request says that estimates become requests.
@@ -95,10 +95,10 @@ type plugin struct {
 	calls chain.WebhookCalls
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &initialResources{}
 
 // Admit estimates what the containers of a new pod don't say. It refuses nothing.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
@@ -161,7 +161,7 @@ func imagesOf(lacking []lack) string {
 // set writes down the estimates, each of the lack at its index; nil is none. again tells that the
 // plugin runs on this pod once more: where the former estimates are requests by now, the annotation
 // keeps them.
-func (p *plugin) set(pod *corev1.Pod, lacking []lack, estimates []*resource.Quantity, again bool) {
+func (p *initialResources) set(pod *corev1.Pod, lacking []lack, estimates []*resource.Quantity, again bool) {
 	var set []string
 	for i := 0; i < len(lacking); {
 		container, kind := lacking[i].container, lacking[i].kind

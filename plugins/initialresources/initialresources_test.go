@@ -137,7 +137,7 @@ func failing(status int, body string, err error) *source {
 
 func built(t testing.TB, s *source, config string) *chaintest.Plugin {
 	p := chaintest.New(t, Descriptor, config)
-	p.Interface.(*plugin).estimator.prometheus.client.Transport = s
+	p.Interface.(*initialResources).estimator.prometheus.client.Transport = s
 	return p
 }
 

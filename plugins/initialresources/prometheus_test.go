@@ -121,7 +121,7 @@ func TestPrometheus(t *testing.T) {
 	// parse would be an error.
 	for _, hostile := range []string{`"} or vector(1) #`, "\\", "`", "'", "\x00\x7f", "\u2028\U0010ffff", "{{.}}", "$1",
 		`\Q\E.*`} {
-		e := chaintest.New(t, Descriptor, head+"address: "+address).Interface.(*plugin).estimator
+		e := chaintest.New(t, Descriptor, head+"address: "+address).Interface.(*initialResources).estimator
 		query := e.query(corev1.ResourceMemory, regexp.QuoteMeta(hostile), "namespace="+strconv.Quote(hostile), day)
 		if value, found, err := e.prometheus.query(t.Context(), query); found || err != nil {
 			t.Errorf("%s\nis %v, %t, %v", query, value, found, err)

@@ -53,20 +53,20 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		groups := env.Informers.Scheduling().V1alpha2().PodGroups()
-		return &plugin{admission.NewHandler(admission.Update), ready.After(groups.Informer()), groups.Lister()}, nil
+		return &jobValidation{admission.NewHandler(admission.Update), ready.After(groups.Informer()), groups.Lister()}, nil
 	},
 }
 
-type plugin struct {
+type jobValidation struct {
 	*admission.Handler
 	synced ready.Gate
 	groups schedulingv1alpha2listers.PodGroupLister
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &jobValidation{}
 
 // Validate refuses to change the parallelism of a Job whose PodGroup is a gang.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *jobValidation) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	job, err := objects.As[*batchv1.Job](name, a, a.GetObject())
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 }
 
 // groupsOf are the PodGroups that a Job's pods are in. One that isn't there binds nobody.
-func (p *plugin) groupsOf(job *batchv1.Job) []*schedulingv1alpha2.PodGroup {
+func (p *jobValidation) groupsOf(job *batchv1.Job) []*schedulingv1alpha2.PodGroup {
 	groups := p.groups.PodGroups(job.Namespace)
 	if named := job.Spec.Template.Spec.SchedulingGroup; named != nil && named.PodGroupName != nil {
 		group, err := groups.Get(*named.PodGroupName)

@@ -42,16 +42,16 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return limitPodHardAntiAffinityTopology{admission.NewHandler(admission.Create, admission.Update)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type limitPodHardAntiAffinityTopology struct{ *admission.Handler }
 
-var _ admission.ValidationInterface = plugin{}
+var _ admission.ValidationInterface = limitPodHardAntiAffinityTopology{}
 
 // Validate refuses a pod that keeps others out of more than its node.
-func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (limitPodHardAntiAffinityTopology) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}

@@ -85,7 +85,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		informer := env.Informers.Core().V1().LimitRanges()
-		return &plugin{
+		return &limitRanger{
 			Handler:  admission.NewHandler(admission.Create, admission.Update),
 			podLevel: env.Enabled(podLevelResources),
 			synced:   ready.After(informer.Informer()),
@@ -94,7 +94,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type limitRanger struct {
 	*admission.Handler
 	podLevel bool // tells whether what pods say for themselves counts
 	synced   ready.Gate
@@ -102,12 +102,12 @@ type plugin struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &limitRanger{}
+	_ admission.ValidationInterface = &limitRanger{}
 )
 
 // Admit sets the defaults of a pod's containers. Claims have none: they can't be without a request.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *limitRanger) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // Validate refuses a pod or claim that is outside of what any LimitRange allows.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() == limitRanges {
 		p.notice(a)
 		return nil
@@ -160,7 +160,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 
 // notice takes notice of a LimitRange that is about to be created. That is in the validating phase,
 // when it has its name.
-func (p *plugin) notice(a admission.Attributes) {
+func (p *limitRanger) notice(a admission.Attributes) {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || a.IsDryRun() {
 		return
 	}
@@ -170,7 +170,7 @@ func (p *plugin) notice(a admission.Attributes) {
 }
 
 // find is the LimitRanges that apply to the request, in the order of their names.
-func (p *plugin) find(ctx context.Context, a admission.Attributes) ([]*corev1.LimitRange, error) {
+func (p *limitRanger) find(ctx context.Context, a admission.Attributes) ([]*corev1.LimitRange, error) {
 	if !limited(a) {
 		return nil, nil
 	}

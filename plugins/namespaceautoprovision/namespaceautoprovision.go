@@ -50,20 +50,20 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), found, env.Client}, nil
+		return &namespaceAutoProvision{admission.NewHandler(admission.Create, admission.Update), found, env.Client}, nil
 	},
 }
 
-type plugin struct {
+type namespaceAutoProvision struct {
 	*admission.Handler
 	namespaces *namespaces.Namespaces
 	client     kubernetes.Interface
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &namespaceAutoProvision{}
 
 // Admit creates the request's namespace where it is missing.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *namespaceAutoProvision) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.IsDryRun() || a.GetNamespace() == "" || a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-func (p *plugin) create(ctx context.Context, namespace string) error {
+func (p *namespaceAutoProvision) create(ctx context.Context, namespace string) error {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	_, err := p.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

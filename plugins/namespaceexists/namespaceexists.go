@@ -42,19 +42,19 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update, admission.Delete), found}, nil
+		return &namespaceExists{admission.NewHandler(admission.Create, admission.Update, admission.Delete), found}, nil
 	},
 }
 
-type plugin struct {
+type namespaceExists struct {
 	*admission.Handler
 	namespaces *namespaces.Namespaces
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &namespaceExists{}
 
 // Validate refuses the request if its namespace doesn't exist.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *namespaceExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetNamespace() == "" || a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return nil
 	}

@@ -88,7 +88,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &namespaceLifecycle{
 			Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 			namespaces: found,
 			deleted:    cache.NewLRUExpireCache(deletionsRemembered),
@@ -96,18 +96,18 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type namespaceLifecycle struct {
 	*admission.Handler
 	namespaces *namespaces.Namespaces
 	// deleted holds the names of the namespaces for which the cache isn't believed.
 	deleted *cache.LRUExpireCache
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &namespaceLifecycle{}
 
 // Admit refuses what the namespace's state doesn't allow. It changes nothing, but belongs into the
 // mutating phase: a refused request must not have had the side effects of other plugins.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	switch {
 	case a.GetKind().GroupKind() == namespaceKind:
 		return p.admitNamespace(a)
@@ -132,7 +132,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // admitNamespace protects the immortal namespaces and takes notice of the other ones' end.
-func (p *plugin) admitNamespace(a admission.Attributes) error {
+func (p *namespaceLifecycle) admitNamespace(a admission.Attributes) error {
 	switch a.GetOperation() {
 	case admission.Delete:
 		if immortal.Has(a.GetName()) {
@@ -149,7 +149,7 @@ func (p *plugin) admitNamespace(a admission.Attributes) error {
 }
 
 // find is the request's namespace, from the cache where that can be believed.
-func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
+func (p *namespaceLifecycle) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	namespace, err := p.namespaces.Cache.Get(a.GetNamespace())
 	if a.GetOperation() == admission.Create && err != nil && apierrors.IsNotFound(err) {
 		// The error only says that the time is over, or that the client has gone.

@@ -59,12 +59,12 @@ var Descriptor = chain.Descriptor{
 			return nil, fmt.Errorf("%s: the version of Kubernetes: %w", name, err)
 		}
 		nodes := env.Informers.Core().V1().Nodes()
-		return &plugin{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister(),
+		return &nodeDeclaredFeatureValidator{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister(),
 			features.DefaultFramework, current}, nil
 	},
 }
 
-type plugin struct {
+type nodeDeclaredFeatureValidator struct {
 	*admission.Handler
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
@@ -73,10 +73,10 @@ type plugin struct {
 	current *versionutil.Version
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &nodeDeclaredFeatureValidator{}
 
 // Validate refuses an update that needs what the pod's node doesn't declare.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *nodeDeclaredFeatureValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.NodeName == "" {
 		return err

@@ -107,7 +107,7 @@ func TestWhatAllNodesHaveIsNotAskedFor(t *testing.T) {
 		"1.34.0": "",
 	} {
 		built := chaintest.New(t, Descriptor, "", node("old"))
-		built.Interface.(*plugin).known = features.New([]types.Feature{resizing{last}})
+		built.Interface.(*nodeDeclaredFeatureValidator).known = features.New([]types.Feature{resizing{last}})
 		result := built.Validate(t, chaintest.Update(pod("old", 2, "1"), pod("old", 1, "1")))
 		if want == "" {
 			result.Admitted(t)

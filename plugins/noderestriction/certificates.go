@@ -15,7 +15,7 @@ import (
 // admitSigningRequest lets a node request the two certificates of a kubelet for itself. What else
 // must be in a request is the signers' to check, and who may request other certificates is up to
 // authorization.
-func (p *plugin) admitSigningRequest(r request) error {
+func (p *nodeRestriction) admitSigningRequest(r request) error {
 	if p.insecureRequests || r.GetOperation() != admission.Create {
 		return nil
 	}
@@ -49,7 +49,7 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 
 // admitPodCertificateRequest lets a node request certificates for pods that run on it, given
 // everything in the request is true.
-func (p *plugin) admitPodCertificateRequest(ctx context.Context, r request) error {
+func (p *nodeRestriction) admitPodCertificateRequest(ctx context.Context, r request) error {
 	if !p.podCertificates {
 		return r.forbid("PodCertificateRequest feature gate is disabled")
 	}

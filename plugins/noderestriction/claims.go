@@ -8,7 +8,7 @@ import (
 )
 
 // admitClaim lets a node report, in the status of a claim, what came of the resize of its volume.
-func (p *plugin) admitClaim(r request) error {
+func (p *nodeRestriction) admitClaim(r request) error {
 	if r.GetSubresource() != "status" {
 		return r.forbid("may only update PVC status")
 	}
@@ -33,7 +33,7 @@ func (p *plugin) admitClaim(r request) error {
 
 // withoutResize is a copy of a claim without what a node may change, and without what changes by
 // itself: the resource version, which a request may leave out, and the managed fields.
-func (p *plugin) withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+func (p *nodeRestriction) withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := claim.DeepCopy()
 	rest.ResourceVersion, rest.ManagedFields = "", nil
 	rest.Status.Capacity, rest.Status.Conditions = nil, nil

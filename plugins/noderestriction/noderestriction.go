@@ -125,7 +125,7 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	case env.Features == nil:
 		return nil, errors.New(name + " needs feature gates")
 	}
-	p := &plugin{
+	p := &nodeRestriction{
 		Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 		cluster: newCluster(env),
 	}
@@ -151,7 +151,7 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	return p, nil
 }
 
-type plugin struct {
+type nodeRestriction struct {
 	*admission.Handler
 	cluster   *cluster
 	audiences *audiences // nil without audienceRestriction
@@ -159,7 +159,7 @@ type plugin struct {
 	insecureRequests, audienceRestriction, podCertificates, expansionRecovery bool
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &nodeRestriction{}
 
 // request is what a node asks for.
 type request struct {
@@ -173,7 +173,7 @@ func (r request) forbid(format string, args ...any) error {
 }
 
 // Admit refuses what a node may not write.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	node, isNode := identity(a.GetUserInfo())
 	if !isNode {
 		return nil

@@ -83,7 +83,7 @@ func TestOtherResources(t *testing.T) {
 // Where the chain runs once more after a webhook, what the webhook made of the request is judged as
 // if the node had sent it: it would be a way around the rules.
 func TestASecondRunIsJudged(t *testing.T) {
-	p := setup{objects: []runtime.Object{nodeNamed("mine")}}.build(t).Interface.(*plugin)
+	p := setup{objects: []runtime.Object{nodeNamed("mine")}}.build(t).Interface.(*nodeRestriction)
 	labelled := nodeNamed("mine",
 		func(n *corev1.Node) { n.Labels = map[string]string{"node-restriction.kubernetes.io/pool": "a"} })
 	again := func(request chaintest.Request) error {
@@ -131,7 +131,7 @@ func TestRequestsWaitForTheCache(t *testing.T) {
 
 // What isn't a node's costs nothing.
 func TestOthersDoNotAllocate(t *testing.T) {
-	p := setup{}.build(t).Interface.(*plugin)
+	p := setup{}.build(t).Interface.(*nodeRestriction)
 	a := admission.NewAttributesRecord(podOn("mine"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "",
 		admission.Create, nil, false, &user.DefaultInfo{Name: "alice", Groups: []string{"dev", "system:authenticated"}})

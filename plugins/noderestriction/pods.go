@@ -12,7 +12,7 @@ import (
 	"gatehouse.dev/plugins/internal/podrefs"
 )
 
-func (p *plugin) admitPods(ctx context.Context, r request) error {
+func (p *nodeRestriction) admitPods(ctx context.Context, r request) error {
 	switch r.GetSubresource() {
 	case "":
 		return p.admitPod(ctx, r)
@@ -24,7 +24,7 @@ func (p *plugin) admitPods(ctx context.Context, r request) error {
 	return r.forbid("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", r.GetSubresource())
 }
 
-func (p *plugin) admitPod(ctx context.Context, r request) error {
+func (p *nodeRestriction) admitPod(ctx context.Context, r request) error {
 	switch r.GetOperation() {
 	case admission.Create:
 		return p.admitMirrorPod(ctx, r)
@@ -42,7 +42,7 @@ func (p *plugin) admitPod(ctx context.Context, r request) error {
 }
 
 // admitMirrorPod lets a node show a pod that it runs from a file.
-func (p *plugin) admitMirrorPod(ctx context.Context, r request) error {
+func (p *nodeRestriction) admitMirrorPod(ctx context.Context, r request) error {
 	pod, ok := r.GetObject().(*corev1.Pod)
 	if !ok {
 		return r.forbid("unexpected type %T", r.GetObject())
@@ -71,7 +71,7 @@ func (p *plugin) admitMirrorPod(ctx context.Context, r request) error {
 
 // checkOwner refuses a mirror pod whose owner isn't the node: it is to go with the node, and to
 // hold back nothing.
-func (p *plugin) checkOwner(ctx context.Context, r request, pod *corev1.Pod) error {
+func (p *nodeRestriction) checkOwner(ctx context.Context, r request, pod *corev1.Pod) error {
 	switch len(pod.OwnerReferences) {
 	case 0:
 		return r.forbid("node %q can only create pods with an owner reference set to itself", r.node)
@@ -138,7 +138,7 @@ func sameExtendedClaim(a, b *corev1.PodExtendedResourceClaimStatus) bool {
 }
 
 // admitEviction lets a node evict a pod bound to it.
-func (p *plugin) admitEviction(ctx context.Context, r request) error {
+func (p *nodeRestriction) admitEviction(ctx context.Context, r request) error {
 	if r.GetOperation() != admission.Create {
 		return r.forbid("unexpected operation %s", r.GetOperation())
 	}

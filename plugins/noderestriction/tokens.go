@@ -21,7 +21,7 @@ import (
 
 // admitToken lets a node have the tokens that its pods need. The API server itself wants the
 // account to be the pod's.
-func (p *plugin) admitToken(ctx context.Context, r request) error {
+func (p *nodeRestriction) admitToken(ctx context.Context, r request) error {
 	if r.GetOperation() != admission.Create || r.GetSubresource() != "token" {
 		return nil
 	}

@@ -68,20 +68,20 @@ var Descriptor = chain.Descriptor{
 		if env.RESTMapper == nil {
 			return nil, errors.New(name + " needs a REST mapper")
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), env.Authorizer, env.RESTMapper}, nil
+		return &ownerReferencesPermissionEnforcement{admission.NewHandler(admission.Create, admission.Update), env.Authorizer, env.RESTMapper}, nil
 	},
 }
 
-type plugin struct {
+type ownerReferencesPermissionEnforcement struct {
 	*admission.Handler
 	authorizer authorizer.Authorizer
 	mapper     meta.RESTMapper
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &ownerReferencesPermissionEnforcement{}
 
 // Validate refuses owner references that the user may not set.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *ownerReferencesPermissionEnforcement) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() == "status" && a.GetResource().GroupResource() == pods {
 		return nil
 	}
@@ -132,7 +132,7 @@ func blocks(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
 }
 
 // mayDelete refuses the request of a user who may not delete the object.
-func (p *plugin) mayDelete(ctx context.Context, a admission.Attributes) error {
+func (p *ownerReferencesPermissionEnforcement) mayDelete(ctx context.Context, a admission.Attributes) error {
 	what := authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "delete", ResourceRequest: true,
 		Namespace: a.GetNamespace(), Name: a.GetName(),
@@ -146,7 +146,7 @@ func (p *plugin) mayDelete(ctx context.Context, a admission.Attributes) error {
 }
 
 // mayBlock refuses the request of a user who may not hold back the owners that the references name.
-func (p *plugin) mayBlock(ctx context.Context, a admission.Attributes, refs []metav1.OwnerReference) error {
+func (p *ownerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a admission.Attributes, refs []metav1.OwnerReference) error {
 	if len(refs) == 0 {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (p *plugin) mayBlock(ctx context.Context, a admission.Attributes, refs []me
 }
 
 // mappings are the resources that a reference's kind may be that of.
-func (p *plugin) mappings(ref metav1.OwnerReference) ([]*meta.RESTMapping, error) {
+func (p *ownerReferencesPermissionEnforcement) mappings(ref metav1.OwnerReference) ([]*meta.RESTMapping, error) {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (p *plugin) mappings(ref metav1.OwnerReference) ([]*meta.RESTMapping, error
 }
 
 // refused is what the user isn't allowed, and why if the authorizer says; empty if he is.
-func (p *plugin) refused(ctx context.Context, what authorizer.AttributesRecord) string {
+func (p *ownerReferencesPermissionEnforcement) refused(ctx context.Context, what authorizer.AttributesRecord) string {
 	decision, reason, err := p.authorizer.Authorize(ctx, what)
 	if decision == authorizer.DecisionAllow {
 		return ""

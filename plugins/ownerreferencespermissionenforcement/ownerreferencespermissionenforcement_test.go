@@ -313,7 +313,7 @@ func TestWhatHasNoReferencesIsLeftAlone(t *testing.T) {
 }
 
 func TestWithoutReferencesNothingIsAllocated(t *testing.T) {
-	p := newPlugin(t, &rights{}, mapper()).Interface.(*plugin)
+	p := newPlugin(t, &rights{}, mapper()).Interface.(*ownerReferencesPermissionEnforcement)
 	a := admission.NewAttributesRecord(pod("Pod/a!"), pod("Pod/a!"), corev1.SchemeGroupVersion.WithKind("Pod"), "ns",
 		"p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Update, nil, false, nil)

@@ -68,7 +68,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		informer := env.Informers.Storage().V1().StorageClasses()
-		return &plugin{
+		return &persistentVolumeClaimResize{
 			Handler: admission.NewHandler(admission.Update),
 			synced:  ready.After(informer.Informer()),
 			cache:   informer.Lister(),
@@ -77,17 +77,17 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type persistentVolumeClaimResize struct {
 	*admission.Handler
 	synced ready.Gate
 	cache  storagev1listers.StorageClassLister
 	client kubernetes.Interface
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &persistentVolumeClaimResize{}
 
 // Validate refuses a claim that requests more than it did and can't get it.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *persistentVolumeClaimResize) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != claims || a.GetSubresource() != "" {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 }
 
 // allows tells whether the volumes of a class can be expanded.
-func (p *plugin) allows(ctx context.Context, a admission.Attributes, name string) (bool, error) {
+func (p *persistentVolumeClaimResize) allows(ctx context.Context, a admission.Attributes, name string) (bool, error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return false, err
 	}

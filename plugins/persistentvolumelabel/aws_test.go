@@ -80,7 +80,7 @@ func TestEBS(t *testing.T) {
 
 func TestWhatEC2Answers(t *testing.T) {
 	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s")).Interface.(*plugin).aws.(*aws)
+	p := chaintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s")).Interface.(*persistentVolumeLabel).aws.(*aws)
 	p.backoff.Duration = time.Millisecond
 	const item = "<item><volumeId>vol-1</volumeId><availabilityZone>us-east-1b</availabilityZone></item>"
 	for name, test := range map[string]struct {
@@ -134,7 +134,7 @@ func TestWhatEC2Answers(t *testing.T) {
 // Who gives up doesn't wait for the cloud.
 func TestNoAnswer(t *testing.T) {
 	cloud := cloudtest.EC2(t, nil)
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, "")).Interface.(*plugin)
+	p := chaintest.New(t, Descriptor, awsConfig(cloud, "")).Interface.(*persistentVolumeLabel)
 	ctx, cancel := context.WithCancel(t.Context())
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
 		cancel()

@@ -114,7 +114,7 @@ func TestPD(t *testing.T) {
 func TestWhatComputeAnswers(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
 	p := chaintest.New(t, Descriptor,
-		gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*plugin)
+		gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*persistentVolumeLabel)
 	p.gce.(*gce).backoff.Duration = time.Millisecond
 	if _, err := p.gce.locate(t.Context(), "zonal", ""); err != nil { // and there is a token
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestTokens(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
 	fileField := "credentialsFile: " + cloud.CredentialsFile
 	build := func() provider {
-		g := chaintest.New(t, Descriptor, gceConfig(cloud, "cacheTTL: 0s", fileField)).Interface.(*plugin).gce.(*gce)
+		g := chaintest.New(t, Descriptor, gceConfig(cloud, "cacheTTL: 0s", fileField)).Interface.(*persistentVolumeLabel).gce.(*gce)
 		g.backoff.Duration = time.Millisecond
 		return g
 	}
@@ -272,7 +272,7 @@ func TestTokenForCenturies(t *testing.T) {
 func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
 	p := chaintest.New(t, Descriptor,
-		gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*plugin)
+		gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*persistentVolumeLabel)
 	impatient, giveUp := context.WithCancel(t.Context())
 	var waited sync.WaitGroup
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
@@ -339,7 +339,7 @@ func TestMetadataServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud.Next(test.answer)
-			p := chaintest.New(t, Descriptor, gceConfig(cloud, "", "metadataServer: "+cloud.URL)).Interface.(*plugin)
+			p := chaintest.New(t, Descriptor, gceConfig(cloud, "", "metadataServer: "+cloud.URL)).Interface.(*persistentVolumeLabel)
 			if _, err := p.gce.locate(t.Context(), "zonal", ""); err == nil || err.Error() != test.want {
 				t.Errorf("got %v, want %s", err, test.want)
 			}

@@ -69,7 +69,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{Handler: admission.NewHandler(admission.Create), configuration: c, calls: env.Webhooks}, nil
+		return &persistentVolumeLabel{Handler: admission.NewHandler(admission.Create), configuration: c, calls: env.Webhooks}, nil
 	},
 }
 
@@ -81,17 +81,17 @@ type configuration struct {
 	timeout time.Duration
 }
 
-type plugin struct {
+type persistentVolumeLabel struct {
 	*admission.Handler
 	*configuration
 	// calls says whether the clouds are asked at all.
 	calls chain.WebhookCalls
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &persistentVolumeLabel{}
 
 // Admit labels a new volume.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *persistentVolumeLabel) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != persistentVolumes || a.GetSubresource() != "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // find tells where a volume is; it is empty where that is nobody's business.
-func (p *plugin) find(ctx context.Context, a admission.Attributes, volume *corev1.PersistentVolume) (topology,
+func (p *persistentVolumeLabel) find(ctx context.Context, a admission.Attributes, volume *corev1.PersistentVolume) (topology,
 	error) {
 	var from provider
 	var kind, id string

@@ -39,7 +39,7 @@ func (f failing) locate(context.Context, string, string) (location, error) {
 func over(aws, gce provider) chain.Descriptor {
 	d := Descriptor
 	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &plugin{admission.NewHandler(admission.Create), &configuration{aws, gce, time.Minute}, ""}, nil
+		return &persistentVolumeLabel{admission.NewHandler(admission.Create), &configuration{aws, gce, time.Minute}, ""}, nil
 	}
 	return d
 }
@@ -274,7 +274,7 @@ func (waiting) locate(ctx context.Context, _, _ string) (location, error) {
 func TestTimeout(t *testing.T) {
 	d := over(waiting{}, waiting{})
 	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &plugin{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond},
+		return &persistentVolumeLabel{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond},
 			""}, nil
 	}
 	chaintest.New(t, d, "").Admit(t, chaintest.Create(onEBS("vol-1", ""))).
@@ -292,7 +292,7 @@ func TestNotCalled(t *testing.T) {
 		cluster := chaintest.NewCluster(t)
 		d := over(failing("asked"), failing("asked"))
 		d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-			return &plugin{admission.NewHandler(admission.Create),
+			return &persistentVolumeLabel{admission.NewHandler(admission.Create),
 				&configuration{failing("asked"), failing("asked"), time.Minute}, calls}, nil
 		}
 		told := ""
@@ -310,7 +310,7 @@ func TestNotCalled(t *testing.T) {
 
 // What isn't handled costs nothing.
 func BenchmarkOtherResource(b *testing.B) {
-	p := &plugin{Handler: admission.NewHandler(admission.Create), configuration: &configuration{}}
+	p := &persistentVolumeLabel{Handler: admission.NewHandler(admission.Create), configuration: &configuration{}}
 	a := admission.NewAttributesRecord(&corev1.Pod{}, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	b.ReportAllocs()

@@ -42,16 +42,16 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create)}, nil
+		return &podGroupProtection{admission.NewHandler(admission.Create)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type podGroupProtection struct{ *admission.Handler }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &podGroupProtection{}
 
 // Admit gives a new PodGroup its finalizer.
-func (*plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (*podGroupProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		workloads := env.Informers.Scheduling().V1alpha2().Workloads()
-		return &plugin{
+		return &podGroupWorkloadExists{
 			Handler: admission.NewHandler(admission.Create),
 			synced:  ready.After(workloads.Informer()),
 			cache:   workloads.Lister(),
@@ -65,17 +65,17 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type podGroupWorkloadExists struct {
 	*admission.Handler
 	synced ready.Gate
 	cache  schedulingv1alpha2listers.WorkloadLister
 	client kubernetes.Interface
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &podGroupWorkloadExists{}
 
 // Validate refuses a PodGroup of a Workload, or of a template, that isn't there.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
 	if err != nil || group.Spec.PodGroupTemplateRef == nil || group.Spec.PodGroupTemplateRef.Workload == nil {
 		return err

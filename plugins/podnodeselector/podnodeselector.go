@@ -65,12 +65,12 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create), found, namespaces.Derive(annotated),
+		return &podNodeSelector{admission.NewHandler(admission.Create), found, namespaces.Derive(annotated),
 			selectors}, nil
 	},
 }
 
-type plugin struct {
+type podNodeSelector struct {
 	*admission.Handler
 	namespaces *namespaces.Namespaces
 	annotated  *namespaces.Derived[said]
@@ -86,22 +86,22 @@ type said struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &podNodeSelector{}
+	_ admission.ValidationInterface = &podNodeSelector{}
 )
 
 // Admit merges the namespace's node selector into that of a new pod, and refuses what Validate
 // does.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podNodeSelector) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.check(ctx, a, true)
 }
 
 // Validate refuses a node selector that the namespace's or its whitelist doesn't allow.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.check(ctx, a, false)
 }
 
-func (p *plugin) check(ctx context.Context, a admission.Attributes, merge bool) error {
+func (p *podNodeSelector) check(ctx context.Context, a admission.Attributes, merge bool) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
@@ -148,7 +148,7 @@ func allowed(selector, whitelist labels.Set) bool {
 }
 
 // ofNamespace is the node selector of the request's namespace.
-func (p *plugin) ofNamespace(ctx context.Context, a admission.Attributes) (labels.Set, error) {
+func (p *podNodeSelector) ofNamespace(ctx context.Context, a admission.Attributes) (labels.Set, error) {
 	namespace, err := p.namespaces.Of(ctx, a)
 	if err != nil {
 		return nil, err

@@ -235,7 +235,7 @@ func TestTheDefaultIsNotShared(t *testing.T) {
 // A namespace without a selector and a whitelist: nobody looks at the pod, which could mean
 // converting it.
 func TestAPodIsNotLookedAtForNothing(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace(none)).Interface.(*plugin)
+	plugin := chaintest.New(t, Descriptor, "", namespace(none)).Interface.(*podNodeSelector)
 	a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil), t}
 	if err := errors.Join(plugin.Admit(t.Context(), a, nil), plugin.Validate(t.Context(), a, nil)); err != nil {
@@ -293,7 +293,7 @@ func FuzzAnnotation(f *testing.F) {
 func BenchmarkAdmit(b *testing.B) {
 	for name, selector := range map[string]string{"none": none, "annotated": "infra=true"} {
 		b.Run(name, func(b *testing.B) {
-			plugin := chaintest.New(b, Descriptor, "", namespace(selector)).Interface.(*plugin)
+			plugin := chaintest.New(b, Descriptor, "", namespace(selector)).Interface.(*podNodeSelector)
 			a := admission.NewAttributesRecord(pod(nil), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 				corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 			b.ReportAllocs()

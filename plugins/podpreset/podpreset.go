@@ -93,7 +93,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &podPreset{
 			Handler:  admission.NewHandler(admission.Create),
 			ready:    ready.After(informer),
 			presets:  presets,
@@ -102,14 +102,14 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type podPreset struct {
 	*admission.Handler
 	ready    ready.Gate
 	presets  *typed.Compiled[map[string][]preset]
 	recorder func() record.EventRecorder // made for the first conflict
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &podPreset{}
 
 // preset is a PodPreset, ready for use.
 type preset struct {
@@ -140,7 +140,7 @@ func byNamespace(objects []any) map[string][]preset {
 }
 
 // Admit gives a new pod what the presets that select it have.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podPreset) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
@@ -213,7 +213,7 @@ func given(a admission.Attributes, pod *corev1.Pod) bool {
 
 // report says in an event why a pod has got nothing, or nothing more. The pod doesn't exist yet, so
 // its name is all that tells which it is.
-func (p *plugin) report(a admission.Attributes, pod *corev1.Pod, selected []preset, conflicts []string) {
+func (p *podPreset) report(a admission.Attributes, pod *corev1.Pod, selected []preset, conflicts []string) {
 	var names []string
 	for _, one := range selected {
 		names = append(names, one.Name)

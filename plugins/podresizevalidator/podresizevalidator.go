@@ -59,20 +59,20 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		nodes := env.Informers.Core().V1().Nodes()
-		return &plugin{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister()}, nil
+		return &podResizeValidator{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister()}, nil
 	},
 }
 
-type plugin struct {
+type podResizeValidator struct {
 	*admission.Handler
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &podResizeValidator{}
 
 // Validate refuses a resize that the pod's node can't do.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podResizeValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.NodeName == "" {
 		return err

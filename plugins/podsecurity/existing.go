@@ -33,7 +33,7 @@ const (
 //
 // The pods are read live, and only then: it is seldom that a namespace becomes stricter, and to
 // keep all of a cluster's pods in memory for that would cost every write of a pod.
-func (p *plugin) existing(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
+func (p *podSecurity) existing(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
 	timeout := longest
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)/2)
@@ -41,7 +41,7 @@ func (p *plugin) existing(ctx context.Context, namespace string, enforced api.Le
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	s := survey{plugin: p, against: enforced, violations: map[string]*violation{}}
+	s := survey{podSecurity: p, against: enforced, violations: map[string]*violation{}}
 	if err := s.read(ctx, namespace); err != nil {
 		klog.ErrorS(err, "Pods of a namespace not listed", "plugin", name, "namespace", namespace)
 		return []string{"failed to list pods while checking new PodSecurity enforce level"}
@@ -56,7 +56,7 @@ func (p *plugin) existing(ctx context.Context, namespace string, enforced api.Le
 
 // survey is what is known of the existing pods of a namespace.
 type survey struct {
-	*plugin
+	*podSecurity
 	against api.LevelVersion
 	// alike are pods of whose controllers another one is checked before.
 	alike []*corev1.Pod

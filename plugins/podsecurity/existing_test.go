@@ -69,7 +69,7 @@ func (a *annotated) EvaluatePod(_ api.LevelVersion, meta *metav1.ObjectMeta, _ *
 func surveyed(t *testing.T, checks *annotated, pods []*corev1.Pod, listing func(page int) error) *chaintest.Plugin {
 	t.Helper()
 	built := chaintest.New(t, Descriptor, configured(""))
-	built.Interface.(*plugin).checks = checks
+	built.Interface.(*podSecurity).checks = checks
 	built.Client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		options := action.(clienttesting.ListActionImpl).ListOptions
 		if action.GetNamespace() != "ns" || options.Limit != page {

@@ -14,7 +14,7 @@ import (
 )
 
 // namespace decides a request for namespaces.
-func (p *plugin) namespace(ctx context.Context, a admission.Attributes) *verdict {
+func (p *podSecurity) namespace(ctx context.Context, a admission.Attributes) *verdict {
 	namespace, ok := a.GetObject().(*corev1.Namespace)
 	if !ok {
 		return unexpected(apierrors.NewBadRequest("failed to decode namespace"), nil)
@@ -67,7 +67,7 @@ func stricter(now, before api.LevelVersion) bool {
 }
 
 // ignored warns where an exempt namespace asks for something: it is without effect.
-func (p *plugin) ignored(namespace *corev1.Namespace, wanted api.Policy) *verdict {
+func (p *podSecurity) ignored(namespace *corev1.Namespace, wanted api.Policy) *verdict {
 	if wanted.FullyPrivileged() || wanted.Equivalent(&p.defaults) {
 		return unremarkable
 	}

@@ -28,7 +28,7 @@ func privilegedVerdict() *verdict {
 }
 
 // pod decides a request for pods.
-func (p *plugin) pod(ctx context.Context, a admission.Attributes) *verdict {
+func (p *podSecurity) pod(ctx context.Context, a admission.Attributes) *verdict {
 	if v := p.exempt(a); v != nil {
 		return v
 	}
@@ -89,7 +89,7 @@ func otherImages(containers, old []corev1.Container) bool {
 
 // evaluate holds a pod, or the template of one, to what its namespace wants. wrong is what can't be
 // read of the namespace's labels. Only pods themselves are held to what is enforced.
-func (p *plugin) evaluate(a admission.Attributes, wanted api.Policy, wrong error, meta *metav1.ObjectMeta,
+func (p *podSecurity) evaluate(a admission.Attributes, wanted api.Policy, wrong error, meta *metav1.ObjectMeta,
 	spec *corev1.PodSpec, enforced bool) *verdict {
 	if p.exemptClass(spec) {
 		return exemptRuntimeClass
@@ -137,6 +137,6 @@ func wouldViolate(against api.LevelVersion, result policy.AggregateCheckResult) 
 }
 
 // exemptClass tells whether the pod's runtime class is exempt.
-func (p *plugin) exemptClass(spec *corev1.PodSpec) bool {
+func (p *podSecurity) exemptClass(spec *corev1.PodSpec) bool {
 	return spec.RuntimeClassName != nil && has(p.exempted.runtimeClasses, *spec.RuntimeClassName)
 }

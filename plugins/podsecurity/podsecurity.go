@@ -110,7 +110,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		registerMetrics()
-		return &plugin{
+		return &podSecurity{
 			Handler:       admission.NewHandler(admission.Create, admission.Update),
 			configuration: configured,
 			namespaces:    found,
@@ -147,7 +147,7 @@ func minor(v interface {
 	return api.MajorMinorVersion(int(v.Major()), int(v.Minor()))
 }
 
-type plugin struct {
+type podSecurity struct {
 	*admission.Handler
 	configuration
 	namespaces *namespaces.Namespaces
@@ -157,10 +157,10 @@ type plugin struct {
 	newest api.Version
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var _ admission.ValidationInterface = &podSecurity{}
 
 // Validate decides a request and tells what came of it.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var v *verdict
 	switch a.GetResource().GroupResource() {
 	case podResource:
@@ -254,7 +254,7 @@ func unexpected(refusal error, err error) *verdict {
 }
 
 // exempt is the verdict on requests of exempt users and in exempt namespaces, nil for others.
-func (p *plugin) exempt(a admission.Attributes) *verdict {
+func (p *podSecurity) exempt(a admission.Attributes) *verdict {
 	if has(p.exempted.namespaces, a.GetNamespace()) {
 		return exemptNamespace
 	}

@@ -18,7 +18,7 @@ import (
 
 // template decides a request for something that has a template of pods. It refuses nothing,
 // whatever goes wrong.
-func (p *plugin) template(ctx context.Context, a admission.Attributes) *verdict {
+func (p *podSecurity) template(ctx context.Context, a admission.Attributes) *verdict {
 	if v := p.exempt(a); v != nil {
 		return v
 	}

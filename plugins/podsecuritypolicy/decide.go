@@ -29,7 +29,7 @@ type objection struct {
 // decide finds the policy by which the pod is admitted, and is the pod, or a copy of it with the
 // defaults that the policy sets. Only with mayChange do policies count that have any to set. hint
 // is the policy that is tried before the others. The error is the request's refusal.
-func (p *plugin) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool,
+func (p *podSecurityPolicy) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool,
 	hint string) (*corev1.Pod, string, error) {
 	all := p.policies.Get()
 	if len(all) == 0 {
@@ -123,7 +123,7 @@ func usersOf(a admission.Attributes, pod *corev1.Pod) []user.Info {
 }
 
 // mayUse tells whether any of users may use the policy in the namespace.
-func (p *plugin) mayUse(ctx context.Context, users []user.Info, namespace, policy string) bool {
+func (p *podSecurityPolicy) mayUse(ctx context.Context, users []user.Info, namespace, policy string) bool {
 	for _, u := range users {
 		for _, group := range groups {
 			decision, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{

@@ -98,7 +98,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &podSecurityPolicy{
 			Handler:    admission.NewHandler(admission.Create, admission.Update),
 			ready:      ready.After(informer),
 			policies:   policies,
@@ -107,7 +107,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type podSecurityPolicy struct {
 	*admission.Handler
 	ready      ready.Gate
 	policies   *typed.Compiled[[]*policy]
@@ -115,12 +115,12 @@ type plugin struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &podSecurityPolicy{}
+	_ admission.ValidationInterface = &podSecurityPolicy{}
 )
 
 // Admit gives a new pod the defaults of the policy that it is admitted by.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podSecurityPolicy) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" || a.GetOperation() != admission.Create {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // Validate refuses a pod that no policy allows as it is.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podSecurityPolicy) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" &&
 		a.GetSubresource() != "ephemeralcontainers" {
 		return nil

@@ -77,14 +77,14 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &podTolerationRestriction{
 			admission.NewHandler(admission.Create, admission.Update), found, cluster,
 			namespaces.Derive(inAnnotation(defaultAnnotation)), namespaces.Derive(inAnnotation(whitelistAnnotation)),
 		}, nil
 	},
 }
 
-type plugin struct {
+type podTolerationRestriction struct {
 	*admission.Handler
 	namespaces *namespaces.Namespaces
 	// cluster holds where a namespace says nothing.
@@ -102,12 +102,12 @@ type list struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &podTolerationRestriction{}
+	_ admission.ValidationInterface = &podTolerationRestriction{}
 )
 
 // Admit adds to a pod's tolerations, and refuses what Validate does.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // defaultsFor are the default tolerations of a new pod.
-func (p *plugin) defaultsFor(ctx context.Context, a admission.Attributes, pod *corev1.Pod) ([]corev1.Toleration,
+func (p *podTolerationRestriction) defaultsFor(ctx context.Context, a admission.Attributes, pod *corev1.Pod) ([]corev1.Toleration,
 	error) {
 	namespace, err := p.namespaces.Of(ctx, a)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *plugin) defaultsFor(ctx context.Context, a admission.Attributes, pod *c
 }
 
 // Validate refuses a pod with tolerations that are not on the whitelist.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podTolerationRestriction) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 }
 
 // hold refuses a pod with a toleration that is not on the whitelist.
-func (p *plugin) hold(ctx context.Context, a admission.Attributes, pod *corev1.Pod) error {
+func (p *podTolerationRestriction) hold(ctx context.Context, a admission.Attributes, pod *corev1.Pod) error {
 	if len(pod.Spec.Tolerations) == 0 {
 		return nil
 	}

@@ -351,7 +351,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 // A request with as many tolerations as one can carry takes no longer than reading it.
 func TestAnyNumberOfTolerations(t *testing.T) {
 	plugin := chaintest.New(t, Descriptor, configured(t, "a:NoExecute@60", "a b "+pressure),
-		annotated(nil)).Interface.(*plugin)
+		annotated(nil)).Interface.(*podTolerationRestriction)
 	huge := asking(pod(""), "1", "")
 	for i := range 100_000 {
 		seconds := int64(i)
@@ -377,7 +377,7 @@ func BenchmarkPlugin(b *testing.B) {
 	for name, in := range map[string]*corev1.Namespace{"unannotated": annotated(nil),
 		"annotated": namespace(b, "a=1:NoSchedule", "a b:NoExecute@300")} {
 		b.Run(name, func(b *testing.B) {
-			plugin := chaintest.New(b, Descriptor, "", in).Interface.(*plugin)
+			plugin := chaintest.New(b, Descriptor, "", in).Interface.(*podTolerationRestriction)
 			given := pod("b:NoExecute@300")
 			b.ReportAllocs()
 			for b.Loop() {

@@ -56,20 +56,20 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		nodes := env.Informers.Core().V1().Nodes()
-		return &plugin{admission.NewHandler(admission.Create), ready.After(nodes.Informer()), nodes.Lister()}, nil
+		return &podTopologyLabels{admission.NewHandler(admission.Create), ready.After(nodes.Informer()), nodes.Lister()}, nil
 	},
 }
 
-type plugin struct {
+type podTopologyLabels struct {
 	*admission.Handler
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &podTopologyLabels{}
 
 // Admit copies the labels of the node that a pod, or a Binding of one, names.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *podTopologyLabels) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() == binding {
 		b, err := objects.As[*corev1.Binding](name, a, a.GetObject())
 		if err != nil || b.Target.Kind != "Node" {
@@ -84,7 +84,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return p.label(ctx, a, &pod.ObjectMeta, pod.Spec.NodeName)
 }
 
-func (p *plugin) label(ctx context.Context, a admission.Attributes, object *metav1.ObjectMeta, nodeName string) error {
+func (p *podTopologyLabels) label(ctx context.Context, a admission.Attributes, object *metav1.ObjectMeta, nodeName string) error {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return err
 	}

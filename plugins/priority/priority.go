@@ -84,7 +84,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		informer := env.Informers.Scheduling().V1().PriorityClasses()
-		return &plugin{
+		return &priority{
 			Handler: admission.NewHandler(admission.Create, admission.Update),
 			synced:  ready.After(informer.Informer()),
 			cache:   informer.Lister(),
@@ -94,7 +94,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type priority struct {
 	*admission.Handler
 	synced ready.Gate
 	cache  schedulingv1listers.PriorityClassLister
@@ -103,12 +103,12 @@ type plugin struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &priority{}
+	_ admission.ValidationInterface = &priority{}
 )
 
 // Admit sets what follows from the class of a pod or a group of pods.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-func (p *plugin) admitPod(ctx context.Context, a admission.Attributes) error {
+func (p *priority) admitPod(ctx context.Context, a admission.Attributes) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (p *plugin) admitPod(ctx context.Context, a admission.Attributes) error {
 	return nil
 }
 
-func (p *plugin) admitGroup(ctx context.Context, a admission.Attributes) error {
+func (p *priority) admitGroup(ctx context.Context, a admission.Attributes) error {
 	group, ok := a.GetObject().(*schedulingv1alpha2.PodGroup)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for podgroups is a %T", name,
@@ -193,7 +193,7 @@ func keep(spec, stored *corev1.PodSpec) {
 
 // classOf is the class of what is new: the one it names, or else the default one. It belongs to the
 // cache.
-func (p *plugin) classOf(ctx context.Context, a admission.Attributes, named string) (*schedulingv1.PriorityClass,
+func (p *priority) classOf(ctx context.Context, a admission.Attributes, named string) (*schedulingv1.PriorityClass,
 	error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func defaultOf(classes []*schedulingv1.PriorityClass) *schedulingv1.PriorityClas
 }
 
 // Validate refuses a class that would be another default one.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != priorityClasses || a.GetSubresource() != "" {
 		return nil
 	}

@@ -330,7 +330,7 @@ func BenchmarkAdmit(b *testing.B) {
 	for _, given := range []string{"-", "system-node-critical"} {
 		b.Run(given, func(b *testing.B) {
 			plugin := chaintest.New(b, Descriptor, "", classes("system-node-critical=2000001000",
-				"system-cluster-critical=2000000000", "a=1", "b=2", "c=3", "d=4")...).Interface.(*plugin)
+				"system-cluster-critical=2000000000", "a=1", "b=2", "c=3", "d=4")...).Interface.(*priority)
 			template := pod(given)
 			b.ReportAllocs()
 			for b.Loop() {

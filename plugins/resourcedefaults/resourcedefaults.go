@@ -54,7 +54,7 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &plugin{admission.NewHandler(admission.Create, admission.Update), defaults}, nil
+		return &resourceDefaults{admission.NewHandler(admission.Create, admission.Update), defaults}, nil
 	},
 }
 
@@ -64,15 +64,15 @@ type resourceDefault struct {
 	quantity resource.Quantity
 }
 
-type plugin struct {
+type resourceDefaults struct {
 	*admission.Handler
 	defaults []resourceDefault
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &resourceDefaults{}
 
 // Admit gives the containers of a pod what they lack.
-func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *resourceDefaults) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
 		return nil
 	}
@@ -102,7 +102,7 @@ type missing struct {
 	init      bool
 }
 
-func (p *plugin) missing(pod *corev1.Pod) []missing {
+func (p *resourceDefaults) missing(pod *corev1.Pod) []missing {
 	var all []missing
 	for _, d := range p.defaults {
 		if podspec.Says(pod.Spec.Resources, d.name) {

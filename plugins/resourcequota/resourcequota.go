@@ -61,7 +61,7 @@ var Descriptor = chain.Descriptor{
 	New: newPlugin,
 }
 
-type plugin struct {
+type resourceQuota struct {
 	*admission.Handler
 	client  kubernetes.Interface
 	limited []quota.LimitedResource
@@ -76,7 +76,7 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plugin{
+	return &resourceQuota{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
 		client:  env.Client,
 		limited: limited,
@@ -85,7 +85,7 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 }
 
 // Validate implements admission.ValidationInterface.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	refuse := func(err error) error { return admission.NewForbidden(a, err) }
 	enforce := func(e quota.Enforcement) bool {
 		if a.IsDryRun() {
@@ -137,7 +137,7 @@ func counted(a admission.Attributes) (schema.GroupResource, bool) {
 }
 
 // change is what the request changes in what the namespace uses.
-func (p *plugin) change(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
+func (p *resourceQuota) change(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
 	resource schema.GroupResource) (quota.Change, error) {
 	meter := quota.Meter{Off: p.off, Others: cluster.At(ctx, p.client, "")}
 	cost := func(object func() runtime.Object) (*quota.Cost, error) {
@@ -193,7 +193,7 @@ func asV1(object runtime.Object, kind schema.GroupVersionKind, o admission.Objec
 }
 
 // charge decides through the API, and, unless the request is a dry run, charges there.
-func (p *plugin) charge(ctx context.Context, a admission.Attributes, change quota.Change,
+func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, change quota.Change,
 	refuse func(error) error) error {
 	client := p.client.CoreV1().ResourceQuotas(a.GetNamespace())
 	charged := sets.New[types.UID]()

@@ -125,7 +125,7 @@ func TestTriesAgain(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			p := &plugin{Handler: admission.NewHandler(admission.Create), client: client}
+			p := &resourceQuota{Handler: admission.NewHandler(admission.Create), client: client}
 			err := p.Validate(t.Context(), attributes(newPod("p")), nil)
 			if c.want == "" && err != nil || c.want != "" && (!apierrors.IsConflict(err) || err.Error() != c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -141,7 +141,7 @@ func TestTriesAgain(t *testing.T) {
 // Where storage charges, the plugin leaves it the cost and asks nobody.
 func TestLeavesTheChargeToStorage(t *testing.T) {
 	client := fake.NewClientset()
-	p := &plugin{Handler: admission.NewHandler(admission.Create), client: client}
+	p := &resourceQuota{Handler: admission.NewHandler(admission.Create), client: client}
 	ctx := quota.WithHolder(t.Context())
 	if err := p.Validate(ctx, attributes(newPod("p")), nil); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ var Descriptor = chain.Descriptor{
 		if err := ready.Needs(name, env); err != nil {
 			return nil, err
 		}
-		return &plugin{
+		return &runtimeClass{
 			Handler: admission.NewHandler(admission.Create),
 			cache:   env.Informers.Node().V1().RuntimeClasses().Lister(),
 			client:  env.Client,
@@ -78,19 +78,19 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type runtimeClass struct {
 	*admission.Handler
 	cache  nodev1listers.RuntimeClassLister
 	client kubernetes.Interface
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &runtimeClass{}
+	_ admission.ValidationInterface = &runtimeClass{}
 )
 
 // Admit gives the pod what its class says.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, class, err := p.find(ctx, a)
 	if err != nil || class == nil {
 		return err
@@ -127,7 +127,7 @@ func schedule(a admission.Attributes, spec *corev1.PodSpec, class *nodev1.Schedu
 }
 
 // Validate refuses a pod whose overhead isn't that of its class.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, class, err := p.find(ctx, a)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 }
 
 // find is the pod of a request and its class, nil where it names none.
-func (p *plugin) find(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
+func (p *runtimeClass) find(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.RuntimeClassName == nil {
 		return pod, nil, err

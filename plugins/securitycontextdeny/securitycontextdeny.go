@@ -47,16 +47,16 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return securityContextDeny{admission.NewHandler(admission.Create, admission.Update)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type securityContextDeny struct{ *admission.Handler }
 
-var _ admission.ValidationInterface = plugin{}
+var _ admission.ValidationInterface = securityContextDeny{}
 
 // Validate refuses a pod with everything it may not set.
-func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (securityContextDeny) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" &&
 		a.GetSubresource() != "ephemeralcontainers" {
 		return nil

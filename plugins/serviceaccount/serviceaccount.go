@@ -88,7 +88,7 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		informer := env.Informers.Core().V1().ServiceAccounts()
-		return &plugin{
+		return &serviceAccount{
 			Handler: admission.NewHandler(admission.Create, admission.Update),
 			synced:  ready.After(informer.Informer()),
 			cache:   informer.Lister(),
@@ -97,7 +97,7 @@ var Descriptor = chain.Descriptor{
 	},
 }
 
-type plugin struct {
+type serviceAccount struct {
 	*admission.Handler
 	synced ready.Gate
 	cache  corev1listers.ServiceAccountLister
@@ -105,12 +105,12 @@ type plugin struct {
 }
 
 var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
+	_ admission.MutationInterface   = &serviceAccount{}
+	_ admission.ValidationInterface = &serviceAccount{}
 )
 
 // Admit gives a new pod its account and what comes with it.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !createsPod(a) {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // Validate holds a pod, or the ephemeral containers that join it, to what its account allows.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *serviceAccount) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	creates := createsPod(a)
 	if !creates && !addsEphemeralContainers(a) {
 		return nil
@@ -202,7 +202,7 @@ func isMirror(pod *corev1.Pod) bool {
 
 // account is the account that the pod names, which is not to be changed. The error is the request's
 // refusal.
-func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
+func (p *serviceAccount) account(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (p *plugin) account(ctx context.Context, a admission.Attributes, pod *corev
 }
 
 // live reads an account from the server, the default one again until it is there.
-func (p *plugin) live(ctx context.Context, namespace, wanted string) (*corev1.ServiceAccount, error) {
+func (p *serviceAccount) live(ctx context.Context, namespace, wanted string) (*corev1.ServiceAccount, error) {
 	reads := wait.Backoff{Steps: 1}
 	if wanted == defaultAccount {
 		reads = defaultReads

@@ -260,7 +260,7 @@ func TestTheDefaultAccountIsNotWaitedForForever(t *testing.T) {
 // A request whose client has gone doesn't go on reading.
 func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := chaintest.New(t, Descriptor, "").Interface.(*plugin)
+		p := chaintest.New(t, Descriptor, "").Interface.(*serviceAccount)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -327,7 +327,7 @@ func TestItIsOn(t *testing.T) {
 
 // What isn't a pod's creation costs nothing.
 func TestOtherRequestsDoNotAllocate(t *testing.T) {
-	p := chaintest.New(t, Descriptor, "").Interface.(*plugin)
+	p := chaintest.New(t, Descriptor, "").Interface.(*serviceAccount)
 	a := admission.NewAttributesRecord(pod(), pod(), corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "status", admission.Update, nil, false, nil)
 	if n := testing.AllocsPerRun(100, func() {
@@ -340,7 +340,7 @@ func TestOtherRequestsDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkCreate(b *testing.B) {
-	p := chaintest.New(b, Descriptor, "", account("default")).Interface.(*plugin)
+	p := chaintest.New(b, Descriptor, "", account("default")).Interface.(*serviceAccount)
 	b.ReportAllocs()
 	for b.Loop() {
 		a := attributes(pod())

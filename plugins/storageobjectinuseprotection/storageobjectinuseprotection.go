@@ -58,19 +58,19 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		// A server that emulates a version before 1.34 has no controller for the classes.
-		return &plugin{admission.NewHandler(admission.Create), !env.Disabled("VolumeAttributesClass")}, nil
+		return &storageObjectInUseProtection{admission.NewHandler(admission.Create), !env.Disabled("VolumeAttributesClass")}, nil
 	},
 }
 
-type plugin struct {
+type storageObjectInUseProtection struct {
 	*admission.Handler
 	classes bool // whether volume attributes classes get a finalizer
 }
 
-var _ admission.MutationInterface = &plugin{}
+var _ admission.MutationInterface = &storageObjectInUseProtection{}
 
 // Admit gives a new object its finalizer.
-func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *storageObjectInUseProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()
 	finalizer, ok := finalizers[resource]
 	if !ok || a.GetSubresource() != "" || resource == classes && !p.classes {

@@ -40,16 +40,16 @@ var Descriptor = chain.Descriptor{
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return plugin{admission.NewHandler(admission.Create)}, nil
+		return taintNodesByCondition{admission.NewHandler(admission.Create)}, nil
 	},
 }
 
-type plugin struct{ *admission.Handler }
+type taintNodesByCondition struct{ *admission.Handler }
 
-var _ admission.MutationInterface = plugin{}
+var _ admission.MutationInterface = taintNodesByCondition{}
 
 // Admit taints a node.
-func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (taintNodesByCondition) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != nodes || a.GetSubresource() != "" {
 		return nil
 	}
