@@ -195,7 +195,7 @@ func (c *config) securePort() int {
 // kube-apiserver does not. The exemption ends with the start: later on, what the server does for
 // itself or for a plugin is admitted like everybody's writes.
 type bootstrapAdmission struct {
-	chain admission.Interface
+	chain Admission
 	ready atomic.Bool
 }
 
@@ -206,20 +206,18 @@ func (b *bootstrapAdmission) Handles(operation admission.Operation) bool {
 
 // Admit implements admission.MutationInterface.
 func (b *bootstrapAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	mutator, ok := b.chain.(admission.MutationInterface)
-	if !ok || b.exempt(ctx, a) {
+	if b.exempt(ctx, a) {
 		return nil
 	}
-	return mutator.Admit(ctx, a, o)
+	return b.chain.Admit(ctx, a, o)
 }
 
 // Validate implements admission.ValidationInterface.
 func (b *bootstrapAdmission) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	validator, ok := b.chain.(admission.ValidationInterface)
-	if !ok || b.exempt(ctx, a) || validationExempt(ctx) {
+	if b.exempt(ctx, a) || validationExempt(ctx) {
 		return nil
 	}
-	return validator.Validate(ctx, a, o)
+	return b.chain.Validate(ctx, a, o)
 }
 
 func (b *bootstrapAdmission) exempt(ctx context.Context, a admission.Attributes) bool {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // Kubernetes' controllers look every 100 ms whether the caches that they need are full, and some of
@@ -78,10 +78,10 @@ func (c *config) makeServiceCIDR(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	written := chain.Written{Resource: networkingv1.Resource("servicecidrs"), Name: stored.Name,
+	written := plugin.Written{Resource: networkingv1.Resource("servicecidrs"), Name: stored.Name,
 		ResourceVersion: stored.ResourceVersion}
 	store := c.informers.Networking().V1().ServiceCIDRs().Informer().GetStore()
-	_ = chain.Until(ctx, func() bool { return written.In(store) })
+	_ = plugin.Until(ctx, func() bool { return written.In(store) })
 }
 
 // keepServiceCIDR runs the controller of the default ServiceCIDR. It returns once that is as the

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/legacy/removed"
+	"gatehouse.dev/plugin"
 )
 
 // Handler serves requests of this process's own: the user is whoever the request's context says
@@ -73,7 +73,7 @@ func (s *Server) cached() iter.Seq[runtime.Object] {
 // Await returns once the server's informers, by which plugins and authorizers decide, have an
 // object as it was written, or as it was later, and quotas show what came of it, or once ctx ends,
 // with its error.
-func (s *Server) Await(ctx context.Context, written chain.Written) error {
+func (s *Server) Await(ctx context.Context, written plugin.Written) error {
 	if err := s.backend.Counted(ctx); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Server) Await(ctx context.Context, written chain.Written) error {
 			continue
 		}
 		store := s.informers.InformerFor(object, nil).GetStore() // which is there
-		if err := chain.Until(ctx, func() bool { return written.In(store) }); err != nil {
+		if err := plugin.Until(ctx, func() bool { return written.In(store) }); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Server) AwaitKind(ctx context.Context, kind schema.GroupVersionKind) er
 	if known() {
 		return nil
 	}
-	return chain.Until(ctx, func() bool {
+	return plugin.Until(ctx, func() bool {
 		s.kinds.Reset()
 		return known()
 	})
@@ -126,7 +126,7 @@ func (s *Server) AwaitStored(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("list of %s: %w", plural.Resource, err)
 			}
-			return chain.Until(ctx, func() bool { return shows(store, list) })
+			return plugin.Until(ctx, func() bool { return shows(store, list) })
 		})
 	}
 	return group.Wait()

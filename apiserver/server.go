@@ -17,6 +17,7 @@ import (
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -35,9 +36,9 @@ import (
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/storage"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/kinds"
 	"gatehouse.dev/internal/quota"
+	"gatehouse.dev/plugin"
 )
 
 const (
@@ -48,10 +49,18 @@ const (
 	adminUser = "kubernetes-admin"
 )
 
-// An AdmissionFunc builds the chain that every write passes from what the server offers it. Where
-// the chain is a chain.ReadyChecker, /readyz shows its checks; where it has a method WithRequest,
-// as chain.Reloader, that is around all requests.
-type AdmissionFunc func(env *chain.Env) (admission.Interface, error)
+// Admission is the admission control of a server. chain.Chain implements it.
+type Admission interface {
+	admission.MutationInterface
+	admission.ValidationInterface
+	// WithRequest is a filter around all requests.
+	WithRequest(next http.Handler) http.Handler
+	// ReadyChecks returns checks for /readyz.
+	ReadyChecks() []healthz.HealthChecker
+}
+
+// An AdmissionFunc builds the admission control that every write passes, from what the server offers.
+type AdmissionFunc func(env *plugin.Env) (Admission, error)
 
 // OptionsError is an error in the options or in a file that they name: the same options fail again,
 // whatever happens around them. What fails at run time, as a port that is taken or an etcd that
@@ -240,7 +249,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	}
 	s.informers, s.kinds = c.informers, mapper
 	// Plugins are built from their configuration, and wait for nothing.
-	built, err := admit(&chain.Env{
+	built, err := admit(&plugin.Env{
 		Client:        c.client,
 		Dynamic:       dynamicClient,
 		Informers:     c.informers,
@@ -255,14 +264,8 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 	if err != nil {
 		return OptionsError{Err: err}
 	}
-	if checker, ok := built.(chain.ReadyChecker); ok {
-		c.generic.AddReadyzChecks(checker.ReadyChecks()...)
-	}
-	if requests, ok := built.(interface {
-		WithRequest(http.Handler) http.Handler
-	}); ok {
-		c.admitted = requests.WithRequest
-	}
+	c.generic.AddReadyzChecks(built.ReadyChecks()...)
+	c.admitted = built.WithRequest
 	s.admission = &bootstrapAdmission{chain: built}
 	c.generic.AdmissionControl = s.admission
 	return nil

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"testing"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // BenchmarkChain is the part of the report that needs no processes, for profiles:
 //
 //	go test -run=^$ -bench=Chain -cpuprofile=/tmp/cpu.prof
 func BenchmarkChain(b *testing.B) {
-	err := withEnv(context.Background(), b.TempDir(), func(env *chain.Env) error {
+	err := withEnv(context.Background(), b.TempDir(), func(env *plugin.Env) error {
 		for i, c := range chainCases {
 			b.Run([]string{"Few", "Read", "Changed"}[i], func(b *testing.B) { timeChain(b, env, c) })
 		}

@@ -18,25 +18,28 @@ import (
 	core "k8s.io/kubernetes/pkg/apis/core"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
+	"gatehouse.dev/telemetry"
 )
 
 // few are the plugins whose chain is timed alone. They look at the namespace only, so their chain's
 // time is the chain's own.
-var few = chain.Options{Exact: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle",
+var few = config.Options{Exact: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle",
 	"NamespaceExists"}}
 
 // A chainCase is a chain to be timed.
 type chainCase struct {
 	name string
-	with []chain.Descriptor // besides the few
+	with []plugin.Descriptor // besides the few
 }
 
 var chainCases = []chainCase{
 	{strings.Join(few.Exact, ", "), nil},
-	{"… and one more that reads the pod in both phases", []chain.Descriptor{probe("Reads", func(*corev1.Pod) {})}},
-	{"… and one more that changes it", []chain.Descriptor{probe("Changes", func(pod *corev1.Pod) {
+	{"… and one more that reads the pod in both phases", []plugin.Descriptor{probe("Reads", func(*corev1.Pod) {})}},
+	{"… and one more that changes it", []plugin.Descriptor{probe("Changes", func(pod *corev1.Pod) {
 		n, _ := strconv.Atoi(pod.Labels["n"])
 		pod.Labels["n"] = strconv.Itoa(n + 1)
 	})}},
@@ -44,12 +47,12 @@ var chainCases = []chainCase{
 
 // timeChain measures both phases of the creation of a pod: the pod in the server's own form, the
 // chain with its metrics and with the caches and clients of a server that runs in this process.
-func timeChain(b *testing.B, env *chain.Env, c chainCase) {
+func timeChain(b *testing.B, env *plugin.Env, c chainCase) {
 	selected, err := few.Select(plugins.List)
 	if err != nil {
 		b.Fatal(err)
 	}
-	timed, err := chain.New(append(selected, c.with...), nil, env, chain.Metrics())
+	timed, err := chain.New(append(selected, c.with...), nil, env, telemetry.Metrics())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,11 +80,11 @@ func timeChain(b *testing.B, env *chain.Env, c chainCase) {
 }
 
 // probe is a plugin that takes part in both phases and does what the function does in the first.
-func probe(name string, mutate func(*corev1.Pod)) chain.Descriptor {
-	return chain.Descriptor{
+func probe(name string, mutate func(*corev1.Pod)) plugin.Descriptor {
+	return plugin.Descriptor{
 		Name:   name,
-		Phases: chain.Mutating | chain.Validating,
-		New:    func(io.Reader, *chain.Env) (admission.Interface, error) { return prober{mutate}, nil },
+		Phases: plugin.Mutating | plugin.Validating,
+		New:    func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return prober{mutate}, nil },
 	}
 }
 
@@ -100,16 +103,16 @@ func (p prober) Validate(_ context.Context, a admission.Attributes, _ admission.
 }
 
 // withEnv runs a server in this process and calls f with what it offers its plugins.
-func withEnv(ctx context.Context, dir string, f func(*chain.Env) error) error {
+func withEnv(ctx context.Context, dir string, f func(*plugin.Env) error) error {
 	klog.SetLogger(klog.Logger{}) // which writes nothing
-	var env *chain.Env
+	var env *plugin.Env
 	// A plugin is shown what the server offers when it is built. This one does nothing else.
 	look := probe("Look", nil)
-	look.New = func(_ io.Reader, offered *chain.Env) (admission.Interface, error) {
+	look.New = func(_ io.Reader, offered *plugin.Env) (plugin.Plugin, error) {
 		env = offered
 		return prober{}, nil
 	}
-	config := server.NewConfig(append([]chain.Descriptor{look}, plugins.List...))
+	config := server.NewConfig(append([]plugin.Descriptor{look}, plugins.List...))
 	config.Admission.Enable = append([]string{look.Name}, measured.Enable...)
 	config.API.DataDir = dir
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

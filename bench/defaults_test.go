@@ -17,8 +17,11 @@ import (
 	core "k8s.io/kubernetes/pkg/apis/core"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/telemetry"
 )
 
 // BenchmarkDefaults is what all plugins that are on by default, and AlwaysPullImages, take for the
@@ -27,7 +30,7 @@ import (
 //
 //	go test -run=^$ -bench=Defaults -cpuprofile=/tmp/cpu.prof
 func BenchmarkDefaults(b *testing.B) {
-	err := withEnv(context.Background(), b.TempDir(), func(env *chain.Env) error {
+	err := withEnv(context.Background(), b.TempDir(), func(env *plugin.Env) error {
 		for _, recorded := range []bool{false, true} {
 			b.Run(map[bool]string{false: "Plain", true: "Recorded"}[recorded], func(b *testing.B) {
 				timeDefaults(b, env, recorded)
@@ -40,15 +43,15 @@ func BenchmarkDefaults(b *testing.B) {
 	}
 }
 
-func timeDefaults(b *testing.B, env *chain.Env, recorded bool) {
+func timeDefaults(b *testing.B, env *plugin.Env, recorded bool) {
 	// What ResourceQuota does is done by the server's storage.
-	options := chain.Options{Enable: []string{"AlwaysPullImages"}, Disable: []string{"ResourceQuota"}}
+	options := config.Options{Enable: []string{"AlwaysPullImages"}, Disable: []string{"ResourceQuota"}}
 	selected, err := options.Select(plugins.List)
 	if err != nil {
 		b.Fatal(err)
 	}
 	recorder := decision.NewRecorder(decision.NewStore("server", 10_000, 64<<20), decision.ValuesHidden)
-	observers := []chain.Observer{chain.Metrics()}
+	observers := []plugin.Observer{telemetry.Metrics()}
 	if recorded {
 		observers = append(observers, recorder)
 	}

@@ -21,7 +21,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
 )
@@ -65,7 +66,7 @@ func compareOutside(ctx context.Context, t *testing.T, bin string) {
 	}
 	for _, d := range plugins.List {
 		idle := strings.Contains(documented, d.Name+" can run outside and finds nothing to do there")
-		if d.Outside == "" && did[d.Name] == idle {
+		if d.Server.Only == "" && did[d.Name] == idle {
 			t.Errorf("%s has refused or changed something outside: %t, want %t", d.Name, did[d.Name], !idle)
 		}
 	}
@@ -73,16 +74,16 @@ func compareOutside(ctx context.Context, t *testing.T, bin string) {
 
 // selected are the plugins that run outside, those that the kube-apiserver has itself, and all of
 // them.
-func (o *outside) selected(t *testing.T) (out []chain.Descriptor, inside, all []string) {
+func (o *outside) selected(t *testing.T) (out []plugin.Descriptor, inside, all []string) {
 	t.Helper()
-	options := chain.Options{Enable: o.enable}
+	options := config.Options{Enable: o.enable}
 	list, err := options.Select(plugins.List)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range list {
 		switch {
-		case d.Outside != "":
+		case d.Server.Only != "":
 			inside = append(inside, d.Name)
 		default:
 			out = append(out, d)
@@ -105,7 +106,7 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 	}
 	on := measured
 	defer func() { measured = on }()
-	measured = chain.Options{Only: inside}
+	measured = config.Options{Only: inside}
 	decisions := filepath.Join(t.TempDir(), "decisions.log")
 	ours := startServer(ctx, t, subject{"kube-apiserver", func(ctx context.Context, s *instance) error {
 		if err := s.runPeer(ctx, o.flags...); err != nil {
@@ -177,7 +178,7 @@ func differsOutside(r request) string {
 
 // runWebhook starts `gatehouse webhook` beside the server, with no other rights than an
 // installation gives it.
-func (s *instance) runWebhook(ctx context.Context, t *testing.T, list []chain.Descriptor, flags ...string) error {
+func (s *instance) runWebhook(ctx context.Context, t *testing.T, list []plugin.Descriptor, flags ...string) error {
 	o := &manifests.Options{Name: "gatehouse", Namespace: "gatehouse-system", Image: "none", Replicas: 1, Plugins: list}
 	token, err := s.install(ctx, o)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/charts"
@@ -39,7 +39,7 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 		servers.settled(ctx, t, r)
 	}
 	reviewer, err := review.Start(ctx, review.Options{Config: config, State: servers.ours.state(ctx, t, needed),
-		Webhooks: chain.WebhooksAsked, Authorize: true})
+		Webhooks: plugin.WebhooksAsked, Authorize: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // chainRounds is how often the chain alone is timed, a second each time.
@@ -260,7 +260,7 @@ func (r *results) measureBatches(ctx context.Context, i int, l *load) error {
 
 // measureChain times the chain alone, in this process.
 func (r *results) measureChain(ctx context.Context, bin string) error {
-	return withEnv(ctx, filepath.Join(bin, "chain"), func(env *chain.Env) error {
+	return withEnv(ctx, filepath.Join(bin, "chain"), func(env *plugin.Env) error {
 		for round := range chainRounds {
 			for i, c := range chainCases {
 				b := testing.Benchmark(func(b *testing.B) { timeChain(b, env, c) })

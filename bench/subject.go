@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/apiserver/pki"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/plugins"
 )
 
 // measured is the chain that is measured: the plugins that are on by default, and these.
-var measured = chain.Options{Enable: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists"}}
+var measured = config.Options{Enable: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists"}}
 
 // pluginsOn are the names of the plugins that run, in order.
 func pluginsOn() ([]string, error) {

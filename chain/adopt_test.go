@@ -20,6 +20,8 @@ import (
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
+
+	"gatehouse.dev/plugin"
 )
 
 // upstream is a plugin as people write them for k8s.io/apiserver: registered, half built, then
@@ -27,7 +29,7 @@ import (
 type upstream struct {
 	*admission.Handler
 	config string
-	env    Env
+	env    plugin.Env
 	// validations is how often it was validated: upstream's plugins for policies start their
 	// goroutines then.
 	validations int
@@ -82,12 +84,12 @@ func TestAdopt(t *testing.T) {
 			return built, err
 		})
 	}
-	d := Adopt(Descriptor{Name: "Upstream", Summary: "Labels pods.", Phases: Mutating, Default: true}, register)
-	if !d.Internal || d.Phases != Mutating || !d.Default || d.Summary != "Labels pods." {
+	d := plugin.Adopt(plugin.Descriptor{Name: "Upstream", Summary: "Labels pods.", Phases: plugin.Mutating, Default: true}, register)
+	if !d.Server.Internal || d.Phases != plugin.Mutating || !d.Default || d.Summary != "Labels pods." {
 		t.Errorf("descriptor is %+v", d)
 	}
 	client := clientfake.NewClientset()
-	env := &Env{
+	env := &plugin.Env{
 		Client:     client,
 		Dynamic:    dynamicfake.NewSimpleDynamicClient(scheme),
 		Informers:  informers.NewSharedInformerFactory(client, 0),
@@ -97,11 +99,15 @@ func TestAdopt(t *testing.T) {
 		Version:    compatibility.NewEffectiveVersionFromString("1.36", "1.31", "1.35"),
 		Done:       make(chan struct{}),
 	}
-	config := &Config{plugins: []pluginConfig{{name: "Upstream", data: []byte("given")}}}
-	c, err := New([]Descriptor{d}, config, env)
+	config := loadFiles(t, "plugins:\n- {name: Upstream, path: upstream}\n", map[string]string{"upstream": "given"})
+	c, err := New([]plugin.Descriptor{d}, config, env)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if built.env.Done == nil {
+		t.Error("the plugin isn't told when the server stops")
+	}
+	built.env.Done = env.Done
 	if !reflect.DeepEqual(built.env, *env) {
 		t.Errorf("the plugin was given %+v, want %+v", built.env, env)
 	}
@@ -117,15 +123,15 @@ func TestAdopt(t *testing.T) {
 	}
 	o.wantConversions(t, 0, 0)
 
-	if _, err := New([]Descriptor{d}, nil, env); err != nil || built.config != "none" {
+	if _, err := New([]plugin.Descriptor{d}, nil, env); err != nil || built.config != "none" {
 		t.Errorf("without configuration: %v, the plugin read %q", err, built.config)
 	}
 
-	_, err = New([]Descriptor{d}, nil, nil)
+	_, err = New([]plugin.Descriptor{d}, nil, nil)
 	wantError(t, err,
 		`admission plugin "Upstream": adopting it (its registration has ["Upstream"]): failed to initialize `+
 			`admission plugin "Upstream": missing client`)
-	_, err = New([]Descriptor{Adopt(Descriptor{Name: "Other", Phases: Mutating}, register)}, nil, env)
+	_, err = New([]plugin.Descriptor{plugin.Adopt(plugin.Descriptor{Name: "Other", Phases: plugin.Mutating}, register)}, nil, env)
 	wantError(t, err,
 		`admission plugin "Other": adopting it (its registration has ["Upstream"]): unknown admission plugin: Other`)
 }

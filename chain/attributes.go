@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/internal/jsondiff"
+	"gatehouse.dev/plugin"
 )
 
 // versioned shows plugins the request's objects in the types of their API version for one
@@ -39,21 +42,12 @@ type versioned struct {
 	// before is the object before the plugin that is being called. It is kept if tracking is on: if
 	// an observer wants to know what plugins change. It is nil until a plugin looks.
 	tracking bool
-	before   *state
+	before   *jsondiff.State
 	// spare is memory for the next state.
 	spare []byte
-	// calls are where plugins write theirs down, nil where no observer wants them.
-	calls *Calls
-	// plugin is the one that is being called, in which phase and round. late are those who are told
-	// what it leaves to others to decide.
-	plugin string
-	phase  Phases
-	round  int
-	late   []LateObserver
-	// shared is what plugins share (see Shared). looked says that the current plugin asked for the
-	// object, sharing that it asked for something shared.
-	shared          []any
-	looked, sharing bool
+	// looked says that the current plugin asked for the object.
+	looked bool
+	plugin.Scope
 }
 
 // form is one object as plugins see it.
@@ -63,8 +57,24 @@ type form struct {
 	shown runtime.Object
 }
 
-func newVersioned(a admission.Attributes, o admission.ObjectInterfaces, mutable, tracking bool) *versioned {
-	return &versioned{Attributes: a, interfaces: o, mutable: mutable, tracking: tracking}
+func newVersioned(a admission.Attributes, o admission.ObjectInterfaces, mutable bool, wants plugin.Wants) *versioned {
+	return &versioned{Attributes: a, interfaces: o, mutable: mutable, tracking: mutable && wants.Changes,
+		Scope: plugin.NewScope(wants.Calls)}
+}
+
+// begin starts a plugin's call.
+func (v *versioned) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.looked = false
+	v.Begin()
+}
+
+// end ends a plugin's call and completes its step.
+func (v *versioned) end(step *plugin.Step) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.End(step, v.mutable && v.looked)
 }
 
 // GetObject returns the object in the type of its API version.
@@ -80,7 +90,7 @@ func (v *versioned) GetObject() runtime.Object {
 		}
 	}
 	if v.tracking && v.before == nil && v.object.shown != nil {
-		v.before = stateOf(v.object.shown, nil)
+		v.before = jsondiff.StateOf(v.object.shown, nil)
 	}
 	return v.object.shown
 }
@@ -110,15 +120,10 @@ func (v *versioned) show(obj runtime.Object) form {
 	return form{asked: true, shown: shown}
 }
 
-// failed is failure, for who doesn't hold the lock.
-func (v *versioned) failed() error {
+// failure returns the error of a request whose objects could not be shown, nil if they could.
+func (v *versioned) failure() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.failure()
-}
-
-// failure returns the error for a request whose objects could not be shown, nil where all is well.
-func (v *versioned) failure() error {
 	if v.err == nil {
 		return nil
 	}
@@ -126,16 +131,16 @@ func (v *versioned) failure() error {
 }
 
 // changes returns what the plugin changed that has just been called, if an observer wants to know.
-func (v *versioned) changes() *Changes {
+func (v *versioned) changes() *jsondiff.Changes {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.before == nil || !v.looked {
 		return nil
 	}
-	now := stateOf(v.object.shown, v.spare)
-	changes := v.before.changedTo(now)
+	now := jsondiff.StateOf(v.object.shown, v.spare)
+	changes := v.before.ChangedTo(now)
 	if changes == nil {
-		v.spare = now.data
+		v.spare = now.Memory()
 		return nil
 	}
 	v.before, v.spare = now, nil
@@ -152,7 +157,8 @@ func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	shown, internal := v.object.shown, v.Attributes.GetObject()
-	v.object, v.shared, v.before = form{}, nil, nil
+	v.object, v.before = form{}, nil
+	v.Forget()
 	if shown == nil || shown == internal {
 		return nil
 	}
@@ -181,14 +187,14 @@ type internalForm struct {
 	admission.Attributes
 	interfaces admission.ObjectInterfaces
 	once       sync.Once
-	before     *state
+	before     *jsondiff.State
 }
 
 // GetObject returns the server's own object.
 func (f *internalForm) GetObject() runtime.Object {
 	f.once.Do(func() {
 		if shown := f.shown(); shown != nil {
-			f.before = stateOf(shown, nil)
+			f.before = jsondiff.StateOf(shown, nil)
 		}
 	})
 	return f.Attributes.GetObject()
@@ -208,12 +214,12 @@ func (f *internalForm) shown() runtime.Object {
 }
 
 // changes returns what the plugin changed.
-func (f *internalForm) changes() *Changes {
+func (f *internalForm) changes() *jsondiff.Changes {
 	if f.before == nil {
 		return nil
 	}
 	if shown := f.shown(); shown != nil {
-		return f.before.changedTo(stateOf(shown, nil))
+		return f.before.ChangedTo(jsondiff.StateOf(shown, nil))
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ import (
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/warning"
+
+	"gatehouse.dev/plugin"
 )
 
 func TestMutatedObject(t *testing.T) {
@@ -135,7 +137,7 @@ func TestNoObject(t *testing.T) {
 	}
 	a := admission.NewAttributesRecord(nil, newPod(), podKind, "shop", "web", pods, "", admission.Delete,
 		&metav1.DeleteOptions{}, false, nil)
-	c := newChain(t, []Descriptor{described("p", fake{admit: see, validate: see})}, ObserverFuncs{Changes: true})
+	c := newChain(t, []plugin.Descriptor{described("p", fake{admit: see, validate: see})}, plugin.Observe{Want: plugin.Wants{Changes: true}})
 	if err := c.Admit(context.Background(), a, newInterfaces()); err != nil {
 		t.Error(err)
 	}
@@ -159,7 +161,7 @@ func TestObjectsWithoutAnotherForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen, validated runtime.Object
-			c := newChain(t, []Descriptor{described("p", fake{
+			c := newChain(t, []plugin.Descriptor{described("p", fake{
 				admit: func(a admission.Attributes) error {
 					seen = a.GetObject()
 					seen.(metav1.Object).SetName("changed")
@@ -285,9 +287,9 @@ func TestInternalPlugins(t *testing.T) {
 		return label("z", "3")(a)
 	}
 	list := mutators(label("x", "1"), internal, idle, after)
-	list[1].Internal = true
+	list[1].Server.Internal = true
 	list = append(list, described("v", fake{validate: internal}))
-	list[4].Internal = true
+	list[4].Server.Internal = true
 	o := newInterfaces()
 	c := newChain(t, list)
 	if err := c.Admit(context.Background(), create(pod), o); err != nil {
@@ -306,7 +308,7 @@ func TestInternalPlugins(t *testing.T) {
 
 func TestFailedConversionForInternalPlugin(t *testing.T) {
 	list := mutators(label("x", "1"), func(admission.Attributes) error { t.Error("was called"); return nil })
-	list[1].Internal = true
+	list[1].Server.Internal = true
 	o := newInterfaces()
 	o.failTo = &example.Pod{}
 	wantError(t, newChain(t, list).Admit(context.Background(), create(newPod()), o),
@@ -331,8 +333,8 @@ func TestConcurrentLooks(t *testing.T) {
 		wait.Wait()
 		return nil
 	}
-	c := newChain(t, []Descriptor{described("p", fake{admit: parallel, validate: parallel})},
-		ObserverFuncs{Changes: true})
+	c := newChain(t, []plugin.Descriptor{described("p", fake{admit: parallel, validate: parallel})},
+		plugin.Observe{Want: plugin.Wants{Changes: true}})
 	o := newInterfaces()
 	a := update(newPod(), newPod())
 	if err := c.Admit(context.Background(), a, o); err != nil {
@@ -358,7 +360,7 @@ func (contextPlugin) Validate(ctx context.Context, a admission.Attributes, _ adm
 
 func TestAnnotationsAndWarnings(t *testing.T) {
 	d := described("p", contextPlugin{})
-	d.Phases = Validating
+	d.Phases = plugin.Validating
 	w := &warnings{}
 	ctx := warning.WithWarningRecorder(audit.WithAuditContext(context.Background()), w)
 	event := audit.AuditContextFrom(ctx)
@@ -366,7 +368,7 @@ func TestAnnotationsAndWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	// WithAudit is what the server's handlers put around the chain.
-	audited := admission.WithAudit(newChain(t, []Descriptor{d})).(admission.ValidationInterface)
+	audited := admission.WithAudit(newChain(t, []plugin.Descriptor{d})).(admission.ValidationInterface)
 	if err := audited.Validate(ctx, create(newPod()), newInterfaces()); err != nil {
 		t.Fatal(err)
 	}

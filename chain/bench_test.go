@@ -15,6 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/telemetry"
 )
 
 // internalPod stands for the internal Pod of k8s.io/kubernetes, which this package doesn't import:
@@ -109,22 +112,22 @@ func BenchmarkCreate(b *testing.B) {
 		name            string
 		admit, validate func(admission.Attributes) error
 		internal        bool
-		observers       []Observer
+		observers       []plugin.Observer
 	}{
 		{"NobodyLooks", idle, idle, false, nil},
-		{"NobodyLooks/Metrics", idle, idle, false, []Observer{Metrics()}},
-		{"NobodyLooks/Unsampled", idle, idle, false, []Observer{Traces()}},
+		{"NobodyLooks/Metrics", idle, idle, false, []plugin.Observer{telemetry.Metrics()}},
+		{"NobodyLooks/Unsampled", idle, idle, false, []plugin.Observer{telemetry.Traces()}},
 		{"ValidatorsLook", idle, look, false, nil},
 		{"AllLook", look, look, false, nil},
 		{"MutatorsChange", change, look, false, nil},
-		{"MutatorsChange/Observed", change, look, false, []Observer{ObserverFuncs{Changes: true}}},
+		{"MutatorsChange/Observed", change, look, false, []plugin.Observer{plugin.Observe{Want: plugin.Wants{Changes: true}}}},
 		{"Internal", internal, internal, true, nil},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			var list []Descriptor
+			var list []plugin.Descriptor
 			for i := range 5 {
 				d := described(string(rune('a'+i)), fake{admit: bench.admit, validate: bench.validate})
-				d.Internal = bench.internal
+				d.Server.Internal = bench.internal
 				list = append(list, d)
 			}
 			c := newChain(b, list, bench.observers...)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/plugin"
 )
 
 // Who asks for calls gets those of each plugin, in each phase and round, and no plugin's twice.
@@ -15,28 +17,28 @@ func TestCalls(t *testing.T) {
 	calling := func(name string) func(admission.Attributes) error {
 		return func(a admission.Attributes) error {
 			a.GetReinvocationContext().SetShouldReinvoke()
-			if calls := CallsOf(a); calls != nil {
-				calls.Add(Call{Kind: Webhook, Name: name, Verdict: Admitted})
-				calls.Add(Call{Kind: Policy, Name: name, Verdict: Skipped})
+			if calls := plugin.CallsOf(a); calls != nil {
+				calls.Add(plugin.Call{Kind: plugin.Webhook, Name: name, Verdict: plugin.Admitted})
+				calls.Add(plugin.Call{Kind: plugin.Policy, Name: name, Verdict: plugin.Skipped})
 			}
 			return nil
 		}
 	}
-	list := []Descriptor{
+	list := []plugin.Descriptor{
 		described("one", fake{admit: calling("a"), validate: calling("b")}),
 		described("none", fake{admit: idle, validate: idle}),
 		described("two", fake{admit: calling("c")}),
 	}
 	for _, wanted := range []bool{true, false} {
 		var got []string
-		observe := ObserverFuncs{Calls: wanted, Plugin: func(_ context.Context, s PluginStep) {
+		observe := plugin.Observe{Want: plugin.Wants{Calls: wanted}, Step: func(_ context.Context, s plugin.Step) {
 			text := fmt.Sprintf("%s %s %d:", s.Plugin, s.Phase, s.Round)
 			for _, c := range s.Calls {
 				text += fmt.Sprintf(" %s %s %s", c.Kind, c.Name, c.Verdict)
 			}
 			got = append(got, text)
 		}}
-		c := newChain(t, list, ObserverFuncs{}, observe)
+		c := newChain(t, list, plugin.Observe{}, observe)
 		a := create(newPod())
 		if err := c.Admit(t.Context(), a, newInterfaces()); err != nil {
 			t.Fatal(err)
@@ -61,45 +63,48 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What a plugin left to others to decide is told when it is decided, as the plugin's own step.
-func TestLaterIsTold(t *testing.T) {
-	var decide func(error, ...Call)
-	list := []Descriptor{
+// Observers learn the result of an enforcement when it is reported.
+func TestEnforcement(t *testing.T) {
+	var enforcement *plugin.Enforcement
+	list := []plugin.Descriptor{
 		described("leaves", fake{validate: func(a admission.Attributes) error {
-			decide = Later(t.Context(), a)
+			enforcement = plugin.Enforce(a)
 			return nil
 		}}),
 		described("last", fake{validate: idle}),
 	}
 	var got []string
-	c := newChain(t, list, ObserverFuncs{}, ObserverFuncs{Calls: true, Late: func(_ context.Context, s PluginStep) {
-		got = append(got, fmt.Sprintf("%s %s %s %s %v", s.Plugin, s.Phase, s.Attributes.GetName(), s.Calls[0].Name,
-			s.Err))
+	c := newChain(t, list, plugin.Observe{Step: func(_ context.Context, s plugin.Step) {
+		if s.Enforcement == nil {
+			return
+		}
+		s.Enforcement.Then(func(err error, calls []plugin.Call) {
+			got = append(got, fmt.Sprintf("%s %s %s %v", s.Plugin, s.Phase, calls[0].Name, err))
+		})
 	}})
-	a := create(newPod())
-	if err := c.Validate(t.Context(), a, newInterfaces()); err != nil {
+	if err := c.Validate(t.Context(), create(newPod()), newInterfaces()); err != nil {
 		t.Fatal(err)
 	}
 	if got != nil {
-		t.Errorf("told %q before it was decided", got)
+		t.Errorf("%q is reported before it was decided", got)
 	}
-	decide(errors.New("full"), Call{Kind: Quota, Name: "q", Verdict: Refused})
-	if want := []string{"leaves validating " + a.GetName() + " q full"}; !slices.Equal(got, want) {
+	enforcement.Report(errors.New("full"), plugin.Call{Kind: plugin.Quota, Name: "q", Verdict: plugin.Refused})
+	if want := []string{"leaves validating q full"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 // Where nobody wants calls it costs nothing to know that.
 func TestUnwantedCallsCostNothing(t *testing.T) {
-	a := newVersioned(create(newPod()), newInterfaces(), true, false)
+	a := newVersioned(create(newPod()), newInterfaces(), true, plugin.Wants{})
 	if allocations := testing.AllocsPerRun(100, func() {
-		if CallsOf(a) != nil {
+		if plugin.CallsOf(a) != nil {
 			t.Error("somebody wants to know")
 		}
 	}); allocations != 0 {
 		t.Errorf("%v allocations", allocations)
 	}
-	if CallsOf(create(newPod())) != nil {
+	if plugin.CallsOf(create(newPod())) != nil {
 		t.Error("attributes that are not a chain's have calls")
 	}
 }

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/klog/v2"
+
+	"gatehouse.dev/plugin"
 )
 
 func TestOrder(t *testing.T) {
@@ -27,14 +29,14 @@ func TestOrder(t *testing.T) {
 	}
 	const forbidden = `pods.example.apiserver.k8s.io "web" is forbidden: no`
 	for name, test := range map[string]struct {
-		list              []Descriptor
+		list              []plugin.Descriptor
 		calls             []string
 		admitErr, validee string
 		handles           bool
 	}{
 		"no plugins": {},
 		"list order in both phases": {
-			list: []Descriptor{
+			list: []plugin.Descriptor{
 				described("a", fake{validate: say("a validate")}),
 				described("b", fake{admit: say("b admit"), validate: say("b validate")}),
 				described("c", fake{admit: say("c admit")}),
@@ -43,21 +45,21 @@ func TestOrder(t *testing.T) {
 			handles: true,
 		},
 		"refused while mutating": {
-			list: []Descriptor{
+			list: []plugin.Descriptor{
 				described("a", fake{admit: sayAndRefuse("a admit"), validate: say("a validate")}),
 				described("b", fake{admit: say("b admit")}),
 			},
 			calls: []string{"a admit"}, admitErr: forbidden, handles: true,
 		},
 		"refused while validating": {
-			list: []Descriptor{
+			list: []plugin.Descriptor{
 				described("a", fake{validate: sayAndRefuse("a validate")}),
 				described("b", fake{admit: say("b admit"), validate: say("b validate")}),
 			},
 			calls: []string{"b admit", "a validate"}, validee: forbidden, handles: true,
 		},
 		"only what handles the operation": {
-			list: []Descriptor{
+			list: []plugin.Descriptor{
 				described("a", fake{operations: []admission.Operation{admission.Delete}, admit: say("a admit"),
 					validate: say("a validate")}),
 				described("b", fake{operations: []admission.Operation{admission.Create}, admit: say("b admit")}),
@@ -65,7 +67,7 @@ func TestOrder(t *testing.T) {
 			calls: []string{"b admit"}, handles: true,
 		},
 		"nothing handles the operation": {
-			list: []Descriptor{described("a", fake{operations: []admission.Operation{admission.Delete},
+			list: []plugin.Descriptor{described("a", fake{operations: []admission.Operation{admission.Delete},
 				admit: say("a admit"), validate: say("a validate")})},
 		},
 	} {
@@ -83,18 +85,15 @@ func TestOrder(t *testing.T) {
 			if !reflect.DeepEqual(calls, test.calls) {
 				t.Errorf("calls are %q, want %q", calls, test.calls)
 			}
-			if got, want := c.Names(), names(test.list); !reflect.DeepEqual(got, want) {
+			if got, want := plugin.Names(c.Plugins()), plugin.Names(test.list); !reflect.DeepEqual(got, want) {
 				t.Errorf("Names() is %q, want %q", got, want)
-			}
-			if got := names(c.Plugins()); !reflect.DeepEqual(got, names(test.list)) {
-				t.Errorf("Plugins() are %q", got)
 			}
 		})
 	}
 }
 
 func TestHandlesInEitherPhase(t *testing.T) {
-	c := newChain(t, []Descriptor{
+	c := newChain(t, []plugin.Descriptor{
 		described("a", fake{operations: []admission.Operation{admission.Create}, admit: idle}),
 		described("b", fake{operations: []admission.Operation{admission.Delete}, validate: idle}),
 	})
@@ -108,7 +107,7 @@ func TestHandlesInEitherPhase(t *testing.T) {
 
 func TestReinvocation(t *testing.T) {
 	var calls []string
-	plugin := func(name string, wants bool) func(admission.Attributes) error {
+	asks := func(name string, wants bool) func(admission.Attributes) error {
 		return func(a admission.Attributes) error {
 			again := a.GetReinvocationContext()
 			calls = append(calls, fmt.Sprintf("%s %v", name, again.IsReinvoke()))
@@ -119,16 +118,16 @@ func TestReinvocation(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		list  []Descriptor
+		list  []plugin.Descriptor
 		calls []string
 		err   string
 	}{
-		"nobody asks": {mutators(plugin("a", false), plugin("b", false)), []string{"a false", "b false"}, ""},
-		"one asks": {mutators(plugin("a", false), plugin("b", true)),
+		"nobody asks": {mutators(asks("a", false), asks("b", false)), []string{"a false", "b false"}, ""},
+		"one asks": {mutators(asks("a", false), asks("b", true)),
 			[]string{"a false", "b false", "a true", "b true"}, ""},
-		"all ask": {mutators(plugin("a", true), plugin("b", true)),
+		"all ask": {mutators(asks("a", true), asks("b", true)),
 			[]string{"a false", "b false", "a true", "b true"}, ""},
-		"and refused": {mutators(plugin("a", true), refuse), []string{"a false"},
+		"and refused": {mutators(asks("a", true), refuse), []string{"a false"},
 			`pods.example.apiserver.k8s.io "web" is forbidden: no`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +159,7 @@ func TestReinvocation(t *testing.T) {
 		calls = nil
 		a := create(newPod())
 		a.GetReinvocationContext().SetIsReinvoke()
-		if err := newChain(t, mutators(plugin("a", true))).Admit(context.Background(), a, newInterfaces()); err != nil {
+		if err := newChain(t, mutators(asks("a", true))).Admit(context.Background(), a, newInterfaces()); err != nil {
 			t.Error(err)
 		}
 		if want := []string{"a true"}; !reflect.DeepEqual(calls, want) {
@@ -204,7 +203,7 @@ func captureLog(t *testing.T) *bytes.Buffer {
 func TestPanic(t *testing.T) {
 	log := captureLog(t)
 	broken := func(admission.Attributes) error { panic("the password is hunter2") }
-	c := newChain(t, []Descriptor{described("Broken", fake{admit: broken, validate: broken})})
+	c := newChain(t, []plugin.Descriptor{described("Broken", fake{admit: broken, validate: broken})})
 	for phase, call := range map[string]func() error{
 		"mutating":   func() error { return c.Admit(context.Background(), create(newPod()), newInterfaces()) },
 		"validating": func() error { return c.Validate(context.Background(), create(newPod()), newInterfaces()) },
@@ -238,40 +237,37 @@ func TestAbortedHandler(t *testing.T) {
 
 // onlyAdmit, onlyValidate and uninitialized are plugin types.
 type (
-	onlyAdmit     struct{ admission.MutationInterface }
-	onlyValidate  struct{ admission.ValidationInterface }
+	onlyAdmit     struct{ plugin.Mutator }
+	onlyValidate  struct{ plugin.Validator }
 	uninitialized struct{ fake }
 )
 
 func (uninitialized) ValidateInitialization() error { return errors.New("missing client") }
 
 func TestNew(t *testing.T) {
-	build := func(plugin admission.Interface, err error) func(io.Reader, *Env) (admission.Interface, error) {
-		return func(io.Reader, *Env) (admission.Interface, error) { return plugin, err }
+	build := func(p plugin.Plugin, err error) func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+		return func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, err }
 	}
 	for name, test := range map[string]struct {
-		list []Descriptor
+		list []plugin.Descriptor
 		err  string
 	}{
-		"New fails": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("Client is nil"))}},
+		"New fails": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating, New: build(nil, errors.New("Client is nil"))}},
 			`admission plugin "A": Client is nil`},
-		"no plugin": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, nil)}},
+		"no plugin": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating, New: build(nil, nil)}},
 			`admission plugin "A": New returned no plugin`},
-		"no Admit": {[]Descriptor{{Name: "A", Phases: Mutating | Validating, New: build(onlyValidate{}, nil)}},
+		"no Admit": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating | plugin.Validating, New: build(onlyValidate{}, nil)}},
 			`admission plugin "A": takes part in the mutating phase, but its type chain.onlyValidate has no Admit ` +
 				`method`},
-		"no Validate": {[]Descriptor{{Name: "A", Phases: Validating, New: build(onlyAdmit{}, nil)}},
+		"no Validate": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Validating, New: build(onlyAdmit{}, nil)}},
 			`admission plugin "A": takes part in the validating phase, but its type chain.onlyAdmit has no Validate ` +
 				`method`},
-		"uninitialized": {[]Descriptor{{Name: "A", Phases: Validating, New: build(uninitialized{}, nil)}},
+		"uninitialized": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Validating, New: build(uninitialized{}, nil)}},
 			`admission plugin "A": missing client`},
-		"all are named": {[]Descriptor{{Name: "A", Phases: Mutating, New: build(nil, errors.New("x"))},
-			{Name: "B", Phases: Mutating, New: build(nil, errors.New("y"))}},
+		"all are named": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating, New: build(nil, errors.New("x"))},
+			{Name: "B", Phases: plugin.Mutating, New: build(nil, errors.New("y"))}},
 			`[admission plugin "A": x, admission plugin "B": y]`},
-		"handles other operations": {[]Descriptor{{Name: "A", Phases: Mutating,
-			Operations: []admission.Operation{admission.Create}, New: build(fake{admit: idle}, nil)}},
-			`admission plugin "A": its Operations and its Handles don't agree about UPDATE`},
-		"malformed list": {[]Descriptor{{Name: "A", Phases: Mutating}}, `admission plugin list: "A" has no New`},
+		"malformed list": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating}}, `admission plugin list: "A" has no New`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(test.list, nil, nil)
@@ -281,15 +277,15 @@ func TestNew(t *testing.T) {
 }
 
 func TestNewPassesConfigurationAndEnv(t *testing.T) {
-	env := &Env{Done: make(chan struct{})}
-	config := &Config{file: "adm.yaml", plugins: []pluginConfig{{name: "A", field: "plugins[0]",
-		data: []byte(`{"x":1}`)}, {name: "C", field: "plugins[1]", path: "/etc/c.yaml", data: []byte("y")}}}
+	env := &plugin.Env{APIServerID: "id", Done: make(chan struct{})}
+	config := loadFiles(t, "plugins:\n- {name: A, configuration: {x: 1}}\n- {name: C, path: c}\n",
+		map[string]string{"c": "y"})
 	got := map[string]string{}
-	var list []Descriptor
+	var list []plugin.Descriptor
 	for _, name := range []string{"A", "B", "C"} {
 		list = append(list,
-			Descriptor{Name: name, Phases: Mutating, New: func(config io.Reader, e *Env) (admission.Interface, error) {
-				if e != env {
+			plugin.Descriptor{Name: name, Phases: plugin.Mutating, New: func(config io.Reader, e *plugin.Env) (plugin.Plugin, error) {
+				if e.APIServerID != env.APIServerID || e.Done == nil {
 					t.Error("env is another one")
 				}
 				got[name] = "none"
@@ -313,7 +309,7 @@ func TestDeprecatedIsLogged(t *testing.T) {
 	log := captureLog(t)
 	d := described("Old", fake{admit: idle})
 	d.Deprecated = "use New instead"
-	newChain(t, []Descriptor{d})
+	newChain(t, []plugin.Descriptor{d})
 	klog.Flush()
 	if want := `Admission plugin "Old" is enabled, but deprecated: use New instead`; !strings.Contains(log.String(),
 		want) {

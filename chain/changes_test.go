@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+
+	"gatehouse.dev/plugin"
 )
 
 // Each plugin's changes are its own, in whatever order metadata and the rest are changed, and
@@ -60,7 +62,7 @@ func TestChanges(t *testing.T) {
 	for name, object := range map[string]runtime.Object{"typed": pod, "untyped": custom} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			c := newChain(t, plugins, ObserverFuncs{Changes: true, Plugin: func(_ context.Context, s PluginStep) {
+			c := newChain(t, plugins, plugin.Observe{Want: plugin.Wants{Changes: true}, Step: func(_ context.Context, s plugin.Step) {
 				patch, err := s.Changes.Patch()
 				if err != nil {
 					t.Error(err)

@@ -13,6 +13,6 @@
 //
 // Below it is what plugins are written with, ours and others': pluginconfig reads a plugin's
 // configuration, podspec goes over all of a pod's containers, ready keeps a plugin from deciding by
-// a cache that isn't filled yet, typed caches objects without a client of their own, and chaintest
+// a cache that isn't filled yet, typed caches objects without a client of their own, and plugintest
 // tests all that.
 package chain

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"gatehouse.dev/plugin"
 )
 
 // An Eviction whose deleteOptions are of a dry run is one, for plugins as for observers.
@@ -41,8 +43,8 @@ func TestDryRunOfEviction(t *testing.T) {
 				plugins = append(plugins, a.IsDryRun())
 				return nil
 			}
-			c := newChain(t, []Descriptor{described("a", fake{admit: ask, validate: ask})}, ObserverFuncs{
-				Phase: func(_ context.Context, s PhaseStep) { observers = append(observers, s.Attributes.IsDryRun()) }})
+			c := newChain(t, []plugin.Descriptor{described("a", fake{admit: ask, validate: ask})}, plugin.Observe{
+				Phase: func(_ context.Context, s plugin.PhaseStep) { observers = append(observers, s.Attributes.IsDryRun()) }})
 			subresource := "eviction"
 			if test.subresource != "" {
 				subresource = test.subresource

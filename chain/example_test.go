@@ -12,23 +12,25 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/telemetry"
 )
 
 // imageRegistry is a plugin that admits only pods whose images come from one registry.
 type imageRegistry struct {
-	*admission.Handler
 	registry string
 }
 
 // ImageRegistry describes it.
-var ImageRegistry = chain.Descriptor{
+var ImageRegistry = plugin.Descriptor{
 	Name:    "ImageRegistry",
 	Summary: "Admits only pods whose images come from the configured registry.",
-	Phases:  chain.Validating,
+	Phases:  plugin.Validating,
 	New:     newImageRegistry,
 }
 
-func newImageRegistry(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+func newImageRegistry(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 	if config == nil {
 		return nil, fmt.Errorf("needs a configuration: {registry: example.com}")
 	}
@@ -38,7 +40,7 @@ func newImageRegistry(config io.Reader, _ *chain.Env) (admission.Interface, erro
 	if err := json.NewDecoder(config).Decode(&c); err != nil {
 		return nil, err
 	}
-	return &imageRegistry{Handler: admission.NewHandler(admission.Create, admission.Update), registry: c.Registry}, nil
+	return &imageRegistry{registry: c.Registry}, nil
 }
 
 // Validate implements admission.ValidationInterface. Objects are those of k8s.io/api.
@@ -58,15 +60,15 @@ func (p *imageRegistry) Validate(_ context.Context, a admission.Attributes, _ ad
 
 // A plugin is a Descriptor. A list of them and the options of the user make a chain.
 func Example() {
-	list := []chain.Descriptor{ImageRegistry}
-	options := chain.Options{Enable: []string{"ImageRegistry"}, ConfigFile: "testdata/image-registry.yaml"}
+	list := []plugin.Descriptor{ImageRegistry}
+	options := config.Options{Enable: []string{"ImageRegistry"}, ConfigFile: "testdata/image-registry.yaml"}
 
 	selected, err := options.Select(list)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	config, err := chain.LoadConfig(options.ConfigFile)
+	config, err := config.Load(options.ConfigFile)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -75,7 +77,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	c, err := chain.New(selected, config, &chain.Env{}, chain.Metrics())
+	c, err := chain.New(selected, config, &plugin.Env{}, telemetry.Metrics())
 	if err != nil {
 		fmt.Println(err)
 		return

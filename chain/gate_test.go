@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/featuregate"
+
+	"gatehouse.dev/plugin"
 )
 
 // A plugin behind a gate that is off isn't built.
@@ -41,11 +43,11 @@ func TestGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			built := false
-			c, err := New([]Descriptor{{Name: "a", Phases: Mutating, Gate: test.gate,
-				New: func(io.Reader, *Env) (admission.Interface, error) {
+			c, err := New([]plugin.Descriptor{{Name: "a", Phases: plugin.Mutating, Gate: test.gate,
+				New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
 					built = true
 					return fake{admit: idle}, nil
-				}}}, nil, &Env{Features: test.features})
+				}}}, nil, &plugin.Env{Features: test.features})
 			wantError(t, err, test.err)
 			if built != test.built || err == nil && c.Handles(admission.Create) != test.built {
 				t.Errorf("built: %t", built)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -15,6 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/apis/example/install"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
 )
 
 // The tests' server holds pods of k8s.io/apiserver's example group, which has an
@@ -107,37 +112,37 @@ func (f fake) Validate(_ context.Context, a admission.Attributes, _ admission.Ob
 	return f.validate(a)
 }
 
-func described(name string, plugin admission.Interface) Descriptor {
-	d := Descriptor{Name: name, New: func(io.Reader, *Env) (admission.Interface, error) { return plugin, nil }}
-	if f, ok := plugin.(fake); ok {
+func described(name string, p plugin.Plugin) plugin.Descriptor {
+	d := plugin.Descriptor{Name: name, New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, nil }}
+	if f, ok := p.(fake); ok {
 		if f.admit != nil {
-			d.Phases |= Mutating
+			d.Phases |= plugin.Mutating
 		}
 		if f.validate != nil {
-			d.Phases |= Validating
+			d.Phases |= plugin.Validating
 		}
 	}
 	return d
 }
 
 // mutators are plugins a, b, c ... that call the functions in the mutating phase.
-func mutators(functions ...func(a admission.Attributes) error) []Descriptor {
-	var list []Descriptor
+func mutators(functions ...func(a admission.Attributes) error) []plugin.Descriptor {
+	var list []plugin.Descriptor
 	for i, f := range functions {
 		list = append(list, described(string(rune('a'+i)), fake{admit: f}))
 	}
 	return list
 }
 
-func validators(functions ...func(a admission.Attributes) error) []Descriptor {
-	var list []Descriptor
+func validators(functions ...func(a admission.Attributes) error) []plugin.Descriptor {
+	var list []plugin.Descriptor
 	for i, f := range functions {
 		list = append(list, described(string(rune('a'+i)), fake{validate: f}))
 	}
 	return list
 }
 
-func newChain(t testing.TB, list []Descriptor, observers ...Observer) *Chain {
+func newChain(t testing.TB, list []plugin.Descriptor, observers ...plugin.Observer) *Chain {
 	t.Helper()
 	c, err := New(list, nil, nil, observers...)
 	if err != nil {
@@ -191,3 +196,36 @@ func refuse(a admission.Attributes) error {
 }
 
 func idle(admission.Attributes) error { return nil }
+
+const v1Header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+
+// writeFiles writes the admission control configuration file, and others beside it, and returns its
+// path.
+func writeFiles(t testing.TB, config string, others map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("adm.yaml", config)
+	for name, content := range others {
+		write(name, content)
+	}
+	return filepath.Join(dir, "adm.yaml")
+}
+
+// loadFiles returns a configuration in files; see writeFiles.
+func loadFiles(t testing.TB, text string, others map[string]string) *config.Config {
+	t.Helper()
+	c, err := config.Load(writeFiles(t, v1Header+text, others))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -9,7 +9,8 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/apis/example"
-	"k8s.io/component-base/metrics/legacyregistry"
+
+	"gatehouse.dev/plugin"
 )
 
 // recorder is an observer that writes down what it is told.
@@ -18,17 +19,17 @@ type recorder struct {
 	duration bool // all durations were positive
 }
 
-func (r *recorder) observer(changes bool) Observer {
+func (r *recorder) observer(changes bool) plugin.Observer {
 	r.duration = true
-	return ObserverFuncs{
-		Changes: changes,
-		Plugin: func(_ context.Context, s PluginStep) {
+	return plugin.Observe{
+		Want: plugin.Wants{Changes: changes},
+		Step: func(_ context.Context, s plugin.Step) {
 			r.duration = r.duration && s.Duration > 0
 			changes, err := s.Changes.Patch()
 			r.steps = append(r.steps, fmt.Sprintf("%s %s %s round %d changed %v: %v", s.Attributes.GetName(), s.Plugin,
 				s.Phase, s.Round, err == nil && len(changes) > 0, s.Err))
 		},
-		Phase: func(_ context.Context, p PhaseStep) {
+		Phase: func(_ context.Context, p plugin.PhaseStep) {
 			r.duration = r.duration && p.Duration > 0
 			r.steps = append(r.steps,
 				fmt.Sprintf("%s %s rounds %d: %v", p.Attributes.GetName(), p.Phase, p.Rounds, p.Err))
@@ -45,7 +46,7 @@ func TestObservers(t *testing.T) {
 		a.GetObject().(*example.Pod).Labels["internal"] = "yes"
 		return nil
 	}
-	list := []Descriptor{
+	list := []plugin.Descriptor{
 		described("other", fake{operations: []admission.Operation{admission.Delete}, admit: idle, validate: idle}),
 		described("look", fake{admit: look, validate: look}),
 		described("change", fake{admit: again}),
@@ -53,10 +54,10 @@ func TestObservers(t *testing.T) {
 		described("refuse", fake{validate: func(admission.Attributes) error { return errors.New("no") }}),
 		described("never", fake{validate: idle}),
 	}
-	list[3].Internal = true
+	list[3].Server.Internal = true
 	for _, changes := range []bool{true, false} {
 		r, second := &recorder{}, &recorder{}
-		c := newChain(t, list, r.observer(changes), second.observer(false), ObserverFuncs{})
+		c := newChain(t, list, r.observer(changes), second.observer(false), plugin.Observe{})
 		a := create(newPod())
 		if err := c.Admit(context.Background(), a, newInterfaces()); err != nil {
 			t.Fatal(err)
@@ -109,105 +110,5 @@ func TestObserversOfFailures(t *testing.T) {
 				t.Errorf("observed\n%q\nwant\n%q", r.steps, test.steps)
 			}
 		})
-	}
-}
-
-// samples are the counts of the admission histograms in the process's registry, by name and labels.
-func samples(t *testing.T) map[string]uint64 {
-	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]uint64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if m.GetHistogram() == nil {
-				continue
-			}
-			key := f.GetName()
-			for _, l := range m.GetLabel() {
-				key += " " + l.GetName() + "=" + l.GetValue()
-			}
-			counts[key] = m.GetHistogram().GetSampleCount()
-		}
-	}
-	return counts
-}
-
-func TestMetrics(t *testing.T) {
-	c := newChain(t, []Descriptor{
-		described("MetricsTestA", fake{admit: idle, validate: idle}),
-		described("MetricsTestB", fake{validate: refuse}),
-	}, Metrics())
-	before := samples(t)
-	if err := c.Admit(context.Background(), create(newPod()), newInterfaces()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Validate(context.Background(), create(newPod()), newInterfaces()); err == nil {
-		t.Fatal("not refused")
-	}
-	after := samples(t)
-	for _, key := range []string{
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestA operation=CREATE " +
-			"rejected=false type=admit",
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestA operation=CREATE " +
-			"rejected=false type=validate",
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestB operation=CREATE rejected=true " +
-			"type=validate",
-		"apiserver_admission_step_admission_duration_seconds operation=CREATE rejected=false type=admit",
-		"apiserver_admission_step_admission_duration_seconds operation=CREATE rejected=true type=validate",
-	} {
-		if after[key] != before[key]+1 {
-			t.Errorf("%s went from %d to %d, want one more", key, before[key], after[key])
-		}
-	}
-}
-
-// After DELETE /metrics all is counted from 0.
-func TestMetricsAreReset(t *testing.T) {
-	c := newChain(t, []Descriptor{described("MetricsTestReset", fake{admit: idle})}, Metrics())
-	key := "apiserver_admission_controller_admission_duration_seconds name=MetricsTestReset operation=CREATE " +
-		"rejected=false type=admit"
-	for _, want := range []uint64{2, 4, 2} {
-		if want == 2 {
-			legacyregistry.Reset()
-		}
-		for range 2 {
-			if err := c.Admit(t.Context(), create(newPod()), newInterfaces()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := samples(t)[key]; got != want {
-			t.Errorf("%d steps are counted, want %d", got, want)
-		}
-	}
-}
-
-// What storage refuses for a plugin is its refusal, as it is where the plugin refuses itself.
-func TestMetricsOfWhatIsRefusedLate(t *testing.T) {
-	var decide func(error, ...Call)
-	c := newChain(t, []Descriptor{described("MetricsTestLate", fake{validate: func(a admission.Attributes) error {
-		decide = Later(t.Context(), a)
-		return nil
-	}})}, Metrics())
-	before := samples(t)
-	for _, err := range []error{nil, errors.New("full")} {
-		if err := c.Validate(t.Context(), create(newPod()), newInterfaces()); err != nil {
-			t.Fatal(err)
-		}
-		decide(err)
-	}
-	after := samples(t)
-	for key, more := range map[string]uint64{
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestLate operation=CREATE " +
-			"rejected=false type=validate": 2,
-		"apiserver_admission_controller_admission_duration_seconds name=MetricsTestLate operation=CREATE " +
-			"rejected=true type=validate": 1,
-		"apiserver_admission_step_admission_duration_seconds operation=CREATE rejected=true type=validate": 1,
-	} {
-		if after[key] != before[key]+more {
-			t.Errorf("%s went from %d to %d, want %d more", key, before[key], after[key], more)
-		}
 	}
 }

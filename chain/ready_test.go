@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"testing"
 
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/server/healthz"
+
+	"gatehouse.dev/plugin"
 )
 
 // watcher is a plugin with checks.
@@ -19,17 +20,17 @@ type watcher struct {
 func (w watcher) ReadyChecks() []healthz.HealthChecker { return w.checks }
 
 func TestReadyChecks(t *testing.T) {
-	watching := func(name string, checks ...string) Descriptor {
+	watching := func(name string, checks ...string) plugin.Descriptor {
 		w := watcher{fake: fake{validate: idle}}
 		for _, check := range checks {
 			w.checks = append(w.checks,
 				healthz.NamedCheck(check, func(*http.Request) error { return errors.New("broken") }))
 		}
 		d := described(name, w.fake)
-		d.New = func(io.Reader, *Env) (admission.Interface, error) { return w, nil }
+		d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return w, nil }
 		return d
 	}
-	c := newChain(t, []Descriptor{watching("A", "first", "second"), described("B", fake{validate: idle}), watching("C"),
+	c := newChain(t, []plugin.Descriptor{watching("A", "first", "second"), described("B", fake{validate: idle}), watching("C"),
 		watching("D", "third")})
 	var names string
 	for _, check := range c.ReadyChecks() {

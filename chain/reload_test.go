@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,9 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // reloadable is a plugin that knows its configuration, and works in the background until its Env is
@@ -27,7 +30,7 @@ import (
 type reloadable struct {
 	fake
 	config string
-	env    *Env
+	env    *plugin.Env
 	ended  chan struct{}
 }
 
@@ -39,18 +42,20 @@ func (r *reloadable) ReadyChecks() []healthz.HealthChecker {
 
 // reloadables are plugins A and B; built are all that New made. One with the configuration "bad"
 // can't be built.
-func reloadables(built *[]*reloadable, asked func(*reloadable)) []Descriptor {
-	var list []Descriptor
+func reloadables(built *[]*reloadable, asked func(*reloadable)) []plugin.Descriptor {
+	var list []plugin.Descriptor
 	for _, name := range []string{"A", "B"} {
-		list = append(list, Descriptor{Name: name, Phases: Mutating | Validating,
-			New: func(config io.Reader, env *Env) (admission.Interface, error) {
+		list = append(list, plugin.Descriptor{Name: name, Phases: plugin.Mutating | plugin.Validating,
+			New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 				r := &reloadable{env: env, ended: make(chan struct{})}
 				if config != nil {
-					data, err := io.ReadAll(config)
-					if err != nil {
+					var content struct {
+						Is string `json:"is"`
+					}
+					if err := json.NewDecoder(config).Decode(&content); err != nil {
 						return nil, err
 					}
-					r.config = string(data)
+					r.config = content.Is
 				}
 				call := func(admission.Attributes) error { asked(r); return nil }
 				r.fake = fake{admit: call, validate: call}
@@ -68,21 +73,14 @@ func reloadables(built *[]*reloadable, asked func(*reloadable)) []Descriptor {
 	return list
 }
 
-func configured(t *testing.T, a, b string) *Config {
+// configured returns the plugins' configuration. It is inline, so that it doesn't depend on the file.
+func configured(t *testing.T, a, b string) *config.Config {
 	t.Helper()
-	c, err := LoadConfig(writeFiles(t, v1Header+"plugins:\n- {name: A, path: a}\n- {name: B, path: b}\n",
-		map[string]string{"a": a, "b": b}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As if they were always the same file.
-	for i := range c.plugins {
-		c.plugins[i].path = "/" + c.plugins[i].name
-	}
-	return c
+	return loadFiles(t, fmt.Sprintf("plugins:\n- {name: A, configuration: {is: %s}}\n- {name: B, configuration: {is: %s}}\n",
+		a, b), nil)
 }
 
-func ask(t *testing.T, r *Reloader, ctx context.Context, operation admission.Operation) {
+func ask(t *testing.T, r *Chain, ctx context.Context, operation admission.Operation) {
 	t.Helper()
 	a := admission.NewAttributesRecord(&example.Pod{}, nil, podKind, "ns", "n", pods, "", operation, nil, false, nil)
 	if err := errors.Join(r.Admit(ctx, a, newInterfaces()), r.Validate(ctx, a, newInterfaces())); err != nil {
@@ -113,8 +111,8 @@ func TestReload(t *testing.T) {
 	var built []*reloadable
 	var asked []string
 	done := make(chan struct{})
-	r, err := NewReloader(reloadables(&built, func(r *reloadable) { asked = append(asked, r.config) }),
-		configured(t, "a1", "b1"), &Env{Done: done})
+	r, err := New(reloadables(&built, func(r *reloadable) { asked = append(asked, r.config) }),
+		configured(t, "a1", "b1"), &plugin.Env{Done: done})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +165,8 @@ func TestReload(t *testing.T) {
 func TestReloadDuringRequest(t *testing.T) {
 	var built []*reloadable
 	var asked []string
-	r, err := NewReloader(reloadables(&built, func(r *reloadable) { asked = append(asked, r.config) }),
-		configured(t, "a1", "b"), &Env{Done: t.Context().Done()})
+	r, err := New(reloadables(&built, func(r *reloadable) { asked = append(asked, r.config) }),
+		configured(t, "a1", "b"), &plugin.Env{Done: t.Context().Done()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +201,7 @@ func TestReloadDuringRequest(t *testing.T) {
 // However often it is reloaded, nothing is left of the plugins before.
 func TestReloadLeavesNothing(t *testing.T) {
 	var built []*reloadable
-	r, err := NewReloader(reloadables(&built, func(*reloadable) {}), nil, &Env{Done: t.Context().Done()})
+	r, err := New(reloadables(&built, func(*reloadable) {}), nil, &plugin.Env{Done: t.Context().Done()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +225,8 @@ func TestReloadLeavesNothing(t *testing.T) {
 // Many requests, while the configuration changes: none is asked about by half of each.
 func TestReloadUnderLoad(t *testing.T) {
 	var built []*reloadable
-	r, err := NewReloader(reloadables(&built, func(*reloadable) {}), configured(t, "a0", "b0"),
-		&Env{Done: t.Context().Done()})
+	r, err := New(reloadables(&built, func(*reloadable) {}), configured(t, "a0", "b0"),
+		&plugin.Env{Done: t.Context().Done()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,9 +239,9 @@ func TestReloadUnderLoad(t *testing.T) {
 				r.WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 					// Each has one chain, whose plugins go on meanwhile.
 					ask(t, r, request.Context(), admission.Create)
-					has := request.Context().Value(requestKey{}).(*place).has
+					has := request.Context().Value(requestKey{}).(*place).generation
 					ask(t, r, request.Context(), admission.Create)
-					for name, p := range has.plugins {
+					for name, p := range has.running {
 						select {
 						case <-p.plugin.(*reloadable).env.Done:
 							t.Errorf("plugin %s has ended before its request", name)
@@ -274,7 +272,7 @@ func TestReloadOfNamedFiles(t *testing.T) {
 	file := writeFiles(t, v1Header+"plugins:\n- {name: A, path: a}\n- {name: B, configuration: {}}\n",
 		map[string]string{"a": "named", "named": "one", "unnamed": "one"})
 	at := func(name string) string { return filepath.Join(filepath.Dir(file), name) }
-	reads := Descriptor{Name: "A", Phases: Validating, New: func(config io.Reader, _ *Env) (admission.Interface,
+	reads := plugin.Descriptor{Name: "A", Phases: plugin.Validating, New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin,
 		error) {
 		name, err := io.ReadAll(config)
 		if err != nil {
@@ -287,15 +285,15 @@ func TestReloadOfNamedFiles(t *testing.T) {
 		}
 		return fake{validate: func(admission.Attributes) error { return errors.New(string(content)) }}, nil
 	}}
-	load := func() *Config {
+	load := func() *config.Config {
 		t.Helper()
-		c, err := LoadConfig(file)
+		c, err := config.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	r, err := NewReloader([]Descriptor{reads}, load(), nil)
+	r, err := New([]plugin.Descriptor{reads}, load(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +333,7 @@ func TestReloadOfNamedFiles(t *testing.T) {
 	if changed, err := r.Reload(load()); changed || err == nil {
 		t.Errorf("without the named file: %t, %v", changed, err)
 	}
-	without, err := NewReloader(nil, nil, nil)
+	without, err := New(nil, nil, nil)
 	if err != nil || without.Files() != nil {
 		t.Errorf("without a configuration %q are followed, %v", without.Files(), err)
 	}

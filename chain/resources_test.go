@@ -9,28 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"gatehouse.dev/plugin"
 )
 
 // A plugin that names resources is asked about nothing else, and its place among the others stays.
 func TestResources(t *testing.T) {
 	var calls []string
-	plugin := func(name string, operations []admission.Operation, resources ...Resource) Descriptor {
+	about := func(name string, operations []admission.Operation, resources ...plugin.Resource) plugin.Descriptor {
 		say := func(admission.Attributes) error { calls = append(calls, name); return nil }
 		d := described(name, fake{operations: operations, admit: say, validate: say})
 		d.Resources = resources
 		return d
 	}
 	group := schema.GroupResource{Group: pods.Group, Resource: "pods"}
-	c := newChain(t, []Descriptor{
-		plugin("resizes", nil, On(group, "resize")...),
-		plugin("everything", nil),
-		plugin("pods", nil, On(group)...),
-		plugin("pods and resizes", nil, On(group, "", "resize")...),
-		plugin("everything created", []admission.Operation{admission.Create}),
-		plugin("claims created", []admission.Operation{admission.Create},
-			On(schema.GroupResource{Group: pods.Group, Resource: "claims"})...),
-		plugin("pods of another group", nil, On(schema.GroupResource{Group: "other", Resource: "pods"})...),
-		plugin("at last everything", nil),
+	c := newChain(t, []plugin.Descriptor{
+		about("resizes", nil, plugin.On(group, "resize")...),
+		about("everything", nil),
+		about("pods", nil, plugin.On(group)...),
+		about("pods and resizes", nil, plugin.On(group, "", "resize")...),
+		about("everything created", []admission.Operation{admission.Create}),
+		about("claims created", []admission.Operation{admission.Create},
+			plugin.On(schema.GroupResource{Group: pods.Group, Resource: "claims"})...),
+		about("pods of another group", nil, plugin.On(schema.GroupResource{Group: "other", Resource: "pods"})...),
+		about("at last everything", nil),
 	})
 	for name, test := range map[string]struct {
 		operation             admission.Operation
@@ -73,8 +75,8 @@ func TestResources(t *testing.T) {
 // What is only about some resources makes the chain handle an operation, too.
 func TestHandlesSomeResources(t *testing.T) {
 	d := described("a", fake{operations: []admission.Operation{admission.Update}, admit: idle})
-	d.Resources = On(pods.GroupResource())
-	c := newChain(t, []Descriptor{d})
+	d.Resources = plugin.On(pods.GroupResource())
+	c := newChain(t, []plugin.Descriptor{d})
 	if !c.Handles(admission.Update) || c.Handles(admission.Create) {
 		t.Errorf("Handles(UPDATE) is %t, Handles(CREATE) is %t", c.Handles(admission.Update),
 			c.Handles(admission.Create))

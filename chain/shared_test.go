@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/plugin"
 )
 
 // What one plugin has made the next has, in both phases and rounds, until somebody may have changed
@@ -14,7 +16,7 @@ func TestShared(t *testing.T) {
 	sharing := func(name string) func(admission.Attributes) error {
 		return func(a admission.Attributes) error {
 			a.GetObject()
-			s := Shared[made](a)
+			s := plugin.Shared[made](a)
 			for _, by := range s.by {
 				got = append(got, by+name)
 			}
@@ -23,10 +25,10 @@ func TestShared(t *testing.T) {
 		}
 	}
 	internal := described("internal", fake{admit: look, validate: look})
-	internal.Internal = true
+	internal.Server.Internal = true
 	for _, test := range []struct {
 		name                 string
-		between              Descriptor
+		between              plugin.Descriptor
 		mutating, validating int
 	}{
 		{"nobody between", described("between", fake{admit: idle, validate: idle}), 1, 1},
@@ -35,7 +37,7 @@ func TestShared(t *testing.T) {
 		{"who shares says so", described("between", fake{admit: sharing("b"), validate: sharing("b")}), 3, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newChain(t, []Descriptor{
+			c := newChain(t, []plugin.Descriptor{
 				described("one", fake{admit: sharing("1"), validate: sharing("1")}),
 				test.between,
 				described("two", fake{admit: sharing("2"), validate: sharing("2")}),
@@ -57,24 +59,24 @@ func TestShared(t *testing.T) {
 		})
 	}
 	a := create(newPod())
-	if Shared[made](a) == Shared[made](a) {
+	if plugin.Shared[made](a) == plugin.Shared[made](a) {
 		t.Error("attributes that are not a chain's share")
 	}
 }
 
 // Things of different types are apart, and where nobody shares it costs nothing.
 func TestSharedByType(t *testing.T) {
-	a := newVersioned(create(newPod()), newInterfaces(), true, false)
+	a := newVersioned(create(newPod()), newInterfaces(), true, plugin.Wants{})
 	if allocations := testing.AllocsPerRun(100, func() {
-		a.beforePlugin()
-		a.afterPlugin()
-	}); allocations != 0 || a.shared != nil {
+		a.begin()
+		a.end(&plugin.Step{})
+	}); allocations != 0 {
 		t.Errorf("%v allocations", allocations)
 	}
 	type one struct{ n int }
 	type two struct{ n int }
-	Shared[one](a).n, Shared[two](a).n = 1, 2
-	if Shared[one](a).n != 1 || Shared[two](a).n != 2 {
-		t.Errorf("shared %v", a.shared)
+	plugin.Shared[one](a).n, plugin.Shared[two](a).n = 1, 2
+	if plugin.Shared[one](a).n != 1 || plugin.Shared[two](a).n != 2 {
+		t.Error("the two are not apart")
 	}
 }

@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
 )
 
 // shells are the shells for which gatehouse has completions, with what each needs.
@@ -44,7 +44,7 @@ var shells = map[string]struct{ needs, example string }{
 
 // completeNames makes shells complete the names of plugins and of controllers in flags of every
 // command.
-func completeNames(c *cobra.Command, plugins []chain.Descriptor) {
+func completeNames(c *cobra.Command, plugins []plugin.Descriptor) {
 	var all, enabled, disabled, outside []string
 	for _, plugin := range plugins {
 		all = append(all, plugin.Name)
@@ -53,7 +53,7 @@ func completeNames(c *cobra.Command, plugins []chain.Descriptor) {
 		} else {
 			disabled = append(disabled, plugin.Name)
 		}
-		if plugin.Outside == "" {
+		if plugin.Server.Only == "" {
 			outside = append(outside, plugin.Name)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/command"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // Main runs the gatehouse command with these plugins, in this run order, and ends the process. If
 // the program is called kube-apiserver or etcd, Main runs that program instead.
-func Main(plugins []chain.Descriptor) {
+func Main(plugins []plugin.Descriptor) {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case kubeAPIServerName:
 		os.Exit(kubeAPIServer(plugins))
@@ -38,14 +38,14 @@ func Main(plugins []chain.Descriptor) {
 }
 
 // Run runs the command with args until it is done or ctx ends, and returns its exit code.
-func Run(ctx context.Context, plugins []chain.Descriptor, args []string, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, plugins []plugin.Descriptor, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(plugins)
 	root.SetOut(stdout)
 	addBuiltIn(root)
 	return commandline.Run(ctx, root, args, stdout, stderr)
 }
 
-func newRoot(plugins []chain.Descriptor) *cobra.Command {
+func newRoot(plugins []plugin.Descriptor) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gatehouse",
 		Short: "Kubernetes admission control as a system of its own",
@@ -86,7 +86,7 @@ controller Kubernetes ever shipped, in one ordered list.
 }
 
 // offByDefault returns a plugin with which examples show how plugins are enabled.
-func offByDefault(plugins []chain.Descriptor) string {
+func offByDefault(plugins []plugin.Descriptor) string {
 	for _, d := range plugins {
 		if !d.Default && d.Deprecated == "" {
 			return d.Name

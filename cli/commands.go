@@ -9,13 +9,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
 )
 
-func newPlugins(plugins []chain.Descriptor) *cobra.Command {
-	var options chain.Options
+func newPlugins(plugins []plugin.Descriptor) *cobra.Command {
+	var options config.Options
 	var output string
 	c := &cobra.Command{
 		Use:   "plugins",
@@ -31,14 +32,14 @@ func newPlugins(plugins []chain.Descriptor) *cobra.Command {
   gatehouse plugins --enable-admission-plugins=` + offByDefault(plugins) + ` -o json`,
 		Args: commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			rows, err := chain.Rows(plugins, &options)
+			rows, err := Rows(plugins, &options)
 			if err != nil {
 				return commandline.Usage(err)
 			}
 			if _, _, err := options.Load(plugins); err != nil {
 				return commandline.Usage(err)
 			}
-			if err := chain.PrintRows(c.OutOrStdout(), rows, output); err != nil {
+			if err := PrintRows(c.OutOrStdout(), rows, output); err != nil {
 				return commandline.Usage(err)
 			}
 			return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/dashboard"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
 )
 
-func newDashboard(plugins []chain.Descriptor) *cobra.Command {
+func newDashboard(plugins []plugin.Descriptor) *cobra.Command {
 	reach := commandline.NewKubeconfig()
 	var port int
 	var noBrowser bool

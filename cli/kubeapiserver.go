@@ -16,23 +16,23 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/kubeversion"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
 
 // kubeAPIServer runs as the program kube-apiserver, and returns the exit code.
-func kubeAPIServer(plugins []chain.Descriptor) int {
+func kubeAPIServer(plugins []plugin.Descriptor) int {
 	c := newKubeAPIServer(plugins)
 	c.SetContext(genericapiserver.SetupSignalContext())
 	return componentcli.Run(c)
 }
 
 // newKubeAPIServer returns a command with kube-apiserver's flags and defaults.
-func newKubeAPIServer(plugins []chain.Descriptor) *cobra.Command {
+func newKubeAPIServer(plugins []plugin.Descriptor) *cobra.Command {
 	config := server.NewKubeAPIServerConfig(plugins)
 	logging := logsapi.NewLoggingConfiguration()
 	c := &cobra.Command{

@@ -18,10 +18,10 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	embedded "gatehouse.dev/apiserver/etcd"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
@@ -42,7 +42,7 @@ type reviewing struct {
 	namespace        string
 }
 
-func newReview(plugins []chain.Descriptor) *cobra.Command {
+func newReview(plugins []plugin.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
 	told := reviewing{print: review.Print{Version: commandline.Version(), Remedies: remediesOf(plugins)},
 		flags: review.NewFlags(plugins), cluster: newLiveFlags()}

@@ -20,11 +20,11 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/apiserver/storage"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/flagfile"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
 
@@ -39,7 +39,7 @@ const (
 	leaseReleases = 20 * time.Second
 )
 
-func newServe(plugins []chain.Descriptor) *cobra.Command {
+func newServe(plugins []plugin.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
 	log := &serverLogging{}
 	var version *versionFlag

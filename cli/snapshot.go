@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
@@ -54,7 +54,7 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 	return cluster, namespace, nil
 }
 
-func newSnapshot(plugins []chain.Descriptor) *cobra.Command {
+func newSnapshot(plugins []plugin.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
 	told := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	values := string(decision.ValuesHidden)

@@ -11,11 +11,11 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	embedded "gatehouse.dev/apiserver/etcd"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
@@ -26,7 +26,7 @@ type tests struct {
 	allowed              verify.Allowed
 }
 
-func newTest(plugins []chain.Descriptor) *cobra.Command {
+func newTest(plugins []plugin.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
 	flags := review.NewFlags(plugins)
 	var told tests
@@ -99,7 +99,7 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 
 // run judges the cases, and prints the results. It reports files that could not be read after what
 // could be judged.
-func (t *tests) run(c *cobra.Command, paths []string, plugins []chain.Descriptor, flags []string) error {
+func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descriptor, flags []string) error {
 	if t.output != "" && !slices.Contains(verify.Formats, t.output) {
 		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", t.output, strings.Join(verify.Formats, ", ")))
 	}

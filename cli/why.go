@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision/why"
 	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/plugin"
 )
 
 // whyCommand holds the flags of `gatehouse why`.
@@ -37,7 +37,7 @@ type whyCommand struct {
 	byFlag    bool
 }
 
-func newWhy(plugins []chain.Descriptor) *cobra.Command {
+func newWhy(plugins []plugin.Descriptor) *cobra.Command {
 	w := &whyCommand{kubeconfig: commandline.NewKubeconfig(), remedies: remediesOf(plugins), limit: 3}
 	w.command = &cobra.Command{
 		Use:   "why TYPE/NAME | AUDIT-ID | --last-refused",
@@ -82,7 +82,7 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
 
 // remediesOf returns what the plugins say would have to change for a request to pass, by the
 // plugins' names.
-func remediesOf(plugins []chain.Descriptor) map[string]string {
+func remediesOf(plugins []plugin.Descriptor) map[string]string {
 	remedies := map[string]string{}
 	for _, d := range plugins {
 		remedies[d.Name] = d.Remedy

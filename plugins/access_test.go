@@ -21,8 +21,8 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/imagebackend"
 )
 
@@ -30,12 +30,12 @@ import (
 const rightsTimeout = 30 * time.Second
 
 // A plugin's Access has nothing that the plugin never uses; that it has all that it uses is held by
-// chaintest, in every test of every plugin.
+// plugintest, in every test of every plugin.
 func TestAccessIsNoMoreThanNeeded(t *testing.T) {
 	requests := requestsForRights()
 	for i := range List {
 		d := &List[i]
-		if d.Outside != "" {
+		if d.Server.Only != "" {
 			if d.Access != nil {
 				t.Errorf("%s never runs outside, and has Access", d.Name)
 			}
@@ -46,7 +46,7 @@ func TestAccessIsNoMoreThanNeeded(t *testing.T) {
 			built := cluster.Build(t, *d, configurationOf(t, d.Name))
 			for _, r := range requests[d.Name] {
 				// whether it is refused is the plugin's own tests' concern
-				if d.Phases.Has(chain.Mutating) {
+				if d.Phases.Has(plugin.Mutating) {
 					built.Admit(t, r)
 				} else {
 					built.Validate(t, r)
@@ -86,9 +86,9 @@ func configurationOf(t *testing.T, plugin string) string {
 
 // clusterOfEverything lets every user do what they want, has every feature, and a node, a quota and
 // a preset.
-func clusterOfEverything(t *testing.T) *chaintest.Cluster {
+func clusterOfEverything(t *testing.T) *plugintest.Cluster {
 	t.Helper()
-	cluster := chaintest.NewCluster(t,
+	cluster := plugintest.NewCluster(t,
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"},
 			Spec: corev1.PodSpec{NodeName: "n", ServiceAccountName: "a"}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}},
@@ -120,56 +120,56 @@ func clusterOfEverything(t *testing.T) *chaintest.Cluster {
 }
 
 // requestsForRights are requests that together need all that a plugin may do.
-func requestsForRights() map[string][]chaintest.Request {
-	requests := map[string][]chaintest.Request{}
+func requestsForRights() map[string][]plugintest.Request {
+	requests := map[string][]plugintest.Request{}
 	for name, r := range reading() {
-		requests[name] = []chaintest.Request{r}
+		requests[name] = []plugintest.Request{r}
 	}
 	named := metav1.ObjectMeta{Namespace: "ns", Name: "x"}
-	conflicting := chaintest.Create(&corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{
+	conflicting := plugintest.Create(&corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "2"}}}}}})
-	requests["PodPreset"] = []chaintest.Request{conflicting, conflicting}
+	requests["PodPreset"] = []plugintest.Request{conflicting, conflicting}
 
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u", Controller: new(true)}
 	requests["ResourceQuota"] = append(requests["ResourceQuota"],
-		chaintest.Create(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",
+		plugintest.Create(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",
 			Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
 			OwnerReferences: []metav1.OwnerReference{owner}},
 			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
 				{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "c", Count: 1,
 					AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}}}}))
 
-	byNode := func(r chaintest.Request) chaintest.Request { return r.By("system:node:n", "system:nodes") }
-	token := chaintest.Create(&authenticationv1.TokenRequest{ObjectMeta: named,
+	byNode := func(r plugintest.Request) plugintest.Request { return r.By("system:node:n", "system:nodes") }
+	token := plugintest.Create(&authenticationv1.TokenRequest{ObjectMeta: named,
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}, BoundObjectRef: &authenticationv1.
 			BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}}}).On("serviceaccounts", "token")
 	token.Resource = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
-	certificate := chaintest.Create(&certificatesv1beta1.PodCertificateRequest{ObjectMeta: named,
+	certificate := plugintest.Create(&certificatesv1beta1.PodCertificateRequest{ObjectMeta: named,
 		Spec: certificatesv1beta1.PodCertificateRequestSpec{NodeName: "n", NodeUID: "u", PodName: "p", PodUID: "u",
 			ServiceAccountName: "a"}})
-	ofAnother := chaintest.Create(&certificatesv1beta1.PodCertificateRequest{ObjectMeta: named,
+	ofAnother := plugintest.Create(&certificatesv1beta1.PodCertificateRequest{ObjectMeta: named,
 		Spec: certificatesv1beta1.PodCertificateRequestSpec{NodeName: "n", NodeUID: "v"}})
-	requests["NodeRestriction"] = []chaintest.Request{byNode(token), byNode(certificate), byNode(ofAnother),
+	requests["NodeRestriction"] = []plugintest.Request{byNode(token), byNode(certificate), byNode(ofAnother),
 		reading()["NodeRestriction"].By("system:node:m", "system:nodes")}
 
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
 	stricter := space.DeepCopy()
 	stricter.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
-	requests["PodSecurity"] = append(requests["PodSecurity"], chaintest.Update(stricter, space))
+	requests["PodSecurity"] = append(requests["PodSecurity"], plugintest.Update(stricter, space))
 
 	signed := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "x"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: "example.com/a"}}
 	issued := signed.DeepCopy()
 	issued.Status.Certificate = []byte("c")
-	requests["CertificateApproval"] = []chaintest.Request{
-		chaintest.Update(signed, signed).On("certificatesigningrequests", "approval")}
-	requests["CertificateSigning"] = []chaintest.Request{
-		chaintest.Update(issued, signed).On("certificatesigningrequests", "status")}
-	requests["ClusterTrustBundleAttest"] = []chaintest.Request{
-		chaintest.Create(&certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "x"},
+	requests["CertificateApproval"] = []plugintest.Request{
+		plugintest.Update(signed, signed).On("certificatesigningrequests", "approval")}
+	requests["CertificateSigning"] = []plugintest.Request{
+		plugintest.Update(issued, signed).On("certificatesigningrequests", "status")}
+	requests["ClusterTrustBundleAttest"] = []plugintest.Request{
+		plugintest.Create(&certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "x"},
 			Spec: certificatesv1beta1.ClusterTrustBundleSpec{SignerName: "example.com/a"}})}
-	requests["OwnerReferencesPermissionEnforcement"] = []chaintest.Request{
-		chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",
+	requests["OwnerReferencesPermissionEnforcement"] = []plugintest.Request{
+		plugintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",
 			OwnerReferences: []metav1.OwnerReference{owner}}}, &corev1.Pod{ObjectMeta: named})}
 	return requests
 }

@@ -2,7 +2,7 @@
 package plugins
 
 import (
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/alwaysadmit"
 	"gatehouse.dev/plugins/alwaysdeny"
 	"gatehouse.dev/plugins/alwayspullimages"
@@ -62,7 +62,7 @@ import (
 // Why a plugin stands where it does: what can refuse a request at little cost comes before what
 // works for it, what makes a thing comes before what needs it, and what counts
 // comes last, when all is decided.
-var List = []chain.Descriptor{
+var List = []plugin.Descriptor{
 	alwaysadmit.Descriptor,
 	// before NamespaceLifecycle, which refuses where there is no namespace
 	namespaceautoprovision.Descriptor,

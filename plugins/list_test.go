@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 func TestNamesAreUniqueAndSummariesOneLine(t *testing.T) {
@@ -67,11 +67,11 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		reading = slices.DeleteFunc(reading, func(name string) bool { return name == d.Name })
 		for want, given := range map[string]struct {
 			config io.Reader
-			env    chain.Env
+			env    plugin.Env
 		}{
-			" needs a client": {env: chain.Env{Informers: informers.NewSharedInformerFactory(
+			" needs a client": {env: plugin.Env{Informers: informers.NewSharedInformerFactory(
 				client, 0)}},
-			" needs informers":                          {env: chain.Env{Client: client}},
+			" needs informers":                          {env: plugin.Env{Client: client}},
 			" takes no configuration, but is given one": {config: strings.NewReader("a: b")},
 		} {
 			if _, err := d.New(given.config, &given.env); err == nil || err.Error() != d.Name+want {
@@ -148,7 +148,7 @@ func TestRemedies(t *testing.T) {
 	asking := map[string]bool{"AlwaysAdmit": true, "ValidatingAdmissionPolicy": true,
 		"ValidatingAdmissionWebhook": true}
 	for _, d := range List {
-		if d.Phases.Has(chain.Validating) && (d.Remedy == "") != asking[d.Name] {
+		if d.Phases.Has(plugin.Validating) && (d.Remedy == "") != asking[d.Name] {
 			t.Errorf("%s: the remedy is %q", d.Name, d.Remedy)
 		}
 	}

@@ -13,13 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // A plugin that must read the API, and gets no answer in time, doesn't say that the request is
@@ -35,7 +34,7 @@ func TestNoAnswerInTime(t *testing.T) {
 			{context.DeadlineExceeded, 504},
 		} {
 			t.Run(name+" "+fault.err.Error(), func(t *testing.T) {
-				cluster := chaintest.NewCluster(t, selecting()...)
+				cluster := plugintest.NewCluster(t, selecting()...)
 				cluster.Serve(runtime.NewScheme(), nil)
 				cluster.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 				cluster.Env.Authorizer = authorizer.AuthorizerFunc(
@@ -49,13 +48,13 @@ func TestNoAnswerInTime(t *testing.T) {
 						map[featuregate.Feature]featuregate.FeatureSpec{gate: {PreRelease: featuregate.Alpha}})
 				}
 				cluster.Env.Features = gates
-				i := slices.IndexFunc(List, func(d chain.Descriptor) bool { return d.Name == name })
+				i := slices.IndexFunc(List, func(d plugin.Descriptor) bool { return d.Name == name })
 				built := cluster.Build(t, List[i], "")
 				cluster.Client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, fault.err
 				})
-				var result chaintest.Result
-				if _, mutates := built.Interface.(admission.MutationInterface); mutates {
+				var result plugintest.Result
+				if _, mutates := built.Built.(plugin.Mutator); mutates {
 					result = built.Admit(t, request)
 				} else {
 					result = built.Validate(t, request)
@@ -69,7 +68,7 @@ func TestNoAnswerInTime(t *testing.T) {
 }
 
 // reading are requests for which plugins read the API live, by the plugin's name.
-func reading() map[string]chaintest.Request {
+func reading() map[string]plugintest.Request {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
 		Spec: corev1.PodSpec{ServiceAccountName: "a", PriorityClassName: "c", RuntimeClassName: new("r"),
 			Tolerations: []corev1.Toleration{{Key: "a", Operator: "Exists"}}}}
@@ -81,14 +80,14 @@ func reading() map[string]chaintest.Request {
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
 				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
 	}
-	create := chaintest.Create(pod)
-	exec := chaintest.Connect(pod, "exec", &corev1.PodExecOptions{})
+	create := plugintest.Create(pod)
+	exec := plugintest.Connect(pod, "exec", &corev1.PodExecOptions{})
 	exec.Name, exec.Namespace = "p", "ns"
-	eviction := chaintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
-	group := chaintest.Create(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+	eviction := plugintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
+	group := plugintest.Create(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
 		Spec: schedulingv1alpha2.PodGroupSpec{PodGroupTemplateRef: &schedulingv1alpha2.PodGroupTemplateReference{
 			Workload: &schedulingv1alpha2.WorkloadPodGroupTemplateReference{WorkloadName: "w"}}}})
-	return map[string]chaintest.Request{
+	return map[string]plugintest.Request{
 		"LimitRanger": create, "ServiceAccount": create, "Priority": create, "PodNodeSelector": create,
 		"PodTolerationRestriction": create, "NamespaceLifecycle": create, "NamespaceExists": create,
 		"NamespaceAutoProvision": create, "ResourceQuota": create, "DenyEscalatingExec": exec,
@@ -96,7 +95,7 @@ func reading() map[string]chaintest.Request {
 		"PodSecurity": create, "RuntimeClass": create, "PodGroupWorkloadExists": group,
 		"MutatingAdmissionWebhook": create, "ValidatingAdmissionWebhook": create,
 		"MutatingAdmissionPolicy": create, "ValidatingAdmissionPolicy": create,
-		"PersistentVolumeClaimResize": chaintest.Update(claim("2Gi"), claim("1Gi")),
+		"PersistentVolumeClaimResize": plugintest.Update(claim("2Gi"), claim("1Gi")),
 	}
 }
 

@@ -11,27 +11,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/extendedresourcetoleration"
 	"gatehouse.dev/plugins/limitpodhardantiaffinitytopology"
 	"gatehouse.dev/plugins/podnodeselector"
 	"gatehouse.dev/plugins/podtolerationrestriction"
 	"gatehouse.dev/remote"
+	"gatehouse.dev/telemetry"
 	"gatehouse.dev/webhook/server"
 )
 
 // BenchmarkReview answers reviews that a kube-apiserver 1.36 sent of a Deployment's pod, with five
 // plugins: to mutate one that three of them change, and to validate it when it is changed.
 func BenchmarkReview(b *testing.B) {
-	cluster := chaintest.NewCluster(b, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+	cluster := plugintest.NewCluster(b, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
 		Annotations: map[string]string{
 			"scheduler.alpha.kubernetes.io/node-selector": "env=prod",
 			"scheduler.alpha.kubernetes.io/defaultTolerations": `[{"key":"dedicated","operator":"Equal",` +
 				`"value":"shared","effect":"NoSchedule"}]`}}})
-	c, err := chain.New([]chain.Descriptor{alwayspullimages.Descriptor, limitpodhardantiaffinitytopology.Descriptor,
+	c, err := chain.New([]plugin.Descriptor{alwayspullimages.Descriptor, limitpodhardantiaffinitytopology.Descriptor,
 		podnodeselector.Descriptor, podtolerationrestriction.Descriptor, extendedresourcetoleration.Descriptor}, nil,
-		cluster.Env, chain.Metrics())
+		cluster.Env, telemetry.Metrics())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/denyserviceexternalips"
 	"gatehouse.dev/plugins/securitycontextdeny"
@@ -45,16 +46,16 @@ func (p decider) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return p.validate(ctx, a)
 }
 
-func (p decider) named(name string) chain.Descriptor {
-	phases := chain.Mutating
+func (p decider) named(name string) plugin.Descriptor {
+	phases := plugin.Mutating
 	if p.validate != nil {
-		phases = chain.Validating
+		phases = plugin.Validating
 	}
-	return chain.Descriptor{Name: name, Phases: phases,
-		New: func(io.Reader, *chain.Env) (admission.Interface, error) { return p, nil }}
+	return plugin.Descriptor{Name: name, Phases: phases,
+		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, nil }}
 }
 
-func newChain(t testing.TB, list ...chain.Descriptor) *chain.Chain {
+func newChain(t testing.TB, list ...plugin.Descriptor) *chain.Chain {
 	t.Helper()
 	c, err := chain.New(list, nil, nil)
 	if err != nil {
@@ -210,18 +211,18 @@ func TestFailures(t *testing.T) {
 func TestRules(t *testing.T) {
 	everything := decider{validate: func(context.Context, admission.Attributes) error { return nil }}.named("All")
 	everything.Operations = []admission.Operation{admission.Delete, admission.Create}
-	list := []chain.Descriptor{alwayspullimages.Descriptor, securitycontextdeny.Descriptor,
+	list := []plugin.Descriptor{alwayspullimages.Descriptor, securitycontextdeny.Descriptor,
 		denyserviceexternalips.Descriptor}
 	for _, test := range []struct {
-		list  []chain.Descriptor
-		phase chain.Phases
+		list  []plugin.Descriptor
+		phase plugin.Phase
 		want  []string
 	}{
-		{list, chain.Mutating, []string{"[CREATE UPDATE] [] [pods pods/ephemeralcontainers]"}},
-		{list, chain.Validating, []string{"[CREATE UPDATE] [] [pods pods/ephemeralcontainers services]"}},
-		{append(slices.Clone(list), everything), chain.Validating,
+		{list, plugin.Mutating, []string{"[CREATE UPDATE] [] [pods pods/ephemeralcontainers]"}},
+		{list, plugin.Validating, []string{"[CREATE UPDATE] [] [pods pods/ephemeralcontainers services]"}},
+		{append(slices.Clone(list), everything), plugin.Validating,
 			[]string{"[CREATE DELETE] [*] [*/*]", "[UPDATE] [] [pods pods/ephemeralcontainers services]"}},
-		{nil, chain.Mutating, nil},
+		{nil, plugin.Mutating, nil},
 	} {
 		var got []string
 		for _, r := range remote.Rules(test.list, test.phase) {

@@ -7,13 +7,13 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // Rules returns the webhook rules for exactly the requests about which an API server has to ask the
 // plugins of a phase: one rule for all resources of a group that have the same operations. A plugin
 // that is asked about everything is asked about everything in all groups.
-func Rules(plugins []chain.Descriptor, phase chain.Phases) []admissionregistrationv1.RuleWithOperations {
+func Rules(plugins []plugin.Descriptor, phase plugin.Phase) []admissionregistrationv1.RuleWithOperations {
 	type asked struct{ group, resource string }
 	wanted := map[asked][]admission.Operation{}
 	for i := range plugins {
@@ -23,7 +23,7 @@ func Rules(plugins []chain.Descriptor, phase chain.Phases) []admissionregistrati
 		}
 		operations := p.Operations
 		if len(operations) == 0 {
-			operations = chain.EveryOperation
+			operations = plugin.EveryOperation
 		}
 		about := []asked{{"*", "*/*"}}
 		if len(p.Resources) > 0 {
@@ -44,7 +44,7 @@ func Rules(plugins []chain.Descriptor, phase chain.Phases) []admissionregistrati
 	var keys []string
 	for a, operations := range wanted {
 		var names []admissionregistrationv1.OperationType
-		for _, o := range chain.EveryOperation {
+		for _, o := range plugin.EveryOperation {
 			// a rule for everything covers the same operations of this resource
 			if slices.Contains(operations, o) && (a.group == "*" || !slices.Contains(wanted[asked{"*", "*/*"}], o)) {
 				names = append(names, admissionregistrationv1.OperationType(o))

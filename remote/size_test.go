@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/defaulttolerationseconds"
 	"gatehouse.dev/plugins/extendedresourcetoleration"
@@ -73,7 +74,7 @@ func largeReview(tb testing.TB, pod *corev1.Pod) []byte {
 func podPlugins(tb testing.TB) *chain.Chain {
 	tb.Helper()
 	shop := metav1.ObjectMeta{Name: "shop", Namespace: "shop"}
-	cluster := chaintest.NewCluster(tb,
+	cluster := plugintest.NewCluster(tb,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
 			"scheduler.alpha.kubernetes.io/node-selector": "env=prod",
 			"scheduler.alpha.kubernetes.io/defaultTolerations": `[{"key":"dedicated","operator":"Equal",` +
@@ -86,7 +87,7 @@ func podPlugins(tb testing.TB) *chain.Chain {
 			"limits.cpu": resource.MustParse("1k")}}, Status: corev1.ResourceQuotaStatus{
 			Hard: corev1.ResourceList{"limits.cpu": resource.MustParse("1k")},
 			Used: corev1.ResourceList{"limits.cpu": resource.MustParse("0")}}})
-	c, err := chain.New([]chain.Descriptor{limitranger.Descriptor, serviceaccount.Descriptor,
+	c, err := chain.New([]plugin.Descriptor{limitranger.Descriptor, serviceaccount.Descriptor,
 		limitpodhardantiaffinitytopology.Descriptor, alwayspullimages.Descriptor, securitycontextdeny.Descriptor,
 		podsecurity.Descriptor, podnodeselector.Descriptor, defaulttolerationseconds.Descriptor,
 		podtolerationrestriction.Descriptor, extendedresourcetoleration.Descriptor, resourcequota.Descriptor},

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/jsondiff"
+	"gatehouse.dev/plugin"
 )
 
 // Mode says what becomes of a plugin's result.
@@ -42,25 +42,25 @@ const mostPaths = 5
 // works on copies of the objects, as if for a dry run, in which plugins write nothing. If d both
 // changes and refuses, its validating phase sees each copy as its mutating phase would have changed
 // it. With Enforce, Trial returns d unchanged.
-func Trial(d chain.Descriptor, mode Mode) chain.Descriptor {
+func Trial(d plugin.Descriptor, mode Mode) plugin.Descriptor {
 	if mode == Enforce {
 		return d
 	}
 	build, name, phases := d.New, d.Name, d.Phases
-	d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
-		plugin, err := build(config, env)
+	d.New = func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
+		tried, err := build(config, env)
 		if err != nil {
 			return nil, err
 		}
-		return &trial{Interface: plugin, name: name, phases: phases, mode: mode}, nil
+		return &trial{tried: tried, name: name, phases: phases, mode: mode}, nil
 	}
 	return d
 }
 
 type trial struct {
-	admission.Interface
+	tried  plugin.Plugin
 	name   string
-	phases chain.Phases
+	phases plugin.Phase
 	mode   Mode
 }
 
@@ -84,14 +84,14 @@ func (t *trial) request(a admission.Attributes) *trialRequest {
 	return r
 }
 
-// Admit implements admission.MutationInterface.
+// Admit implements plugin.Mutator.
 func (t *trial) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	plugin, ok := t.Interface.(admission.MutationInterface)
+	mutator, ok := t.tried.(plugin.Mutator)
 	if !ok {
 		return nil
 	}
 	r := t.request(a)
-	if err := t.call(ctx, func(ctx context.Context) error { return plugin.Admit(ctx, r, o) }); err != nil {
+	if err := t.call(ctx, func(ctx context.Context) error { return mutator.Admit(ctx, r, o) }); err != nil {
 		t.tellRefusal(ctx, a, err)
 		return nil
 	}
@@ -100,21 +100,21 @@ func (t *trial) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	}
 	operations, err := jsondiff.Of(a.GetObject(), r.object)
 	if err != nil {
-		t.tell(ctx, a, "failed", chain.Failed, 0, fmt.Sprintf("comparing what it would change: %v", err))
+		t.tell(ctx, a, "failed", plugin.Failed, 0, fmt.Sprintf("comparing what it would change: %v", err))
 	} else if len(operations) > 0 {
-		t.tell(ctx, a, "would-change", chain.Admitted, 0, "would change "+pathsOf(operations))
+		t.tell(ctx, a, "would-change", plugin.Admitted, 0, "would change "+pathsOf(operations))
 	}
 	return nil
 }
 
-// Validate implements admission.ValidationInterface.
+// Validate implements plugin.Validator.
 func (t *trial) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	plugin, ok := t.Interface.(admission.ValidationInterface)
+	validator, ok := t.tried.(plugin.Validator)
 	if !ok {
 		return nil
 	}
 	r := t.request(a)
-	if changing, ok := t.Interface.(admission.MutationInterface); ok && t.phases.Has(chain.Mutating) {
+	if changing, ok := t.tried.(plugin.Mutator); ok && t.phases.Has(plugin.Mutating) {
 		err := t.call(warning.WithWarningRecorder(ctx, untold{}), func(ctx context.Context) error {
 			return changing.Admit(ctx, r, o)
 		})
@@ -122,7 +122,7 @@ func (t *trial) Validate(ctx context.Context, a admission.Attributes, o admissio
 			return nil // the mutating phase has reported it
 		}
 	}
-	if err := t.call(ctx, func(ctx context.Context) error { return plugin.Validate(ctx, r, o) }); err != nil {
+	if err := t.call(ctx, func(ctx context.Context) error { return validator.Validate(ctx, r, o) }); err != nil {
 		t.tellRefusal(ctx, a, err)
 	}
 	return nil
@@ -156,19 +156,19 @@ func (t *trial) tellRefusal(ctx context.Context, a admission.Attributes, err err
 		code = status.Status().Code
 	}
 	if code >= http.StatusInternalServerError {
-		t.tell(ctx, a, "failed", chain.Failed, code, fmt.Sprintf("couldn't decide: %v", err))
+		t.tell(ctx, a, "failed", plugin.Failed, code, fmt.Sprintf("couldn't decide: %v", err))
 		return
 	}
-	t.tell(ctx, a, "would-refuse", chain.Refused, code, fmt.Sprintf("would refuse: %v", err))
+	t.tell(ctx, a, "would-refuse", plugin.Refused, code, fmt.Sprintf("would refuse: %v", err))
 }
 
-func (t *trial) tell(ctx context.Context, a admission.Attributes, what string, verdict chain.Verdict, code int32,
+func (t *trial) tell(ctx context.Context, a admission.Attributes, what string, verdict plugin.Verdict, code int32,
 	text string) {
 	if err := a.AddAnnotation(t.name+"."+what, text); err != nil {
 		klog.ErrorS(err, "Adding an audit annotation", "plugin", t.name)
 	}
-	if calls := chain.CallsOf(a); calls != nil {
-		calls.Add(chain.Call{Kind: chain.Trial, Name: t.name, Verdict: verdict, Code: code, Why: text})
+	if calls := plugin.CallsOf(a); calls != nil {
+		calls.Add(plugin.Call{Kind: plugin.Trial, Name: t.name, Verdict: verdict, Code: code, Why: text})
 	}
 	if t.mode == Warn {
 		warning.AddWarning(ctx, "", t.name+" "+text)

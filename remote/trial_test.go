@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/securitycontextdeny"
 	"gatehouse.dev/remote"
@@ -35,7 +35,7 @@ func TestTrial(t *testing.T) {
 		`pods "p" is forbidden: spec.securityContext.runAsUser is forbidden`
 	const would = "would refuse: "
 	for name, test := range map[string]struct {
-		plugin   chain.Descriptor
+		plugin   plugin.Descriptor
 		object   string
 		mutating map[string]string // the annotations
 		warned   string

@@ -26,7 +26,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/defaultingressclass"
 	"gatehouse.dev/plugins/defaultstorageclass"
@@ -224,7 +225,7 @@ func patched(t *testing.T, handler http.Handler, review map[string]any, changed 
 func TestUnknownFieldsSurvive(t *testing.T) {
 	isDefault := map[string]string{"storageclass.kubernetes.io/is-default-class": "true",
 		"ingressclass.kubernetes.io/is-default-class": "true"}
-	cluster := chaintest.NewCluster(t,
+	cluster := plugintest.NewCluster(t,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"},
 			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a",
@@ -246,7 +247,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Env.Features = gates
-	c, err := chain.New([]chain.Descriptor{resourcedefaults.Descriptor, limitranger.Descriptor,
+	c, err := chain.New([]plugin.Descriptor{resourcedefaults.Descriptor, limitranger.Descriptor,
 		serviceaccount.Descriptor, taintnodesbycondition.Descriptor, alwayspullimages.Descriptor, priority.Descriptor,
 		defaulttolerationseconds.Descriptor, extendedresourcetoleration.Descriptor, defaultstorageclass.Descriptor,
 		storageobjectinuseprotection.Descriptor, podgroupprotection.Descriptor, runtimeclass.Descriptor,

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
@@ -78,12 +78,12 @@ spec:
 	const skipped = "no webhooks are asked, and nobody else can convert it (--webhooks=ask has it asked)\n"
 	for name, test := range map[string]struct {
 		state, input []string
-		webhooks     chain.WebhookCalls
+		webhooks     plugin.WebhookCalls
 		called       bool
 		want         string
 	}{
 		"skipped": {state: []string{at}, input: []string{gate("a", "v1"), gate("b", "v2")},
-			webhooks: chain.WebhooksSkipped, want: `
+			webhooks: plugin.WebhooksSkipped, want: `
 admitted  Gate a  -:1
 failed    Gate b  -:5
           ` + failed + skipped + remedy + `1 admitted, 0 refused, 1 failed
@@ -98,13 +98,13 @@ failed    Gate b  -:5
 failed    Gate a  -:1
           ` + strings.Replace(failed, "v2", "v1", 1) + skipped + `0 admitted, 0 refused, 1 failed
 `},
-		"down": {input: []string{at, gate("b", "v2")}, webhooks: chain.WebhooksDown, want: `
+		"down": {input: []string{at, gate("b", "v2")}, webhooks: plugin.WebhooksDown, want: `
 admitted  CustomResourceDefinition gates.example.com  -:2
 failed    Gate b                                      -:16
           ` + failed + "all webhooks are taken to be down\n" + remedy + `1 admitted, 0 refused, 1 failed
 `},
 		"asked": {state: []string{at}, input: []string{gate("a", "v1"), gate("b", "v2")},
-			webhooks: chain.WebhooksAsked, called: true, want: `
+			webhooks: plugin.WebhooksAsked, called: true, want: `
 admitted  Gate a  -:1
 admitted  Gate b  -:5
 2 admitted, 0 refused, 0 failed

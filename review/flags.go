@@ -11,7 +11,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
 
@@ -31,10 +31,10 @@ type Flags struct {
 }
 
 // WebhookModes are what --webhooks can be.
-var WebhookModes = []string{string(chain.WebhooksSkipped), string(chain.WebhooksAsked), string(chain.WebhooksDown)}
+var WebhookModes = []string{string(plugin.WebhooksSkipped), string(plugin.WebhooksAsked), string(plugin.WebhooksDown)}
 
 // NewFlags are those of a server with these plugins, in run order.
-func NewFlags(plugins []chain.Descriptor) *Flags {
+func NewFlags(plugins []plugin.Descriptor) *Flags {
 	return &Flags{Config: server.NewConfig(plugins)}
 }
 
@@ -43,7 +43,7 @@ func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("review")
 	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether who writes the objects may.")
 	fs.BoolVar(&f.noPods, "no-pods", false, "Don't follow workloads to their pods.")
-	fs.StringVar(&f.webhooks, "webhooks", string(chain.WebhooksSkipped),
+	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),
 		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
 			"dry run; fail: they are taken to be down.")
 	fs.StringArrayVar(&f.localWebhooks, "webhook", nil,
@@ -95,7 +95,7 @@ func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 
 // Options are those that the flags say, once they are parsed and applied.
 func (f *Flags) Options() (Options, error) {
-	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: chain.WebhookCalls(f.webhooks),
+	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: plugin.WebhookCalls(f.webhooks),
 		LocalWebhooks: map[string]string{}, AllowIncomplete: f.AllowIncomplete}
 	if !slices.Contains(WebhookModes, f.webhooks) {
 		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))

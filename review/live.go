@@ -13,9 +13,9 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/plugin"
 )
 
 // unread are kinds that the server has caches of and that no verdict depends on, or not on what
@@ -64,7 +64,7 @@ func (r *Reviewer) kinds() []schema.GroupVersionKind {
 		add(kind)
 	}
 	for _, plugin := range r.cluster.server.Plugins() {
-		for _, e := range plugin.Enforces {
+		for _, e := range plugin.Server.Enforces {
 			if kind, err := r.cluster.mapper.KindFor(e.Resource.WithVersion("")); err == nil {
 				add(kind)
 			}
@@ -77,7 +77,7 @@ func (r *Reviewer) kinds() []schema.GroupVersionKind {
 // everywhere are kinds that decide about objects of all namespaces: services, where there is one
 // among the objects or webhooks are asked, and where the latter are.
 func (r *Reviewer) everywhere(objects []*unstructured.Unstructured) []schema.GroupVersionKind {
-	if r.options.Webhooks == chain.WebhooksAsked {
+	if r.options.Webhooks == plugin.WebhooksAsked {
 		return []schema.GroupVersionKind{service, endpointSlice}
 	}
 	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/decision/why"
 	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/plugin"
 )
 
 // Print says how a review is printed.
@@ -198,10 +198,10 @@ func unasked(d *v1alpha1.Decision) []string {
 	for i := range d.Steps {
 		for _, c := range d.Steps[i].Calls {
 			line := fmt.Sprintf("webhook %s of %s at %s", c.Name, c.Configuration, c.Backend)
-			if c.Kind == string(chain.Backend) {
+			if c.Kind == string(plugin.Backend) {
 				line = fmt.Sprintf("%s%s: %s", c.Name, at(c.Backend), c.Why)
 			}
-			if c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, chain.WouldBeAsked) &&
+			if c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, plugin.WouldBeAsked) &&
 				!slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}

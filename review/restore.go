@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"gatehouse.dev/apiserver"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // A Mark is everything that the server had stored at one time.
@@ -105,7 +105,7 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 // undo gives keys the values that they had, one at a time: to those who watch, a revision is one
 // object's.
 func (r *Reviewer) undo(ctx context.Context, m *Mark, before, is map[string][]byte) error {
-	var written []chain.Written
+	var written []plugin.Written
 	for key, value := range before {
 		text, revision := value, int64(0)
 		if value == nil {
@@ -158,7 +158,7 @@ func generation(value []byte) int64 {
 
 // written is what a stored value is of, written at a revision, 0 for gone. What isn't an object of
 // the API nobody follows.
-func (r *Reviewer) written(value []byte, revision int64) (chain.Written, bool) {
+func (r *Reviewer) written(value []byte, revision int64) (plugin.Written, bool) {
 	var object runtime.Object = &unstructured.Unstructured{}
 	var err error
 	if bytes.HasPrefix(value, []byte("{")) {
@@ -167,18 +167,18 @@ func (r *Reviewer) written(value []byte, revision int64) (chain.Written, bool) {
 		object, _, err = scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
 	}
 	if err != nil {
-		return chain.Written{}, false
+		return plugin.Written{}, false
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {
-		return chain.Written{}, false
+		return plugin.Written{}, false
 	}
 	kind := object.GetObjectKind().GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	if mapping := r.cluster.custom[kind]; mapping != nil {
 		resource = mapping.Resource
 	}
-	w := chain.Written{Resource: resource.GroupResource(), Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
+	w := plugin.Written{Resource: resource.GroupResource(), Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
 	if revision > 0 {
 		w.ResourceVersion = strconv.FormatInt(revision, 10)
 	}

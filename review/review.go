@@ -17,10 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
 
@@ -48,9 +48,9 @@ type Options struct {
 	Pods bool
 	// Webhooks says what is done about webhooks: skipped, asked as for a dry run, or taken to be
 	// down. They are never called as a cluster calls them.
-	Webhooks chain.WebhookCalls
+	Webhooks plugin.WebhookCalls
 	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever is done about
-	// the others; see chain.Env.
+	// the others; see plugin.Env.
 	LocalWebhooks map[string]string
 	// FieldValidation is what is done about fields that an object's kind doesn't have, one of
 	// the values of Validations; empty for Strict: they are refused.
@@ -103,15 +103,15 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if options.As == nil {
 		options.As = admin
 	}
-	if options.Config.Webhooks = options.Webhooks; options.Webhooks == chain.WebhooksCalled {
-		options.Config.Webhooks = chain.WebhooksSkipped
+	if options.Config.Webhooks = options.Webhooks; options.Webhooks == plugin.WebhooksCalled {
+		options.Config.Webhooks = plugin.WebhooksSkipped
 	}
 	options.Config.LocalWebhooks = options.LocalWebhooks
 	switch options.Config.Webhooks {
-	case chain.WebhooksSkipped:
+	case plugin.WebhooksSkipped:
 		options.Config.API.NoConversion = errNoConversion
-	case chain.WebhooksDown:
-		options.Config.API.NoConversion = chain.ErrBackendDown
+	case plugin.WebhooksDown:
+		options.Config.API.NoConversion = plugin.ErrBackendDown
 	}
 	if err := options.takeServiceRanges(ctx); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		// A connection is admitted before it is known where to.
 		result.Verdict = result.Decision.Verdict
 	}
-	if d := a.decision; result.Verdict == v1alpha1.Failed && r.options.Webhooks == chain.WebhooksDown && d != nil &&
+	if d := a.decision; result.Verdict == v1alpha1.Failed && r.options.Webhooks == plugin.WebhooksDown && d != nil &&
 		d.By != "" {
 		result.Verdict = v1alpha1.Refused // by the webhook's failurePolicy
 	}

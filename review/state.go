@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/plugin"
 )
 
 // loadState gives the server the objects that are there from the start, and the namespaces that
@@ -257,7 +257,7 @@ func (r *Reviewer) awaitObject(ctx context.Context, object *unstructured.Unstruc
 	if err != nil {
 		return err
 	}
-	return r.await(ctx, chain.Written{Resource: mapping.Resource.GroupResource(), Namespace: object.GetNamespace(),
+	return r.await(ctx, plugin.Written{Resource: mapping.Resource.GroupResource(), Namespace: object.GetNamespace(),
 		Name: object.GetName(), ResourceVersion: object.GetResourceVersion()})
 }
 
@@ -280,7 +280,7 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 
 // settleDeleted is settle for an object that was deleted, or is to be.
 func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
-	written := chain.Written{Resource: c.resource.Resource.GroupResource(), Namespace: c.namespace, Name: c.name}
+	written := plugin.Written{Resource: c.resource.Resource.GroupResource(), Namespace: c.namespace, Name: c.name}
 	stored, err := r.stored(ctx, &c.resource, c.namespace, c.name)
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
 }
 
 // await waits until the server goes by what was written.
-func (r *Reviewer) await(ctx context.Context, written chain.Written) error {
+func (r *Reviewer) await(ctx context.Context, written plugin.Written) error {
 	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
 	defer cancel()
 	if err := r.cluster.server.Await(ctx, written); err != nil {

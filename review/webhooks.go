@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/plugin"
 )
 
 // errNoConversion is why an object isn't converted where webhooks are skipped. Without the webhook
@@ -49,7 +49,7 @@ func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.options.LocalWebhooks)) {
 		switch {
 		case slices.Contains(names, name):
-		case slices.ContainsFunc(r.options.Config.Plugins, func(d chain.Descriptor) bool { return d.Name == name }):
+		case slices.ContainsFunc(r.options.Config.Plugins, func(d plugin.Descriptor) bool { return d.Name == name }):
 			notes = append(notes, fmt.Sprintf("webhook %q: that is a plugin, whose backends are where its own "+
 				"configuration says: no other was asked", name))
 		default:

@@ -15,8 +15,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 	"gatehouse.dev/test/imagebackend"
 )
@@ -49,7 +49,7 @@ webhooks:
 	object := "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n"
 	for name, test := range map[string]struct {
 		webhook string
-		calls   chain.WebhookCalls
+		calls   plugin.WebhookCalls
 		want    string
 	}{
 		"skipped": {configuration("a", "Fail", "None"), "", `
@@ -57,12 +57,12 @@ admitted  ConfigMap default/c  -:1
           not asked: webhook a.example.com of a at URL
 1 admitted, 0 refused, 0 failed
 `},
-		"asked": {configuration("a", "Fail", "NoneOnDryRun"), chain.WebhooksAsked, `
+		"asked": {configuration("a", "Fail", "NoneOnDryRun"), plugin.WebhooksAsked, `
 admitted  ConfigMap default/c  -:1
           warning: it was asked
 1 admitted, 0 refused, 0 failed
 `},
-		"down": {configuration("a", "Fail", "None"), chain.WebhooksDown, `
+		"down": {configuration("a", "Fail", "None"), plugin.WebhooksDown, `
 refused   ConfigMap default/c  -:1
           by ValidatingAdmissionWebhook: Internal error occurred: failed calling webhook "a.example.com": ` +
 			`failed to call webhook: all webhooks are taken to be down
@@ -70,7 +70,7 @@ refused   ConfigMap default/c  -:1
 			`conditions cover passes, unless its failurePolicy is Ignore.
 0 admitted, 1 refused, 0 failed
 `},
-		"down and ignored": {configuration("a", "Ignore", "None"), chain.WebhooksDown, `
+		"down and ignored": {configuration("a", "Ignore", "None"), plugin.WebhooksDown, `
 admitted  ConfigMap default/c  -:1
 1 admitted, 0 refused, 0 failed
 `},
@@ -108,7 +108,7 @@ webhooks:
 		"}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for calls, want := range map[chain.WebhookCalls]string{
+	for calls, want := range map[plugin.WebhookCalls]string{
 		"": `
 admitted  Deployment shop/web  -:2
           not asked about its pods: webhook inject.example.com of inject at https://127.0.0.1:1/
@@ -116,11 +116,11 @@ admitted  Deployment shop/web  -:2
 			`webhooks are
 1 admitted, 0 refused, 0 failed
 `,
-		chain.WebhooksAsked: `
+		plugin.WebhooksAsked: `
 admitted  Deployment shop/web  -:2
 1 admitted, 0 refused, 0 failed
 `,
-		chain.WebhooksDown: `
+		plugin.WebhooksDown: `
 refused   Deployment shop/web  -:2
           none of 2 pods would start: by ImagePolicyWebhook: pods "web-…" is forbidden: error contacting webhook ` +
 			`backend: all webhooks are taken to be down
@@ -138,7 +138,7 @@ refused   Deployment shop/web  -:2
 			if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if asked := len(backend.Calls()) > before; asked != (calls == chain.WebhooksAsked) {
+			if asked := len(backend.Calls()) > before; asked != (calls == plugin.WebhooksAsked) {
 				t.Errorf("the backend was asked: %t", asked)
 			}
 		})
@@ -186,11 +186,11 @@ webhooks:
 	const skipped = "          not asked: webhook second.example.com of mine at https://s.hooks.svc/validate\n"
 	for name, test := range map[string]struct {
 		names []string
-		calls chain.WebhookCalls
+		calls plugin.WebhookCalls
 		want  string
 	}{
 		"by its name": {[]string{"first.example.com"}, "", "refused   ConfigMap default/c  -:1\n" + denied + skipped},
-		"by both names, all down": {[]string{"mine/first.example.com"}, chain.WebhooksDown,
+		"by both names, all down": {[]string{"mine/first.example.com"}, plugin.WebhooksDown,
 			"refused   ConfigMap default/c  -:1\n" + denied},
 		"a name that none has": {[]string{"first.exmaple.com"}, "", "admitted  ConfigMap default/c  -:1\n" +
 			strings.Replace(skipped, "second", "first", 1) + skipped +

@@ -6,18 +6,19 @@ package server
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/telemetry"
 )
 
 // controllersRetry is how long after their end controllers run again.
@@ -28,23 +29,23 @@ type Config struct {
 	// API configures the API server.
 	API *apiserver.Options
 	// Plugins are all plugins there are, in run order; Admission says which of them run.
-	Plugins   []chain.Descriptor
-	Admission chain.Options
+	Plugins   []plugin.Descriptor
+	Admission config.Options
 	// Observers are told what the chain does, besides the metrics.
-	Observers []chain.Observer
+	Observers []plugin.Observer
 	// Controllers are the controllers that run inside the server once it is ready.
 	Controllers controllers.Options
 	// Decisions configures which decisions are kept.
 	Decisions decision.Options
 	// Webhooks says whether admission webhooks are called.
-	Webhooks chain.WebhookCalls
-	// LocalWebhooks are webhooks that are called at another URL; see chain.Env.
+	Webhooks plugin.WebhookCalls
+	// LocalWebhooks are webhooks that are called at another URL; see plugin.Env.
 	LocalWebhooks map[string]string
 }
 
 // NewConfig returns the configuration of a self-contained server on 127.0.0.1:6443, with the
 // default plugins and all controllers.
-func NewConfig(plugins []chain.Descriptor) *Config {
+func NewConfig(plugins []plugin.Descriptor) *Config {
 	return &Config{
 		API:         apiserver.NewOptions(),
 		Plugins:     plugins,
@@ -55,7 +56,7 @@ func NewConfig(plugins []chain.Descriptor) *Config {
 
 // NewKubeAPIServerConfig returns the configuration of a kube-apiserver. It has kube-apiserver's
 // default plugins, no controllers and no decisions. Everything else has to be set.
-func NewKubeAPIServerConfig(plugins []chain.Descriptor) *Config {
+func NewKubeAPIServerConfig(plugins []plugin.Descriptor) *Config {
 	return &Config{API: apiserver.NewKubeAPIServerOptions(), Plugins: plugins}
 }
 
@@ -63,7 +64,7 @@ func NewKubeAPIServerConfig(plugins []chain.Descriptor) *Config {
 type Server struct {
 	*apiserver.Server
 	config      *Config
-	chain       *chain.Reloader
+	chain       *chain.Chain
 	reloads     *reloads
 	decisions   *decision.Store
 	decisionLog *decision.Log
@@ -72,25 +73,28 @@ type Server struct {
 // Decisions returns the store of the server's decisions, or nil if it records none.
 func (s *Server) Decisions() *decision.Store { return s.decisions }
 
-// New builds a server. If the configuration is wrong, the error is an apiserver.OptionsError; see
-// apiserver.New.
-func New(ctx context.Context, c *Config) (*Server, error) {
-	if err := errors.Join(c.Controllers.Validate(), c.Decisions.Validate()); err != nil {
+// New builds a server. It doesn't change the configuration. An error about the configuration is an
+// apiserver.OptionsError; see apiserver.New.
+func New(ctx context.Context, given *Config) (*Server, error) {
+	if err := errors.Join(given.Controllers.Validate(), given.Decisions.Validate()); err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
-	// Servers that share an etcd share its objects, so only one of them may run controllers at a
-	// time.
-	c.Controllers.LeaderElect = !c.API.Embedded()
-	selected, err := c.SelectPlugins()
+	c, api := *given, *given.API
+	c.API = &api
+	// Servers that share an etcd share its objects, so only one of them may run controllers over
+	// them at a time.
+	c.Controllers.LeaderElect = !api.Embedded()
+	selected, admission, err := c.Admission.Load(c.Plugins)
 	if err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
 	c.require(selected)
-	c.API.WholePods = c.Controllers.WholePods()
-	s := &Server{config: c}
-	observers := slices.Clone(c.Observers)
-	if c.API.Tracing() {
-		observers = append(observers, chain.Traces())
+	api.WholePods = c.Controllers.WholePods()
+	s := &Server{config: &c}
+	observers := []plugin.Observer{telemetry.Metrics()}
+	observers = append(observers, c.Observers...)
+	if api.Tracing() {
+		observers = append(observers, telemetry.Traces())
 	}
 	if c.Decisions.Enabled {
 		recorder, err := s.record()
@@ -99,8 +103,14 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 		}
 		observers = append(observers, recorder)
 	}
-	s.Server, err = apiserver.New(ctx, c.API, func(env *chain.Env) (admission.Interface, error) {
-		return s.buildChain(env, observers)
+	s.Server, err = apiserver.New(ctx, &api, func(env *plugin.Env) (apiserver.Admission, error) {
+		env.Webhooks, env.LocalWebhooks = c.Webhooks, c.LocalWebhooks
+		var err error
+		if s.chain, err = chain.New(selected, admission, env, observers...); err != nil {
+			return nil, err
+		}
+		s.reloads = newReloads(env.APIServerID, s.chain.Files())
+		return warn(s.chain, c.Plugins, selected), nil
 	})
 	if err != nil {
 		s.closeLog()
@@ -110,45 +120,30 @@ func New(ctx context.Context, c *Config) (*Server, error) {
 }
 
 // require makes the API server serve what the selected plugins need.
-func (c *Config) require(selected []chain.Descriptor) {
+func (c *Config) require(selected []plugin.Descriptor) {
 	c.API.RequiredAPIs = map[schema.GroupVersionResource][]string{}
 	for _, plugin := range selected {
 		if plugin.Gate != "" && !utilfeature.DefaultFeatureGate.Enabled(plugin.Gate) {
 			continue
 		}
-		for _, resource := range plugin.Needs {
+		for _, resource := range plugin.Server.Needs {
 			c.API.RequiredAPIs[resource] = append(c.API.RequiredAPIs[resource], plugin.Name)
 		}
-		c.API.HideUninitialized = c.API.HideUninitialized || plugin.Hides
+		c.API.HideUninitialized = c.API.HideUninitialized || plugin.Server.Hides
 	}
 }
 
 // SelectPlugins returns the plugins that will run, in order, or an error in the admission options
 // or their configuration file. It builds nothing.
-func (c *Config) SelectPlugins() ([]chain.Descriptor, error) {
+func (c *Config) SelectPlugins() ([]plugin.Descriptor, error) {
 	selected, _, err := c.Admission.Load(c.Plugins)
 	return selected, err
-}
-
-func (s *Server) buildChain(env *chain.Env, observers []chain.Observer) (admission.Interface, error) {
-	c := s.config
-	selected, config, err := c.Admission.Load(c.Plugins)
-	if err != nil {
-		return nil, err
-	}
-	env.Webhooks, env.LocalWebhooks = c.Webhooks, c.LocalWebhooks
-	s.chain, err = chain.NewReloader(selected, config, env, append([]chain.Observer{chain.Metrics()}, observers...)...)
-	if err != nil {
-		return nil, err
-	}
-	s.reloads = newReloads(env.APIServerID, s.chain.Files())
-	return warn(s.chain, c.Plugins, selected), nil
 }
 
 // Await returns once admission and authorization use an object as it was written, or a later
 // version, or once ctx ends, with its error. Use it in tests that need to read their own writes.
 // Requests use whatever is in force on arrival.
-func (s *Server) Await(ctx context.Context, written chain.Written) error {
+func (s *Server) Await(ctx context.Context, written plugin.Written) error {
 	if err := s.Server.Await(ctx, written); err != nil {
 		return err
 	}
@@ -161,11 +156,11 @@ func (s *Server) AwaitStored(ctx context.Context) error {
 	if err := s.Server.AwaitStored(ctx); err != nil {
 		return err
 	}
-	return s.chain.Await(ctx, chain.Written{})
+	return s.chain.Await(ctx, plugin.Written{})
 }
 
 // Plugins returns the running plugins, in order.
-func (s *Server) Plugins() []chain.Descriptor { return s.chain.Plugins() }
+func (s *Server) Plugins() []plugin.Descriptor { return s.chain.Plugins() }
 
 // Run serves until ctx ends; see apiserver.Server.Run. The controllers stop before the server does,
 // because they are its clients.

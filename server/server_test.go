@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -18,13 +18,13 @@ import (
 // A server that can't be built after its plugins leaves nothing of theirs running.
 func TestPluginsEndWithAServerThatDoesNotStart(t *testing.T) {
 	var done <-chan struct{}
-	built := chain.Descriptor{Name: "Built", Phases: chain.Validating, Default: true,
-		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+	built := plugin.Descriptor{Name: "Built", Phases: plugin.Validating, Default: true,
+		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			done = env.Done
-			return passing{admission.NewHandler(admission.Create)}, nil
+			return passing{}, nil
 		}}
 	err := servertest.StartError(t, func(c *server.Config) {
-		c.Plugins = []chain.Descriptor{built}
+		c.Plugins = []plugin.Descriptor{built}
 		if err := os.Mkdir(c.API.AdminKubeconfig(), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestPluginsEndWithAServerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-type passing struct{ *admission.Handler }
+type passing struct{}
 
 // Validate implements admission.ValidationInterface.
 func (passing) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {

@@ -13,12 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
+	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // enforcedByKubernetes are the objects that Kubernetes enforces by admission by default. A program
 // may have a list without their plugin; users may store the objects all the same.
-var enforcedByKubernetes = []chain.Enforced{
+var enforcedByKubernetes = []plugin.Enforced{
 	{Resource: corev1.Resource("limitranges")},
 	{Resource: corev1.Resource("namespaces"), Labels: "pod-security.kubernetes.io/"},
 	{Resource: corev1.Resource("resourcequotas")},
@@ -32,19 +34,19 @@ var enforcedByKubernetes = []chain.Enforced{
 
 // unenforcedWarning warns about stored objects that no plugin enforces.
 type unenforcedWarning struct {
-	labels string // see chain.Enforced
+	labels string // see plugin.Enforced
 	text   string
 }
 
 // unenforcedChain is a chain that warns clients who write objects that only its disabled plugins
 // enforce.
 type unenforcedChain struct {
-	*chain.Reloader
+	*chain.Chain
 	about map[schema.GroupResource][]unenforcedWarning
 }
 
 // warn returns c with warnings for objects that plugins of all enforce, and none of the selected.
-func warn(c *chain.Reloader, all, selected []chain.Descriptor) admission.Interface {
+func warn(c *chain.Chain, all, selected []plugin.Descriptor) apiserver.Admission {
 	about := unenforced(all, selected)
 	if len(about) == 0 {
 		return c
@@ -52,12 +54,12 @@ func warn(c *chain.Reloader, all, selected []chain.Descriptor) admission.Interfa
 	return &unenforcedChain{c, about}
 }
 
-func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]unenforcedWarning {
+func unenforced(all, selected []plugin.Descriptor) map[schema.GroupResource][]unenforcedWarning {
 	found := map[schema.GroupResource][]unenforcedWarning{}
-	seen := map[chain.Enforced]bool{}
-	add := func(enforced chain.Enforced, why string) {
-		if seen[enforced] || slices.ContainsFunc(selected, func(d chain.Descriptor) bool {
-			return slices.Contains(d.Enforces, enforced)
+	seen := map[plugin.Enforced]bool{}
+	add := func(enforced plugin.Enforced, why string) {
+		if seen[enforced] || slices.ContainsFunc(selected, func(d plugin.Descriptor) bool {
+			return slices.Contains(d.Server.Enforces, enforced)
 		}) {
 			return
 		}
@@ -70,7 +72,7 @@ func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]une
 			unenforcedWarning{enforced.Labels, fmt.Sprintf("%s not enforced: %s", what, why)})
 	}
 	for _, d := range all {
-		for _, enforced := range d.Enforces {
+		for _, enforced := range d.Server.Enforces {
 			add(enforced, fmt.Sprintf("admission plugin %s is off (--enable-admission-plugins=%s)", d.Name, d.Name))
 		}
 	}
@@ -82,12 +84,12 @@ func unenforced(all, selected []chain.Descriptor) map[schema.GroupResource][]une
 
 // Handles implements admission.Interface.
 func (w *unenforcedChain) Handles(operation admission.Operation) bool {
-	return operation == admission.Create || operation == admission.Update || w.Reloader.Handles(operation)
+	return operation == admission.Create || operation == admission.Update || w.Chain.Handles(operation)
 }
 
 // Validate implements admission.ValidationInterface.
 func (w *unenforcedChain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := w.Reloader.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
+	if err := w.Chain.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
 		return err
 	}
 	for _, unenforced := range w.about[a.GetResource().GroupResource()] {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
@@ -80,7 +80,7 @@ func TestWarningsOfWhatIsNotEnforced(t *testing.T) {
 		{mutation, "mutatingadmissionpolicies are not enforced: ", "MutatingAdmissionPolicy"},
 		{mutationBinding, "mutatingadmissionpolicybindings are not enforced: ", "MutatingAdmissionPolicy"},
 	}
-	enforces := func(d chain.Descriptor) bool { return len(d.Enforces) > 0 }
+	enforces := func(d plugin.Descriptor) bool { return len(d.Server.Enforces) > 0 }
 	var there []string
 	for _, d := range plugins.List {
 		if enforces(d) {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -38,9 +38,9 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	if a.IsDryRun() && !h.noSideEffects {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
 	}
-	if e.calling == chain.WebhooksDown && !h.local {
+	if e.calling == plugin.WebhooksDown && !h.local {
 		return nil, callError(h, apierrors.NewServiceUnavailable("error calling webhook"),
-			fmt.Errorf("failed to call webhook: %w", chain.ErrBackendDown))
+			fmt.Errorf("failed to call webhook: %w", plugin.ErrBackendDown))
 	}
 	if h.reviewVersion == "" {
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),

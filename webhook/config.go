@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/internal/configfile"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // Config is the configuration of either plugin.

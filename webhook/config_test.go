@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // Source: TestLoadConfig in k8s.io/apiserver/pkg/admission/plugin/webhook/config.
@@ -74,7 +74,7 @@ func TestRelativePaths(t *testing.T) {
 
 // What the configuration names is looked at when the plugins are built.
 func TestConfigurationIsCheckedAtTheStart(t *testing.T) {
-	env := chaintest.NewCluster(t).Env
+	env := plugintest.NewCluster(t).Env
 	env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	broken := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {

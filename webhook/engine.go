@@ -17,20 +17,19 @@ import (
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/tools/cache"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/matching/manifest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/ready"
 	"gatehouse.dev/webhook/backend"
 )
 
 // engine is what Mutating and Validating have in common.
 type engine struct {
-	*admission.Handler
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
-	await    func(context.Context, chain.Written) error
+	await    func(context.Context, plugin.Written) error
 	// ready opens once the snapshot, and the caches that it takes to match and to call, have what
 	// the API had at the start.
 	ready ready.Gate
@@ -43,7 +42,7 @@ type engine struct {
 	// dropped tells which fields a patch set that aren't stored.
 	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string
 
-	calling  chain.WebhookCalls
+	calling  plugin.WebhookCalls
 	mutating bool
 	// phase and exclusion are the label "type" in metrics: exclusion where match conditions exclude
 	// a webhook, phase elsewhere.
@@ -51,7 +50,7 @@ type engine struct {
 }
 
 // newEngine builds an engine. resource, informer and list are of the configurations of type T.
-func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifest.Plugin,
+func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manifest.Plugin,
 	resource string, informer cache.SharedIndexInformer, list func(labels.Selector) ([]T, error)) (*engine, error) {
 	settings, err := LoadConfig(config)
 	if err != nil {
@@ -91,7 +90,6 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 	}()
 	namespaces := env.Informers.Core().V1().Namespaces()
 	return &engine{
-		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
 		snapshot:   source.Current,
 		await:      source.Await,
 		ready:      ready.After(namespaces.Informer(), services.Informer(), slices.Informer()).And(source.Synced()),
@@ -103,7 +101,7 @@ func newEngine[T configuration](config io.Reader, env *chain.Env, files *manifes
 	}, nil
 }
 
-func check(env *chain.Env) error {
+func check(env *plugin.Env) error {
 	switch {
 	case env.Client == nil:
 		return errors.New("needs a client")
@@ -126,8 +124,8 @@ func (e *engine) ReadyChecks() []healthz.HealthChecker {
 	return []healthz.HealthChecker{e.manifests}
 }
 
-// Await implements chain.Follower.
-func (e *engine) Await(ctx context.Context, written chain.Written) error {
+// Await implements plugin.Follower.
+func (e *engine) Await(ctx context.Context, written plugin.Written) error {
 	return e.await(ctx, written)
 }
 

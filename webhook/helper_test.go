@@ -24,10 +24,10 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/webhook/backend"
 )
 
@@ -41,7 +41,7 @@ var ns = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map
 
 // plugins are both plugins in a cluster.
 type plugins struct {
-	*chaintest.Cluster
+	*plugintest.Cluster
 	*Mutating
 	*Validating
 }
@@ -50,17 +50,17 @@ type plugins struct {
 // configuration of both.
 func newPlugins(t testing.TB, config io.Reader, objects ...runtime.Object) *plugins {
 	t.Helper()
-	cluster := chaintest.NewCluster(t, append(objects, ns)...)
+	cluster := plugintest.NewCluster(t, append(objects, ns)...)
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	p := &plugins{Cluster: cluster}
-	cluster.Build(t, chain.Descriptor{Name: "M", Phases: chain.Mutating, Outside: "it is the server's",
-		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+	cluster.Build(t, plugin.Descriptor{Name: "M", Phases: plugin.Mutating, Server: plugin.Server{Only: "it is the server's"},
+		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			m, err := NewMutating(config, env)
 			p.Mutating = m
 			return m, err
 		}}, "")
-	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating, Outside: "it is the server's",
-		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+	cluster.Build(t, plugin.Descriptor{Name: "V", Phases: plugin.Validating, Server: plugin.Server{Only: "it is the server's"},
+		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			v, err := NewValidating(nil, env)
 			p.Validating = v
 			return v, err

@@ -9,9 +9,9 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
 )
 
 // match returns the request as a webhook with a rule for it wants it; nil where the webhook isn't
@@ -37,11 +37,11 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	}
 	switch {
 	case c.local:
-	case r.calling == chain.WebhooksSkipped:
-		r.reportSkipped(c, chain.WouldBeAsked+", but no webhooks are")
+	case r.calling == plugin.WebhooksSkipped:
+		r.reportSkipped(c, plugin.WouldBeAsked+", but no webhooks are")
 		return nil, nil
-	case r.calling == chain.WebhooksAsked && !c.noSideEffects:
-		r.reportSkipped(c, chain.WouldBeAsked+", but has side effects")
+	case r.calling == plugin.WebhooksAsked && !c.noSideEffects:
+		r.reportSkipped(c, plugin.WouldBeAsked+", but has side effects")
 		return nil, nil
 	}
 	return v, nil

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin/ready"
 )
 
 func namespaceSelector(labels map[string]string) func(*admissionregistrationv1.MutatingWebhook) {

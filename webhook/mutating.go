@@ -10,20 +10,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/matching/manifest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
 )
 
 // Mutating has requests changed by the webhooks of MutatingWebhookConfigurations.
 type Mutating struct{ *engine }
 
-var _ admission.MutationInterface = &Mutating{}
+var _ plugin.Mutator = &Mutating{}
 
 // NewMutating builds it with the plugin's configuration (see LoadConfig), nil for none. The error
 // says what in that is wrong, or what of env is missing: it needs a client, informers, an
 // authorizer and Done.
-func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
+func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
 	if err := check(env); err != nil {
 		return nil, err
 	}

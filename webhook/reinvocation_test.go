@@ -14,13 +14,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // compiledIn is a compiled-in plugin before MutatingAdmissionWebhook, that changes pods where it is
 // told to.
 type compiledIn struct {
-	*admission.Handler
 	admit func(*corev1.Pod)
 }
 
@@ -110,7 +110,7 @@ func TestReinvocation(t *testing.T) {
 				}
 				return "", false
 			}
-			cluster := chaintest.NewCluster(t, ns)
+			cluster := plugintest.NewCluster(t, ns)
 			for who, changes := range map[string][]func(*admissionregistrationv1.MutatingWebhook){"A": test.a,
 				"B": test.b} {
 				if changes == nil {
@@ -129,23 +129,23 @@ func TestReinvocation(t *testing.T) {
 			}
 			cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 			var built *Mutating
-			plugin := chain.Descriptor{Name: "MutatingAdmissionWebhook", Phases: chain.Mutating,
-				Outside: "it is the server's",
-				New: func(config io.Reader, env *chain.Env) (_ admission.Interface, err error) {
+			subject := plugin.Descriptor{Name: "MutatingAdmissionWebhook", Phases: plugin.Mutating,
+				Server: plugin.Server{Only: "it is the server's"},
+				New: func(config io.Reader, env *plugin.Env) (_ plugin.Plugin, err error) {
 					built, err = NewMutating(config, env)
 					return built, err
 				}}
-			cluster.Build(t, plugin, "")
-			inTree := chain.Descriptor{Name: "in-tree", Phases: chain.Mutating,
-				New: func(io.Reader, *chain.Env) (admission.Interface, error) {
-					return &compiledIn{admission.NewHandler(create), func(pod *corev1.Pod) {
+			cluster.Build(t, subject, "")
+			inTree := plugin.Descriptor{Name: "in-tree", Phases: plugin.Mutating,
+				New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+					return &compiledIn{func(pod *corev1.Pod) {
 						if mark, ok := call("in-tree"); ok {
 							pod.Labels[mark] = "yes"
 						}
 					}}, nil
 				}}
-			plugin.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return built, nil }
-			c, err := chain.New([]chain.Descriptor{inTree, plugin}, nil, cluster.Env)
+			subject.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return built, nil }
+			c, err := chain.New([]plugin.Descriptor{inTree, subject}, nil, cluster.Env)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -27,8 +27,8 @@ func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err er
 	if r.calls == nil {
 		return
 	}
-	call := chain.Call{Kind: chain.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
-		Verdict: chain.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Patch: did.patch}
+	call := plugin.Call{Kind: plugin.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
+		Verdict: plugin.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Patch: did.patch}
 	switch {
 	case err != nil:
 		call.Verdict, call.Code = verdictOf(err)
@@ -55,22 +55,22 @@ func (h *hook) explained(err error) string {
 }
 
 // verdictOf tells a no, and what the client did wrong, from what went wrong, and returns the code.
-func verdictOf(err error) (chain.Verdict, int32) {
+func verdictOf(err error) (plugin.Verdict, int32) {
 	var denial *webhookutil.ErrWebhookRejection
 	var failure *webhookutil.ErrCallingWebhook
 	var status apierrors.APIStatus
 	var condition conditionError
 	switch {
 	case errors.As(err, &denial):
-		return chain.Refused, denial.Status.ErrStatus.Code
+		return plugin.Refused, denial.Status.ErrStatus.Code
 	case errors.As(err, &failure):
-		return chain.Failed, failure.Status.ErrStatus.Code
+		return plugin.Failed, failure.Status.ErrStatus.Code
 	case errors.As(err, &condition):
-		return chain.Failed, condition.ErrStatus.Code
+		return plugin.Failed, condition.ErrStatus.Code
 	case errors.As(err, &status) && status.Status().Code < 500:
-		return chain.Refused, status.Status().Code
+		return plugin.Refused, status.Status().Code
 	}
-	return chain.Failed, 0
+	return plugin.Failed, 0
 }
 
 // backendOf names where a webhook is: its URL, or the service as
@@ -99,8 +99,8 @@ func backendOf(cc *admissionregistrationv1.WebhookClientConfig) string {
 // reportSkipped tells them of a webhook that has a rule for the request, but isn't called.
 func (r *request) reportSkipped(c *candidate, why string) {
 	if r.calls != nil {
-		r.calls.Add(chain.Call{Kind: chain.Webhook, Name: c.name, Configuration: c.configuration,
-			Backend: c.backend, Verdict: chain.Skipped, Why: why})
+		r.calls.Add(plugin.Call{Kind: plugin.Webhook, Name: c.name, Configuration: c.configuration,
+			Backend: c.backend, Verdict: plugin.Skipped, Why: why})
 	}
 }
 
@@ -109,8 +109,8 @@ func (r *request) reportConditions(c *candidate, verdict expression.Verdict) {
 	switch {
 	case r.calls == nil:
 	case verdict.Err != nil:
-		r.calls.Add(chain.Call{Kind: chain.Webhook, Name: c.name, Configuration: c.configuration,
-			Backend: c.backend, Verdict: chain.Failed, Ignored: true, Why: verdict.Err.Error()})
+		r.calls.Add(plugin.Call{Kind: plugin.Webhook, Name: c.name, Configuration: c.configuration,
+			Backend: c.backend, Verdict: plugin.Failed, Ignored: true, Why: verdict.Err.Error()})
 	default:
 		r.reportSkipped(c, fmt.Sprintf("match condition %q is false", verdict.Failed))
 	}

@@ -10,10 +10,10 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin"
 )
 
 // Observers learn of each webhook with a rule for the request: what it did, or why it wasn't asked.
@@ -135,10 +135,10 @@ func TestNearMissesAreReported(t *testing.T) {
 func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 	t.Helper()
 	told := &[]string{}
-	c, err := chain.New([]chain.Descriptor{
-		{Name: "M", Phases: chain.Mutating, New: given(p.Mutating)},
-		{Name: "V", Phases: chain.Validating, New: given(p.Validating)},
-	}, nil, nil, chain.ObserverFuncs{Calls: true, Plugin: func(_ context.Context, s chain.PluginStep) {
+	c, err := chain.New([]plugin.Descriptor{
+		{Name: "M", Phases: plugin.Mutating, New: given(p.Mutating)},
+		{Name: "V", Phases: plugin.Validating, New: given(p.Validating)},
+	}, nil, nil, plugin.Observe{Want: plugin.Wants{Calls: true}, Step: func(_ context.Context, s plugin.Step) {
 		for _, c := range s.Calls {
 			text := fmt.Sprintf("%s %s %s/%s %s", s.Plugin, c.Kind, c.Configuration, c.Name, c.Verdict)
 			if c.Ignored {
@@ -175,8 +175,8 @@ func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 }
 
 // given is a New for a plugin that is already there.
-func given(plugin admission.Interface) func(io.Reader, *chain.Env) (admission.Interface, error) {
-	return func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+func given(subject plugin.Plugin) func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+	return func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }
 }
 
 // Where a webhook is, as people know it, without what may be secret in it.

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -20,11 +20,11 @@ type request struct {
 	versions []*version
 	options  []byte
 	// calls is where webhooks are reported to the chain, nil where nobody wants to know.
-	calls *chain.Calls
+	calls *plugin.Calls
 }
 
 func (e *engine) newRequest(a admission.Attributes, o admission.ObjectInterfaces) *request {
-	return &request{Request: matching.NewRequest(a, o, e.namespaces), engine: e, calls: chain.CallsOf(a)}
+	return &request{Request: matching.NewRequest(a, o, e.namespaces), engine: e, calls: plugin.CallsOf(a)}
 }
 
 // version is the request as one about an object of one version.
@@ -107,7 +107,7 @@ func (v *version) getReview() (*review.Request, error) {
 		described := v.of.Describe(v.Kind, v.Resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
 		described.Options.Raw = v.of.encodedOptions()
-		if v.of.calling != chain.WebhooksCalled {
+		if v.of.calling != plugin.WebhooksCalled {
 			described.DryRun = ptr.To(true)
 		}
 		return review.Encode(described)

@@ -16,12 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // testSource is a source of the configurations that it was given last.
@@ -100,12 +99,12 @@ func TestUnchangedWebhooksAreTakenOver(t *testing.T) {
 // With the server end its connections to webhooks.
 func TestConnectionsEndWithTheServer(t *testing.T) {
 	backend := webhooktest.New(t, webhooktest.Allow())
-	cluster := chaintest.NewCluster(t, ns, validatingConfiguration("c", aWebhook("w", backend.ClientConfig("/"))))
+	cluster := plugintest.NewCluster(t, ns, validatingConfiguration("c", aWebhook("w", backend.ClientConfig("/"))))
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	done := make(chan struct{})
 	var v *Validating
-	cluster.Build(t, chain.Descriptor{Name: "V", Phases: chain.Validating, Outside: "it is the server's",
-		New: func(_ io.Reader, env *chain.Env) (_ admission.Interface, err error) {
+	cluster.Build(t, plugin.Descriptor{Name: "V", Phases: plugin.Validating, Server: plugin.Server{Only: "it is the server's"},
+		New: func(_ io.Reader, env *plugin.Env) (_ plugin.Plugin, err error) {
 			ending := *env
 			ending.Done = done
 			v, err = NewValidating(nil, &ending)

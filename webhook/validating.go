@@ -8,18 +8,18 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/matching/manifest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
 )
 
 // Validating has requests judged by the webhooks of ValidatingWebhookConfigurations.
 type Validating struct{ *engine }
 
-var _ admission.ValidationInterface = &Validating{}
+var _ plugin.Validator = &Validating{}
 
 // NewValidating builds it, as NewMutating builds a Mutating.
-func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
+func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
 	if err := check(env); err != nil {
 		return nil, err
 	}

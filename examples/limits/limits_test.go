@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/limitranger"
 )
 
@@ -29,7 +29,7 @@ func read[T runtime.Object](t *testing.T, file string, object T) T {
 }
 
 func TestManifests(t *testing.T) {
-	plugin := chaintest.New(t, limitranger.Descriptor, "", read(t, "limits.yaml", &corev1.LimitRange{}))
+	subject := plugintest.New(t, limitranger.Descriptor, "", read(t, "limits.yaml", &corev1.LimitRange{}))
 	defaulted := func(file string) *corev1.Pod {
 		pod := read(t, file, &corev1.Pod{})
 		for i := range pod.Spec.Containers { // as the API server does
@@ -37,12 +37,12 @@ func TestManifests(t *testing.T) {
 		}
 		return pod
 	}
-	plugin.Validate(t, chaintest.Create(defaulted("pod-1.yaml"))).Admitted(t)
-	plugin.Validate(t, chaintest.Create(defaulted("pod-2.yaml"))).
+	subject.Validate(t, plugintest.Create(defaulted("pod-1.yaml"))).Admitted(t)
+	subject.Validate(t, plugintest.Create(defaulted("pod-2.yaml"))).
 		Refused(t, 403, `pods "pod-2" is forbidden: maximum cpu usage per Pod is 200m, but limit is 240m`)
 
-	small := chaintest.New(t, limitranger.Descriptor, "", read(t, "limit-range.json", &corev1.LimitRange{}))
-	small.Validate(t, chaintest.Create(defaulted("pod-2.yaml"))).
+	small := plugintest.New(t, limitranger.Descriptor, "", read(t, "limit-range.json", &corev1.LimitRange{}))
+	small.Validate(t, plugintest.Create(defaulted("pod-2.yaml"))).
 		Refused(t, 403,
 			`pods "pod-2" is forbidden: [minimum cpu usage per Pod is 250m, but request is 240m, minimum cpu usage `+
 				`per Container is 250m, but request is 60m]`)

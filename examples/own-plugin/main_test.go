@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/cli"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func pod(image string) *corev1.Pod {
@@ -31,7 +31,7 @@ func pod(image string) *corev1.Pod {
 
 // The plugin by itself, as every plugin can be tested.
 func TestNoLatest(t *testing.T) {
-	plugin := chaintest.New(t, NoLatest, "")
+	subject := plugintest.New(t, NoLatest, "")
 	for image, refused := range map[string]bool{
 		"nginx:1.29":                 false,
 		"registry:5000/nginx:1.29":   false,
@@ -40,7 +40,7 @@ func TestNoLatest(t *testing.T) {
 		"nginx:latest":               true,
 		"registry:5000/nginx":        true,
 	} {
-		result := plugin.Validate(t, chaintest.Create(pod(image)))
+		result := subject.Validate(t, plugintest.Create(pod(image)))
 		if refused {
 			result.Refused(t, 403,
 				`pods "web" is forbidden: spec.containers[0].image: "`+image+`" may change: name a version`)
@@ -52,16 +52,16 @@ func TestNoLatest(t *testing.T) {
 
 // All containers of a pod are looked at, of whatever kind they are.
 func TestKindsOfContainers(t *testing.T) {
-	plugin := chaintest.New(t, NoLatest, "")
+	subject := plugintest.New(t, NoLatest, "")
 	const refused = `pods "web" is forbidden: spec.%s[0].image: "nginx" may change: name a version`
 	init, debugged := pod("nginx:1.29"), pod("nginx:1.29")
 	init.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "nginx"}}
-	plugin.Validate(t, chaintest.Create(init)).Refused(t, 403, fmt.Sprintf(refused, "initContainers"))
+	subject.Validate(t, plugintest.Create(init)).Refused(t, 403, fmt.Sprintf(refused, "initContainers"))
 	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{
 		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "d", Image: "nginx"}},
 	}
-	debug := chaintest.Update(debugged, pod("nginx:1.29")).On("pods", "ephemeralcontainers")
-	plugin.Validate(t, debug).Refused(t, 403, fmt.Sprintf(refused, "ephemeralContainers"))
+	debug := plugintest.Update(debugged, pod("nginx:1.29")).On("pods", "ephemeralcontainers")
+	subject.Validate(t, debug).Refused(t, 403, fmt.Sprintf(refused, "ephemeralContainers"))
 }
 
 // The command as its user runs it.

@@ -9,30 +9,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const name = "NoLatest"
 
 // NoLatest refuses pods whose images can change under them. That holds for all of a pod's
 // containers, those that are added to a running pod for debugging included.
-var NoLatest = chain.Descriptor{
+var NoLatest = plugin.Descriptor{
 	Name:      name,
 	Summary:   "Refuses pods with an image that has no tag, or the tag latest",
-	Phases:    chain.Validating,
-	Resources: chain.On(corev1.Resource("pods"), "", "ephemeralcontainers"),
+	Phases:    plugin.Validating,
+	Resources: plugin.On(corev1.Resource("pods"), "", "ephemeralcontainers"),
 	Default:   true,
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return noLatest{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return noLatest{}, nil
 	},
 }
 
-type noLatest struct{ *admission.Handler }
+type noLatest struct{}
 
 // Validate implements admission.ValidationInterface.
 func (noLatest) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

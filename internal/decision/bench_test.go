@@ -18,6 +18,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // usualPod has two containers, resources, variables and probes.
@@ -39,9 +40,9 @@ func usualPod() *corev1.Pod {
 }
 
 // usualPlugins are 5 that change the pod, 8 that look at it, and 15 that judge it.
-func usualPlugins() []chain.Descriptor {
+func usualPlugins() []plugin.Descriptor {
 	look := func(_ context.Context, a admission.Attributes) error { a.GetObject(); return nil }
-	var all []chain.Descriptor
+	var all []plugin.Descriptor
 	for i := range 28 {
 		p := decider{validate: look}
 		switch {
@@ -61,7 +62,7 @@ func BenchmarkRecorder(b *testing.B) {
 	for _, recorded := range []bool{false, true} {
 		b.Run(fmt.Sprintf("recorded=%t", recorded), func(b *testing.B) {
 			recorder := NewRecorder(NewStore("server", 10_000, 64<<20), ValuesHidden)
-			var observers []chain.Observer
+			var observers []plugin.Observer
 			if recorded {
 				observers = append(observers, recorder)
 			}

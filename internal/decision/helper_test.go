@@ -22,6 +22,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // decider is one made of functions, of which either may be nil.
@@ -39,13 +40,13 @@ func (p decider) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return p.validate(ctx, a)
 }
 
-func (p decider) named(name string) chain.Descriptor {
-	d := chain.Descriptor{Name: name, New: func(io.Reader, *chain.Env) (admission.Interface, error) { return p, nil }}
+func (p decider) named(name string) plugin.Descriptor {
+	d := plugin.Descriptor{Name: name, New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, nil }}
 	if p.admit != nil {
-		d.Phases |= chain.Mutating
+		d.Phases |= plugin.Mutating
 	}
 	if p.validate != nil {
-		d.Phases |= chain.Validating
+		d.Phases |= plugin.Validating
 	}
 	return d
 }
@@ -79,7 +80,7 @@ type rig struct {
 	chain *chain.Chain
 }
 
-func newRig(t testing.TB, store *Store, plugins ...chain.Descriptor) *rig {
+func newRig(t testing.TB, store *Store, plugins ...plugin.Descriptor) *rig {
 	t.Helper()
 	r := &rig{Recorder: NewRecorder(store, ValuesHidden)}
 	var err error

@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/jsondiff"
+	"gatehouse.dev/plugin"
 )
 
 // record is what is known of a request that is over, until it becomes a decision.
@@ -26,7 +26,7 @@ type record struct {
 // step is what one plugin did. What it changed is written down behind the answer.
 type step struct {
 	v1alpha1.Step
-	changes *chain.Changes
+	changes *jsondiff.Changes
 	// secret says that values of a Secret that a policy reads may be in the changes.
 	secret bool
 }
@@ -104,7 +104,7 @@ func (r *record) settle() {
 func hasChanged(s *v1alpha1.Step) bool { return len(s.Patch) > 0 || s.PatchCut }
 
 // phases are the names of the phases in the API.
-var phases = map[chain.Phases]string{chain.Mutating: "Mutate", chain.Validating: "Validate"}
+var phases = map[plugin.Phase]string{plugin.Mutating: "Mutate", plugin.Validating: "Validate"}
 
 // operations returns a patch as the API has it.
 func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
@@ -133,9 +133,10 @@ const (
 )
 
 // newStep returns what is kept of a plugin's step.
-func newStep(s *chain.PluginStep, values Values) step {
+func newStep(s *plugin.Step, values Values) step {
+	verdict, _ := plugin.VerdictOf(s.Err)
 	kept := step{changes: s.Changes, Step: v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase],
-		Round: int32(s.Round), Verdict: verdictOf(s.Err), Duration: metav1.Duration{Duration: s.Duration}}}
+		Round: int32(s.Round), Verdict: v1alpha1.Verdict(verdict), Duration: metav1.Duration{Duration: s.Duration}}}
 	secret := secrets{s.Attributes.GetResource().GroupResource(), values}
 	about := &v1alpha1.Request{Name: s.Attributes.GetName(), Namespace: s.Attributes.GetNamespace(),
 		Resource: s.Attributes.GetResource().Resource, Version: s.Attributes.GetResource().Version}
@@ -145,7 +146,7 @@ func newStep(s *chain.PluginStep, values Values) step {
 	for i := range s.Calls {
 		c := &s.Calls[i]
 		kept.secret = kept.secret || c.Secret
-		if s.Err != nil && c.Secret && (c.Verdict == chain.Refused || c.Verdict == chain.Failed) {
+		if s.Err != nil && c.Secret && (c.Verdict == plugin.Refused || c.Verdict == plugin.Failed) {
 			kept.Message = ofSecretParams
 		}
 	}
@@ -155,12 +156,12 @@ func newStep(s *chain.PluginStep, values Values) step {
 
 // worth says which calls are kept first if there are many: those that did something or have
 // something to say, then those that nearly were made, then all others.
-func worth(c *chain.Call) int {
+func worth(c *plugin.Call) int {
 	switch {
-	case c.Verdict == chain.Refused, c.Verdict == chain.Failed, c.Patch != nil, len(c.Warnings) > 0,
-		c.Verdict == chain.Admitted && c.Why != "":
+	case c.Verdict == plugin.Refused, c.Verdict == plugin.Failed, c.Patch != nil, len(c.Warnings) > 0,
+		c.Verdict == plugin.Admitted && c.Why != "":
 		return 0
-	case c.Verdict == chain.Skipped && !strings.Contains(c.Why, "Selector doesn't select "):
+	case c.Verdict == plugin.Skipped && !strings.Contains(c.Why, "Selector doesn't select "):
 		return 1
 	}
 	return 2
@@ -168,7 +169,7 @@ func worth(c *chain.Call) int {
 
 // newCalls returns what is kept of a step's calls, in their order: those of the most worth if there
 // are many.
-func newCalls(calls []chain.Call, secret secrets,
+func newCalls(calls []plugin.Call, secret secrets,
 	about *v1alpha1.Request) (kept []v1alpha1.Call, omitted int32) {
 	if len(calls) == 0 {
 		return nil, 0
@@ -194,7 +195,7 @@ func newCalls(calls []chain.Call, secret secrets,
 			Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored,
 			Why:      secret.ofPlugin(c.Why, about),
 			Duration: metav1.Duration{Duration: c.Duration}}
-		if c.Secret && c.Verdict != chain.Skipped && c.Why != "" {
+		if c.Secret && c.Verdict != plugin.Skipped && c.Why != "" {
 			call.Why = ofSecretParams
 		}
 		for _, warning := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {

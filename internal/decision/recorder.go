@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // A Recorder makes a decision of each request that the chain was asked about, and of each write
@@ -37,53 +37,47 @@ func NewRecorder(store *Store, values Values, told ...func(*v1alpha1.Decision)) 
 	return &Recorder{store: store, values: values, told: told}
 }
 
-var (
-	_ chain.ChangeObserver  = &Recorder{}
-	_ chain.CallObserver    = &Recorder{}
-	_ chain.LateObserver    = &Recorder{}
-	_ chain.ContextObserver = &Recorder{}
-)
+var _ plugin.Observer = &Recorder{}
 
-// ObservesChanges is true: patches are what a decision is about.
-func (r *Recorder) ObservesChanges() bool { return true }
+// Wants asks for everything: patches and calls are what a decision is about.
+func (r *Recorder) Wants() plugin.Wants { return plugin.Wants{Changes: true, Calls: true} }
 
-// ObservesCalls is true.
-func (r *Recorder) ObservesCalls() bool { return true }
-
-// PhaseBegins implements chain.ContextObserver. Each step asks for the recording, twice, and a
-// request's context has some thirty others around it by now.
-func (r *Recorder) PhaseBegins(ctx context.Context, _ chain.PhaseStep) context.Context {
+// PhaseBegins brings the recording to the top of the context: each step looks it up twice, and a
+// request's context has some thirty other values by now.
+func (r *Recorder) PhaseBegins(ctx context.Context, _ plugin.PhaseStep) context.Context {
 	if recording := recordingOf(ctx); recording != nil {
 		return withRecording(ctx, recording)
 	}
 	return ctx
 }
 
-// PluginBegins implements chain.ContextObserver: a request may end before the plugin does.
-func (r *Recorder) PluginBegins(ctx context.Context, step chain.PluginStep) context.Context {
+// StepBegins notes which plugin is called: a request may end before the plugin does.
+func (r *Recorder) StepBegins(ctx context.Context, step plugin.Step) context.Context {
 	if recording := recordingOf(ctx); recording != nil {
-		recording.pluginBegins(&step)
+		recording.stepBegins(&step)
 	}
 	return ctx
 }
 
-// PluginDone implements chain.Observer.
-func (r *Recorder) PluginDone(ctx context.Context, step chain.PluginStep) {
-	if recording := recordingOf(ctx); recording != nil {
-		recording.pluginDone(&step)
+// StepDone records a step. If the plugin left its decision to the storage, the result is added when
+// the storage reports it.
+func (r *Recorder) StepDone(ctx context.Context, step plugin.Step) {
+	recording := recordingOf(ctx)
+	if recording == nil {
+		return
+	}
+	recording.stepDone(&step)
+	if step.Enforcement != nil {
+		step.Enforcement.Then(func(err error, calls []plugin.Call) {
+			step.Err, step.Calls, step.Duration = err, calls, 0
+			recording.enforced(&step)
+		})
 	}
 }
 
-// PluginLate implements chain.LateObserver.
-func (r *Recorder) PluginLate(ctx context.Context, step chain.PluginStep) {
-	if recording := recordingOf(ctx); recording != nil {
-		recording.pluginLate(&step)
-	}
-}
-
-// PhaseDone implements chain.Observer. What a connection is used for is no part of the decision to
+// PhaseDone records the end of a phase. What a connection is used for is no part of the decision to
 // admit it, and may take hours.
-func (r *Recorder) PhaseDone(ctx context.Context, phase chain.PhaseStep) {
+func (r *Recorder) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
 	recording := recordingOf(ctx)
 	if recording == nil {
 		return
@@ -144,7 +138,7 @@ func asks(info *request.RequestInfo) bool {
 func (r *Recorder) finish(ctx context.Context, recording *recording, code int, status *metav1.Status) {
 	recording.mu.Lock()
 	over := recording.over
-	if !over && verdictOfCode(code) == v1alpha1.Failed {
+	if !over && v1alpha1.Verdict(plugin.VerdictOfCode(int32(code))) == v1alpha1.Failed {
 		recording.interrupt()
 	}
 	recording.over = true
@@ -191,7 +185,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(recording.start)},
 		Time:       metav1.NewMicroTime(recording.start),
 		Duration:   metav1.Duration{Duration: time.Since(recording.start)},
-		Verdict:    verdictOfCode(code),
+		Verdict:    v1alpha1.Verdict(plugin.VerdictOfCode(int32(code))),
 		Code:       int32(code),
 	}}
 	d := &r.decision
@@ -269,26 +263,4 @@ func isLabel(text string) bool {
 		}
 	}
 	return text != "" && len(text) <= validation.DNS1123LabelMaxLength
-}
-
-// verdictOfCode is what an answer means.
-func verdictOfCode(code int) v1alpha1.Verdict {
-	switch {
-	case code == 0 || code >= http.StatusInternalServerError:
-		return v1alpha1.Failed
-	case code >= http.StatusBadRequest:
-		return v1alpha1.Refused
-	}
-	return v1alpha1.Admitted
-}
-
-// verdictOf is what a plugin's error means. One that is no status of the API is answered with 500.
-func verdictOf(err error) v1alpha1.Verdict {
-	if err == nil {
-		return v1alpha1.Admitted
-	}
-	if status, ok := err.(apierrors.APIStatus); ok {
-		return verdictOfCode(int(status.Status().Code))
-	}
-	return v1alpha1.Failed
 }

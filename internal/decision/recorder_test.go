@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 func jsonOf(object any) ([]byte, error) { return json.Marshal(object) }
@@ -275,7 +275,7 @@ func TestInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := newStore()
 			entered, release, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			var plugins []chain.Descriptor
+			var plugins []plugin.Descriptor
 			for _, name := range test.before {
 				plugins = append(plugins, decider{admit: idle}.named(name))
 			}
@@ -343,28 +343,28 @@ func TestDecidedLate(t *testing.T) {
 		`Admitted 201 CREATE pods/web by "" changed by []: Q/V/0[Quota q Admitted] Z/V/0`:        nil,
 	} {
 		store := newStore()
-		var late func(error, ...chain.Call)
+		var late *plugin.Enforcement
 		r := newRig(t, store, decider{validate: func(ctx context.Context, a admission.Attributes) error {
-			late = chain.Later(ctx, a)
+			late = plugin.Enforce(a)
 			return nil
 		}}.named("Q"), decider{validate: idle}.named("Z"))
 		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
 			pod := about(admission.Create, newPod("web"), nil)
 			_, _ = r.admit(ctx, pod), r.validate(ctx, pod)
-			verdict := chain.Admitted
+			verdict := plugin.Admitted
 			if err != nil {
-				verdict = chain.Refused
-				late(err, chain.Call{Kind: chain.Quota, Name: "q", Verdict: verdict})
+				verdict = plugin.Refused
+				late.Report(err, plugin.Call{Kind: plugin.Quota, Name: "q", Verdict: verdict})
 				answerWith(w, err)
 				return
 			}
-			late(nil, chain.Call{Kind: chain.Quota, Name: "q", Verdict: verdict})
+			late.Report(nil, plugin.Call{Kind: plugin.Quota, Name: "q", Verdict: verdict})
 			answerWith(w, nil)
 		}})
 		if got := summary(only(t, store)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		late(full) // after the answer nothing changes
+		late.Report(full) // after the answer nothing changes
 		if got := summary(only(t, store)); got != want {
 			t.Errorf("afterwards: got  %s\nwant %s", got, want)
 		}
@@ -381,14 +381,14 @@ func TestJSON(t *testing.T) {
 		}}.named("LimitRanger")
 		hook := decider{validate: func(_ context.Context, a admission.Attributes) error {
 			time.Sleep(200 * time.Microsecond)
-			calls := chain.CallsOf(a)
-			calls.Add(chain.Call{Kind: chain.Webhook, Name: "w.example.com", Configuration: "c",
+			calls := plugin.CallsOf(a)
+			calls.Add(plugin.Call{Kind: plugin.Webhook, Name: "w.example.com", Configuration: "c",
 				Backend: "https://w.svc/v",
-				Verdict: chain.Failed, Code: 503, Ignored: true, Why: "down", Duration: 150 * time.Microsecond,
+				Verdict: plugin.Failed, Code: 503, Ignored: true, Why: "down", Duration: 150 * time.Microsecond,
 				Warnings: []string{"old"}})
-			calls.Add(chain.Call{Kind: chain.Policy, Name: "p", Binding: "b", Param: "ns/x", Expression: "1 == 2",
-				Verdict: chain.Refused, Why: "no", Patch: []byte(`[{"op":"copy","from":"/a","path":"/b"}]`)})
-			calls.Add(chain.Call{Kind: chain.Quota, Name: "q", Verdict: chain.Skipped, Why: "not asked"})
+			calls.Add(plugin.Call{Kind: plugin.Policy, Name: "p", Binding: "b", Param: "ns/x", Expression: "1 == 2",
+				Verdict: plugin.Refused, Why: "no", Patch: []byte(`[{"op":"copy","from":"/a","path":"/b"}]`)})
+			calls.Add(plugin.Call{Kind: plugin.Quota, Name: "q", Verdict: plugin.Skipped, Why: "not asked"})
 			return admission.NewForbidden(a, errors.New("no"))
 		}}.named("ResourceQuota")
 		r := newRig(t, store, limits, hook)

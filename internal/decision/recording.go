@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // A recording is what the chain has told of a request that is not over yet.
@@ -71,8 +71,8 @@ func recordingOf(ctx context.Context) *recording {
 	return r
 }
 
-// pluginBegins writes down which plugin is called.
-func (r *recording) pluginBegins(s *chain.PluginStep) {
+// stepBegins notes which plugin is called.
+func (r *recording) stepBegins(s *plugin.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over || r.isCollection() {
@@ -94,8 +94,8 @@ func (r *recording) interrupt() {
 	a.steps, a.by = append(a.steps, step{Step: held}), held.Plugin
 }
 
-// pluginDone writes down a plugin's step.
-func (r *recording) pluginDone(s *chain.PluginStep) {
+// stepDone records a plugin's step.
+func (r *recording) stepDone(s *plugin.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running.Plugin = ""
@@ -113,8 +113,8 @@ func (r *recording) pluginDone(s *chain.PluginStep) {
 	a.steps = append(a.steps, newStep(s, r.values))
 }
 
-// pluginLate adds to a plugin's step what came to be known after it.
-func (r *recording) pluginLate(s *chain.PluginStep) {
+// enforced adds to a plugin's step what the storage decided for it.
+func (r *recording) enforced(s *plugin.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.begun(s.Attributes)
@@ -135,23 +135,23 @@ func (r *recording) pluginLate(s *chain.PluginStep) {
 }
 
 // phaseDone writes down that a phase has ended, and tells whether that decided the request.
-func (r *recording) phaseDone(p *chain.PhaseStep) (decided bool) {
+func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
 		return false
 	}
 	a := r.attempt(p.Attributes)
-	if p.Phase == chain.Mutating && a.mutated {
+	if p.Phase == plugin.Mutating && a.mutated {
 		a = r.again(p.Attributes) // no plugin was called
 	}
 	a.mutated = true
 	a.learn(p.Attributes)
 	a.err = p.Err
-	if p.Phase == chain.Mutating && p.Err == nil {
+	if p.Phase == plugin.Mutating && p.Err == nil {
 		return false
 	}
-	a.validated = p.Phase == chain.Validating
+	a.validated = p.Phase == plugin.Validating
 	if r.isCollection() {
 		r.close(a)
 	}
@@ -178,12 +178,12 @@ func (r *recording) attempt(a admission.Attributes) *attempt {
 }
 
 // attemptOf is the one that a step belongs to.
-func (r *recording) attemptOf(s *chain.PluginStep) *attempt {
+func (r *recording) attemptOf(s *plugin.Step) *attempt {
 	a := r.attempt(s.Attributes)
 	switch {
-	case s.Phase == chain.Mutating && a.mutated:
+	case s.Phase == plugin.Mutating && a.mutated:
 		a = r.again(s.Attributes)
-	case s.Phase == chain.Validating && a.validated:
+	case s.Phase == plugin.Validating && a.validated:
 		a.validateAgain()
 	}
 	return a
@@ -213,7 +213,7 @@ func (r *recording) again(a admission.Attributes) *attempt {
 // taken.
 func (a *attempt) validateAgain() {
 	a.validated, a.by, a.err = false, "", nil
-	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.Phase == phases[chain.Validating] })
+	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.Phase == phases[plugin.Validating] })
 }
 
 // close keeps the attempt, or forgets it in favour of the one that is kept.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // What is hidden, and what isn't: $ stands where the value was.
@@ -185,7 +185,7 @@ func FuzzSecret(f *testing.F) {
 				}
 			}
 			patch := encoded([]map[string]any{{"op": op, "path": path, "value": value}})
-			chain.CallsOf(a).Add(chain.Call{Kind: chain.Webhook, Name: "w", Patch: patch})
+			plugin.CallsOf(a).Add(plugin.Call{Kind: plugin.Webhook, Name: "w", Patch: patch})
 			return nil
 		}}
 		store := newStore()
@@ -211,9 +211,9 @@ func TestLimits(t *testing.T) {
 		pod := a.GetObject().(*corev1.Pod)
 		pod.Annotations = map[string]string{"a": "small"}
 		pod.Spec.NodeName = strings.Repeat("x", maxPatch)
-		calls := chain.CallsOf(a)
+		calls := plugin.CallsOf(a)
 		for i := range 1024 {
-			call := chain.Call{Kind: chain.Policy, Name: fmt.Sprint(i), Verdict: chain.Admitted}
+			call := plugin.Call{Kind: plugin.Policy, Name: fmt.Sprint(i), Verdict: plugin.Admitted}
 			switch i {
 			case 500:
 				call.Patch = encoded([]map[string]any{{"op": "add", "path": "/a", "value": strings.Repeat("x",
@@ -222,13 +222,13 @@ func TestLimits(t *testing.T) {
 				call.Warnings = make([]string, 1000)
 				call.Warnings[0] = long
 			case 700, 900:
-				call.Verdict, call.Why = chain.Skipped, "objectSelector doesn't select the object"
+				call.Verdict, call.Why = plugin.Skipped, "objectSelector doesn't select the object"
 			case 800:
-				call.Verdict, call.Why = chain.Skipped, "its rules are for deployments, and not for deployments/scale"
+				call.Verdict, call.Why = plugin.Skipped, "its rules are for deployments, and not for deployments/scale"
 			case 850:
 				call.Why = "its patch set spec.nothing, which objects of this kind don't have"
 			case 1023:
-				call.Verdict, call.Why, call.Expression, call.Backend = chain.Refused, long, long, long
+				call.Verdict, call.Why, call.Expression, call.Backend = plugin.Refused, long, long, long
 			case 1000:
 				call.Patch = []byte("no JSON")
 			}

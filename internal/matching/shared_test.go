@@ -18,8 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/policy"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/webhook"
 )
 
@@ -103,53 +104,53 @@ func objects(n int, patch, condition string) []runtime.Object {
 
 // apart hides from a plugin what the others share.
 type apart struct {
-	admission.MutationInterface
-	admission.ValidationInterface
+	plugin.Mutator
+	plugin.Validator
 }
 
 func (p apart) Handles(admission.Operation) bool { return true }
 
 func (p apart) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return p.MutationInterface.Admit(ctx, struct{ admission.Attributes }{a}, o)
+	return p.Mutator.Admit(ctx, struct{ admission.Attributes }{a}, o)
 }
 
 func (p apart) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return p.ValidationInterface.Validate(ctx, struct{ admission.Attributes }{a}, o)
+	return p.Validator.Validate(ctx, struct{ admission.Attributes }{a}, o)
 }
 
 // plugins are a chain of the four that policies and webhooks are in, with another mutating one
 // between these.
 func plugins(t testing.TB, sharing bool, between func(admission.Attributes), all ...runtime.Object) *chain.Chain {
 	t.Helper()
-	c := chaintest.NewCluster(t, all...)
+	c := plugintest.NewCluster(t, all...)
 	c.Serve(runtime.NewScheme(), nil)
 	c.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	c.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
-	var list []chain.Descriptor
-	add := func(name string, phases chain.Phases, build func(io.Reader, *chain.Env) (admission.Interface, error)) {
-		plugin := c.Build(t, chain.Descriptor{Name: name, Phases: phases, Outside: "it is the server's",
-			New: build}, "").Interface
+	var list []plugin.Descriptor
+	add := func(name string, phases plugin.Phase, build func(io.Reader, *plugin.Env) (plugin.Plugin, error)) {
+		subject := c.Build(t, plugin.Descriptor{Name: name, Phases: phases, Server: plugin.Server{Only: "it is the server's"},
+			New: build}, "").Built
 		if !sharing {
 			hidden := apart{}
-			hidden.MutationInterface, _ = plugin.(admission.MutationInterface)
-			hidden.ValidationInterface, _ = plugin.(admission.ValidationInterface)
-			plugin = hidden
+			hidden.Mutator, _ = subject.(plugin.Mutator)
+			hidden.Validator, _ = subject.(plugin.Validator)
+			subject = hidden
 		}
-		list = append(list, chain.Descriptor{Name: name, Phases: phases,
-			New: func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }})
+		list = append(list, plugin.Descriptor{Name: name, Phases: phases,
+			New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }})
 	}
-	add("MP", chain.Mutating, func(r io.Reader, e *chain.Env) (admission.Interface, error) {
+	add("MP", plugin.Mutating, func(r io.Reader, e *plugin.Env) (plugin.Plugin, error) {
 		return policy.NewMutating(r, e)
 	})
-	list = append(list, chain.Descriptor{Name: "B", Phases: chain.Mutating,
-		New: func(io.Reader, *chain.Env) (admission.Interface, error) { return changing(between), nil }})
-	add("MW", chain.Mutating, func(r io.Reader, e *chain.Env) (admission.Interface, error) {
+	list = append(list, plugin.Descriptor{Name: "B", Phases: plugin.Mutating,
+		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return changing(between), nil }})
+	add("MW", plugin.Mutating, func(r io.Reader, e *plugin.Env) (plugin.Plugin, error) {
 		return webhook.NewMutating(r, e)
 	})
-	add("VP", chain.Validating, func(r io.Reader, e *chain.Env) (admission.Interface, error) {
+	add("VP", plugin.Validating, func(r io.Reader, e *plugin.Env) (plugin.Plugin, error) {
 		return policy.NewValidating(r, e)
 	})
-	add("VW", chain.Validating, func(r io.Reader, e *chain.Env) (admission.Interface, error) {
+	add("VW", plugin.Validating, func(r io.Reader, e *plugin.Env) (plugin.Plugin, error) {
 		return webhook.NewValidating(r, e)
 	})
 	built, err := chain.New(list, nil, nil)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // Object is what informers and files have: a pointer to a configuration that nobody changes.
@@ -130,19 +130,19 @@ func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedI
 
 // Await returns once an object that the source follows is in the snapshot as it was written, or as
 // it was later, or once ctx ends, with its error.
-func (s *Source[S]) Await(ctx context.Context, written chain.Written) error {
+func (s *Source[S]) Await(ctx context.Context, written plugin.Written) error {
 	if !written.Resource.Empty() {
 		store := s.stores[written.Resource]
 		if store == nil {
 			return nil
 		}
-		if err := chain.Until(ctx, func() bool { return written.In(store) }); err != nil {
+		if err := plugin.Until(ctx, func() bool { return written.In(store) }); err != nil {
 			return err
 		}
 	}
 	begun := s.begun.Load()
 	s.Notify()
-	return chain.Until(ctx, func() bool { return s.made.Load() > begun })
+	return plugin.Until(ctx, func() bool { return s.made.Load() > begun })
 }
 
 // What a burst of changes costs must grow with their number, and not with that times how many

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // A Version is a request as one about objects of one version: what a Match wants it to be. Each of
@@ -37,7 +37,7 @@ func (r *Request) Version(match Match) *Version {
 
 func (r *Request) shared() *versions {
 	if r.versions == nil {
-		r.versions = chain.Shared[versions](r.Attributes)
+		r.versions = plugin.Shared[versions](r.Attributes)
 	}
 	return r.versions
 }

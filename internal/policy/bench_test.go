@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/plugin"
 )
 
 // create is the request to create a pod such as people have.
@@ -45,14 +45,14 @@ func alike(int) string { return unlike(0) }
 
 func validate(b *testing.B, objects ...apiruntime.Object) {
 	b.Helper()
-	plugin := start(b, objects...).Interface.(*Validating)
+	subject := start(b, objects...).Built.(*Validating)
 	a := create()
-	if err := plugin.Validate(b.Context(), a, interfaces); err != nil {
+	if err := subject.Validate(b.Context(), a, interfaces); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := plugin.Validate(b.Context(), a, interfaces); err != nil {
+		if err := subject.Validate(b.Context(), a, interfaces); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -174,26 +174,26 @@ func BenchmarkStart(b *testing.B) {
 			var inForce, first time.Duration
 			for b.Loop() {
 				c := cluster(b, objects...)
-				var plugin *Validating
+				var subject *Validating
 				d := descriptor
-				d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+				d.New = func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 					var err error
-					plugin, err = NewValidating(config, env)
-					return plugin, err
+					subject, err = NewValidating(config, env)
+					return subject, err
 				}
 				begin := time.Now()
 				c.Build(b, d, "")
-				if err := plugin.ready.Wait(context.Background(), create()); err != nil {
+				if err := subject.ready.Wait(context.Background(), create()); err != nil {
 					b.Fatal(err)
 				}
 				inForce += time.Since(begin)
 				if prepared {
-					for _, p := range plugin.snapshot().policies {
+					for _, p := range subject.snapshot().policies {
 						p.prepare()
 					}
 				}
 				begin = time.Now()
-				if err := plugin.Validate(b.Context(), create(), interfaces); err != nil {
+				if err := subject.Validate(b.Context(), create(), interfaces); err != nil {
 					b.Fatal(err)
 				}
 				first += time.Since(begin)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/internal/configfile"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // manifestsDir reads a plugin's configuration, as YAML or JSON, of apiserver.config.k8s.io/v1, and

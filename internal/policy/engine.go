@@ -12,19 +12,18 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/matching/manifest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/ready"
 )
 
 // engine is what the kinds of policies have in common.
 type engine[E action] struct {
-	*admission.Handler
 	// snapshot returns the policies in force.
 	snapshot func() *snapshot[E]
-	await    func(context.Context, chain.Written) error
+	await    func(context.Context, plugin.Written) error
 	// ready opens once the snapshot, and the cache of namespaces, have what the API had at the
 	// start.
 	ready      ready.Gate
@@ -54,7 +53,7 @@ type object interface {
 }
 
 // newEngine builds an engine for policies of a kind; those of files are in dir, empty for none.
-func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
+func newEngine[P, B object, E action](env *plugin.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
 	s := newSource(k)
 	if dir != "" {
 		var err error
@@ -77,7 +76,6 @@ func newEngine[P, B object, E action](env *chain.Env, dir string, k kind[P, B, E
 	}
 	namespaces := env.Informers.Core().V1().Namespaces()
 	return &engine[E]{
-		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect),
 		snapshot:   following.Current,
 		await:      following.Await,
 		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
@@ -97,8 +95,8 @@ func (e *engine[E]) ReadyChecks() []healthz.HealthChecker {
 	return []healthz.HealthChecker{e.files}
 }
 
-// Await implements chain.Follower.
-func (e *engine[E]) Await(ctx context.Context, written chain.Written) error {
+// Await implements plugin.Follower.
+func (e *engine[E]) Await(ctx context.Context, written plugin.Written) error {
 	if err := e.await(ctx, written); err != nil {
 		return err
 	}
@@ -138,5 +136,5 @@ func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 // request begins with nothing known.
 func (e *engine[E]) request(a admission.Attributes, o admission.ObjectInterfaces) *request {
 	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: &rights{authorizer: e.authorizer},
-		calls: chain.CallsOf(a)}
+		calls: plugin.CallsOf(a)}
 }

@@ -17,8 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // fromFiles is a plugin's configuration with a directory that holds one manifest.
@@ -59,7 +59,7 @@ func TestPoliciesOfFiles(t *testing.T) {
 	ofAPI := policyOf(t, "api",
 		`{validations: [{expression: "object.metadata.name != 'bad'", message: the API says no}]}`)
 	ofAPI.Spec.MatchConstraints = resources("*")
-	plugin := cluster(t, ofAPI, bind(t, "api", `{}`)).Build(t, descriptor, config)
+	subject := cluster(t, ofAPI, bind(t, "api", `{}`)).Build(t, descriptor, config)
 
 	const byFiles = "ValidatingAdmissionPolicy 'all.static.k8s.io' with binding 'all.static.k8s.io' denied request: " +
 		"files say no"
@@ -67,23 +67,23 @@ func TestPoliciesOfFiles(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "bad"}
 	for _, test := range []struct {
 		what    string
-		request chaintest.Request
+		request plugintest.Request
 		want    []string
 	}{
-		{"a pod", chaintest.Create(pod("bad")), []string{byFiles, byAPI}},
-		{"a pod that files mind", chaintest.Create(pod("bad-too")), []string{byFiles}},
-		{"a pod that nobody minds", chaintest.Create(pod("good")), nil},
-		{"a policy", chaintest.Create(&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta}),
+		{"a pod", plugintest.Create(pod("bad")), []string{byFiles, byAPI}},
+		{"a pod that files mind", plugintest.Create(pod("bad-too")), []string{byFiles}},
+		{"a pod that nobody minds", plugintest.Create(pod("good")), nil},
+		{"a policy", plugintest.Create(&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta}),
 			[]string{byFiles}},
-		{"a binding", chaintest.Create(&admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: meta}),
+		{"a binding", plugintest.Create(&admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: meta}),
 			[]string{byFiles}},
 		{"a webhook configuration",
-			chaintest.Create(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}),
+			plugintest.Create(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}),
 			[]string{byFiles, byAPI}},
-		{"a review", chaintest.Create(&authenticationv1.TokenReview{ObjectMeta: meta}), nil},
+		{"a review", plugintest.Create(&authenticationv1.TokenReview{ObjectMeta: meta}), nil},
 	} {
 		var got []string
-		if err := plugin.Validate(t, test.request).Err; err != nil {
+		if err := subject.Validate(t, test.request).Err; err != nil {
 			var status apierrors.APIStatus
 			if !errors.As(err, &status) {
 				t.Fatal(err)
@@ -97,7 +97,7 @@ func TestPoliciesOfFiles(t *testing.T) {
 		}
 	}
 
-	checks := plugin.Interface.(chain.ReadyChecker).ReadyChecks()
+	checks := subject.Built.(plugin.ReadyChecker).ReadyChecks()
 	if len(checks) != 1 || checks[0].Name() != "admission-manifests/ValidatingAdmissionPolicy" ||
 		checks[0].Check(nil) != nil {
 		t.Errorf("the checks are %v", checks)
@@ -109,8 +109,8 @@ func TestMutatingPoliciesOfFiles(t *testing.T) {
 		`reinvocationPolicy: Never
   mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{`+
 			`labels: {'by': 'files'}}}"}}]`, ""))
-	plugin := cluster(t).Build(t, mutatingDescriptor, config)
-	result := plugin.Admit(t, chaintest.Create(pod("web"))).Admitted(t)
+	subject := cluster(t).Build(t, mutatingDescriptor, config)
+	result := subject.Admit(t, plugintest.Create(pod("web"))).Admitted(t)
 	if by := result.Object.(*corev1.Pod).Labels["by"]; by != "files" {
 		t.Errorf("the label is %q", by)
 	}
@@ -124,8 +124,8 @@ func TestPoliciesOfFilesAreFollowed(t *testing.T) {
 			`, validationActions: [Deny]`)
 	}
 	config, dir := fromFiles(t, "ValidatingAdmissionPolicyConfiguration", manifest("a"))
-	plugin := cluster(t).Build(t, descriptor, config)
-	plugin.Validate(t, chaintest.Create(pod("b"))).Admitted(t)
+	subject := cluster(t).Build(t, descriptor, config)
+	subject.Validate(t, plugintest.Create(pod("b"))).Admitted(t)
 	next := filepath.Join(t.TempDir(), "a.yaml")
 	if err := os.WriteFile(next, []byte(manifest("b")), 0o600); err != nil {
 		t.Fatal(err)
@@ -135,11 +135,11 @@ func TestPoliciesOfFilesAreFollowed(t *testing.T) {
 	}
 	// The file system tells, and nothing tells a client when that has been heard.
 	deadline := time.Now().Add(20 * time.Second)
-	for plugin.Validate(t, chaintest.Create(pod("b"))).Err == nil {
+	for subject.Validate(t, plugintest.Create(pod("b"))).Err == nil {
 		if time.Now().After(deadline) {
 			t.Fatal("what changed is not in force")
 		}
 		runtime.Gosched()
 	}
-	plugin.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
+	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
 }

@@ -17,18 +17,18 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
-var descriptor = chain.Descriptor{
-	Name: "ValidatingAdmissionPolicy", Phases: chain.Validating, Outside: "it is the server's",
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
-		plugin, err := NewValidating(config, env)
+var descriptor = plugin.Descriptor{
+	Name: "ValidatingAdmissionPolicy", Phases: plugin.Validating, Server: plugin.Server{Only: "it is the server's"},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
+		subject, err := NewValidating(config, env)
 		if err != nil {
 			return nil, err
 		}
-		return plugin, nil
+		return subject, nil
 	},
 }
 
@@ -135,12 +135,12 @@ var allowAlice = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.
 
 // start builds the plugin in a cluster that has the namespaces shop and other, and objects; custom
 // resources, and ConfigMaps, are params.
-func start(t testing.TB, objects ...runtime.Object) *chaintest.Plugin {
+func start(t testing.TB, objects ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
 	return cluster(t, objects...).Build(t, descriptor, "")
 }
 
-func cluster(t testing.TB, objects ...runtime.Object) *chaintest.Cluster {
+func cluster(t testing.TB, objects ...runtime.Object) *plugintest.Cluster {
 	t.Helper()
 	typed, params := []runtime.Object{namespace("shop", "open"), namespace("other")}, []runtime.Object{}
 	for _, object := range objects {
@@ -150,7 +150,7 @@ func cluster(t testing.TB, objects ...runtime.Object) *chaintest.Cluster {
 			typed = append(typed, object)
 		}
 	}
-	c := chaintest.NewCluster(t, typed...)
+	c := plugintest.NewCluster(t, typed...)
 	c.Serve(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{configMaps: "ConfigMapList", limits: "LimitList"},
 		params...)

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/tools/cache"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/matching/manifest"
 	"gatehouse.dev/internal/policy/mutation"
+	"gatehouse.dev/plugin"
 )
 
 // mutatingPolicy is a MutatingAdmissionPolicy.
@@ -36,11 +36,11 @@ type Mutating struct {
 	schemas *mutation.Schemas
 }
 
-var _ admission.MutationInterface = &Mutating{}
+var _ plugin.Mutator = &Mutating{}
 
 // NewMutating builds a Mutating. config is a MutatingAdmissionPolicyConfiguration, or nil. env must
 // have what NewValidating wants.
-func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
+func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
 	if err := check(env); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,6 @@ func NewMutating(config io.Reader, env *chain.Env) (*Mutating, error) {
 		return nil, err
 	}
 	// Upstream's are these, too: what is deleted has no object to change.
-	e.Handler = admission.NewHandler(admission.Create, admission.Update, admission.Connect)
 	return &Mutating{engine: e, schemas: mutation.NewSchemas(env.Client.Discovery())}, nil
 }
 

@@ -15,12 +15,12 @@ func BenchmarkAdmit(b *testing.B) {
 			Object.spec.containers{name: c.name, env: [Object.spec.containers.env{name: "E%d", value: "v"}]})}}`},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			plugin := startMutating(b, mutatingAll(b, 20, test.expression)...).Interface.(*Mutating)
+			subject := startMutating(b, mutatingAll(b, 20, test.expression)...).Built.(*Mutating)
 			given := create().GetObject().(*corev1.Pod)
 			admit := func() {
 				a := create()
 				*a.GetObject().(*corev1.Pod) = *given
-				if err := plugin.Admit(b.Context(), a, interfaces); err != nil {
+				if err := subject.Admit(b.Context(), a, interfaces); err != nil {
 					b.Fatal(err)
 				}
 				if !a.GetReinvocationContext().ShouldReinvoke() {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/openapi/openapitest"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/policy/mutation"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // documents are what a server says of Kubernetes' own kinds.
@@ -24,15 +24,15 @@ func (d documents) OpenAPIV3() openapi.Client { return d.Client }
 
 var schemas = mutation.NewSchemas(documents{openapitest.NewEmbeddedFileClient()})
 
-var mutatingDescriptor = chain.Descriptor{
-	Name: "MutatingAdmissionPolicy", Phases: chain.Mutating, Outside: "it is the server's",
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
-		plugin, err := NewMutating(config, env)
+var mutatingDescriptor = plugin.Descriptor{
+	Name: "MutatingAdmissionPolicy", Phases: plugin.Mutating, Server: plugin.Server{Only: "it is the server's"},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
+		subject, err := NewMutating(config, env)
 		if err != nil {
 			return nil, err
 		}
-		plugin.schemas = schemas // the client is a fake one
-		return plugin, nil
+		subject.schemas = schemas // the client is a fake one
+		return subject, nil
 	},
 }
 
@@ -63,7 +63,7 @@ func mutatingBinding(t testing.TB, policy, spec string) *admissionregistrationv1
 	return b
 }
 
-func startMutating(t testing.TB, objects ...runtime.Object) *chaintest.Plugin {
+func startMutating(t testing.TB, objects ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
 	return cluster(t, objects...).Build(t, mutatingDescriptor, "")
 }

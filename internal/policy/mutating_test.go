@@ -15,8 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // applying is the spec of a policy with an ApplyConfiguration.
@@ -43,12 +44,12 @@ func TestObserversOfMutations(t *testing.T) {
 		mutatingBinding(t, "erring", ""),
 		mutatingOf(t, "idle", applying(label("app", `"web"`))), mutatingBinding(t, "idle", ""),
 		mutatingOf(t, "wrong", applying("Object{nope: 1}")), mutatingBinding(t, "wrong", ""))
-	plugin := c.Build(t, mutatingDescriptor, "").Interface
+	subject := c.Build(t, mutatingDescriptor, "").Built
 	d := mutatingDescriptor
-	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
-	var calls []chain.Call
-	admit, err := chain.New([]chain.Descriptor{d}, nil, c.Env, chain.ObserverFuncs{Calls: true,
-		Plugin: func(_ context.Context, step chain.PluginStep) { calls = step.Calls }})
+	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }
+	var calls []plugin.Call
+	admit, err := chain.New([]plugin.Descriptor{d}, nil, c.Env, plugin.Observe{Want: plugin.Wants{Calls: true},
+		Step: func(_ context.Context, step plugin.Step) { calls = step.Calls }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,20 +59,20 @@ func TestObserversOfMutations(t *testing.T) {
 	for i := range calls {
 		calls[i].Kind, calls[i].Start, calls[i].Duration = "", time.Time{}, 0
 	}
-	want := []chain.Call{
+	want := []plugin.Call{
 		// Which policies the request concerns is known before the first is evaluated.
-		{Name: "elsewhere", Verdict: chain.Skipped, Why: "objectSelector doesn't select the object"},
-		{Name: "conditional", Binding: "conditional-binding", Verdict: chain.Skipped,
+		{Name: "elsewhere", Verdict: plugin.Skipped, Why: "objectSelector doesn't select the object"},
+		{Name: "conditional", Binding: "conditional-binding", Verdict: plugin.Skipped,
 			Why: `match condition "never" is false`},
-		{Name: "erring", Binding: "erring-binding", Verdict: chain.Failed, Ignored: true,
+		{Name: "erring", Binding: "erring-binding", Verdict: plugin.Failed, Ignored: true,
 			Why: `expression '` + label("a", "object.nope") + `' resulted in error: no such key: nope ` +
 				"(spec.mutations[0].applyConfiguration.expression)"},
-		{Name: "idle", Binding: "idle-binding", Verdict: chain.Admitted},
-		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Admitted,
+		{Name: "idle", Binding: "idle-binding", Verdict: plugin.Admitted},
+		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: plugin.Admitted,
 			Patch: []byte(`[{"op":"add","path":"/metadata/labels/max","value":"1"}]`)},
-		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: chain.Admitted,
+		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: plugin.Admitted,
 			Patch: []byte(`[{"op":"replace","path":"/metadata/labels/max","value":"2"}]`)},
-		{Name: "wrong", Binding: "wrong-binding", Verdict: chain.Failed,
+		{Name: "wrong", Binding: "wrong-binding", Verdict: plugin.Failed,
 			Why: "error applying patch: failed to convert patch object to typed object: .nope: field not " +
 				"declared in schema (spec.mutations[0].applyConfiguration.expression)"},
 	}
@@ -83,14 +84,14 @@ func TestObserversOfMutations(t *testing.T) {
 // A request whose time is over is not let pass with what could not be evaluated, whatever the
 // failure policy.
 func TestMutatingOutOfTime(t *testing.T) {
-	plugin := startMutating(t, mutatingOf(t, "p", "{failurePolicy: Ignore, "+applying(label("a", `"b"`))+"}"),
-		mutatingBinding(t, "p", "")).Interface.(*Mutating)
-	if err := plugin.Admit(t.Context(), create(), interfaces); err != nil { // it is ready then
+	subject := startMutating(t, mutatingOf(t, "p", "{failurePolicy: Ignore, "+applying(label("a", `"b"`))+"}"),
+		mutatingBinding(t, "p", "")).Built.(*Mutating)
+	if err := subject.Admit(t.Context(), create(), interfaces); err != nil { // it is ready then
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := plugin.Admit(ctx, create(), interfaces); !apierrors.IsTimeout(err) {
+	if err := subject.Admit(ctx, create(), interfaces); !apierrors.IsTimeout(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -100,8 +101,8 @@ func TestMutatingConnect(t *testing.T) {
 	p := mutatingOf(t, "p", `mutations: [{patchType: JSONPatch, jsonPatch: {expression: `+
 		`'[JSONPatch{op: "replace", path: "/command/0", value: "true"}]'}}]`)
 	p.Spec.MatchConstraints = resources("pods/exec")
-	plugin := startMutating(t, p, mutatingBinding(t, "p", ""))
-	result := plugin.Admit(t, chaintest.Connect(pod("web", "a:1"), "exec",
+	subject := startMutating(t, p, mutatingBinding(t, "p", ""))
+	result := subject.Admit(t, plugintest.Connect(pod("web", "a:1"), "exec",
 		&corev1.PodExecOptions{Command: []string{"sh"}})).Admitted(t)
 	if got := result.Object.(*corev1.PodExecOptions).Command[0]; got != "true" {
 		t.Errorf("the command is %q", got)
@@ -110,17 +111,17 @@ func TestMutatingConnect(t *testing.T) {
 
 // Policies that change nothing have nothing run once more.
 func TestNothingChanged(t *testing.T) {
-	plugin := startMutating(t, mutatingOf(t, "p", "{reinvocationPolicy: IfNeeded, "+
-		applying(label("app", `"web"`))+"}"), mutatingBinding(t, "p", "")).Interface.(*Mutating)
+	subject := startMutating(t, mutatingOf(t, "p", "{reinvocationPolicy: IfNeeded, "+
+		applying(label("app", `"web"`))+"}"), mutatingBinding(t, "p", "")).Built.(*Mutating)
 	a := create()
-	if err := plugin.Admit(t.Context(), a, interfaces); err != nil || a.GetReinvocationContext().ShouldReinvoke() {
+	if err := subject.Admit(t.Context(), a, interfaces); err != nil || a.GetReinvocationContext().ShouldReinvoke() {
 		t.Errorf("%v; run once more: %v", err, a.GetReinvocationContext().ShouldReinvoke())
 	}
 	// Somebody else has it run, after a change or without.
 	a.GetReinvocationContext().SetIsReinvoke()
 	for _, app := range []string{"web", "other"} {
 		a.GetObject().(*corev1.Pod).Labels["app"] = app
-		if err := plugin.Admit(t.Context(), a, interfaces); err != nil {
+		if err := subject.Admit(t.Context(), a, interfaces); err != nil {
 			t.Fatal(err)
 		}
 		if got := a.GetObject().(*corev1.Pod).Labels["app"]; got != "web" {
@@ -145,7 +146,7 @@ func FuzzMutating(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	plugin := startMutating(f).Interface.(*Mutating)
+	subject := startMutating(f).Built.(*Mutating)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, m := range []admissionregistrationv1.Mutation{
 			{PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
@@ -155,8 +156,8 @@ func FuzzMutating(f *testing.F) {
 		} {
 			p := mutatingOf(t, "p", "")
 			p.Spec.Mutations = []admissionregistrationv1.Mutation{m}
-			one := *plugin
-			e := *plugin.engine
+			one := *subject
+			e := *subject.engine
 			s := newSnapshot([]inForce[*mutations]{{definition: defineMutating(fuzzed, p, false),
 				bindings: []*binding{bindMutating(mutatingBinding(t, "p", ""), false)}}})
 			e.snapshot = func() *snapshot[*mutations] { return s }

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/plugin"
 )
 
 // paramKinds are the kinds of params that policies in force ask for, each with an informer. But for
@@ -141,8 +141,8 @@ func (k *paramKind) forget() {
 }
 
 // await returns once params are as they were written, or as they were later.
-func (k *paramKind) await(ctx context.Context, written chain.Written) error {
-	err := chain.Until(ctx, func() bool { return k.informer.HasSynced() && written.In(k.informer.GetStore()) })
+func (k *paramKind) await(ctx context.Context, written plugin.Written) error {
+	err := plugin.Until(ctx, func() bool { return k.informer.HasSynced() && written.In(k.informer.GetStore()) })
 	k.forget() // as the informer will have it do, a moment later
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -119,7 +119,7 @@ func TestParams(t *testing.T) {
 				test.object = pod("web", "a", "b")
 			}
 			p := start(t, append(objects, policyOf(t, "p", test.policy), binding)...)
-			err := p.Validate(t, chaintest.Create(test.object)).Err
+			err := p.Validate(t, plugintest.Create(test.object)).Err
 			var got []string
 			if status, ok := err.(apierrors.APIStatus); ok {
 				for _, cause := range status.Status().Details.Causes {
@@ -136,7 +136,7 @@ func TestParams(t *testing.T) {
 
 // becomes waits until what has changed has had its effect, and then wants the request admitted, or
 // refused with a message that contains text. It is for tests in a bubble of synctest.
-func becomes(t *testing.T, p *chaintest.Plugin, r chaintest.Request, text string) {
+func becomes(t *testing.T, p *plugintest.Plugin, r plugintest.Request, text string) {
 	t.Helper()
 	synctest.Wait()
 	result := p.Validate(t, r)
@@ -152,7 +152,7 @@ func TestChanges(t *testing.T) {
 		ctx := context.Background()
 		c := cluster(t)
 		p := c.Build(t, descriptor, "")
-		request := chaintest.Create(pod("web", "a", "b"))
+		request := plugintest.Create(pod("web", "a", "b"))
 		api := c.Client.AdmissionregistrationV1()
 		policies, bindings := api.ValidatingAdmissionPolicies(), api.ValidatingAdmissionPolicyBindings()
 		must := func(_ any, err error) {
@@ -191,15 +191,15 @@ func TestOthersAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := cluster(t, policyOf(t, "p", noLatest), bind(t, "p", ""), policyOf(t, "q", noLatest), bind(t, "q", ""))
 		p := c.Build(t, descriptor, "")
-		p.Validate(t, chaintest.Create(pod("web", "a:1"))).Admitted(t)
-		e := p.Interface.(*Validating).engine
+		p.Validate(t, plugintest.Create(pod("web", "a:1"))).Admitted(t)
+		e := p.Built.(*Validating).engine
 		before := e.snapshot()
 		changed := policyOf(t, "p", `validations: [{expression: "false"}]`)
 		if _, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), changed,
 			metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		becomes(t, p, chaintest.Create(pod("web")), "failed expression: false")
+		becomes(t, p, plugintest.Create(pod("web")), "failed expression: false")
 		after := e.snapshot()
 		if before.policies[1].definition != after.policies[1].definition || before.policies[0].definition ==
 			after.policies[0].definition {
@@ -259,14 +259,14 @@ func TestKindsComeAndGo(t *testing.T) {
 		mapper := &switching{RESTMapper: meta.NewDefaultRESTMapper(nil)}
 		c.Env.RESTMapper = mapper
 		p := c.Build(t, descriptor, "")
-		request := chaintest.Create(pod("web", "a", "b"))
+		request := plugintest.Create(pod("web", "a", "b"))
 		p.Validate(t, request).Refused(t, 422,
 			`pods "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed `+
 				`to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`)
 		mapper.set(there)
 		time.Sleep(paramRetry)
 		becomes(t, p, request, "by one")
-		kind := p.Interface.(*Validating).engine.snapshot().policies[0].params
+		kind := p.Built.(*Validating).engine.snapshot().policies[0].params
 		if err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(t.Context(), "p",
 			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -293,7 +293,7 @@ func TestParamsThatCannotBeListed(t *testing.T) {
 	})
 	p := c.Build(t, descriptor, "")
 	started := time.Now()
-	result := p.Validate(t, chaintest.Create(pod("web")))
+	result := p.Validate(t, plugintest.Create(pod("web")))
 	if took := time.Since(started); took > 15*time.Second {
 		t.Errorf("it took %v", took)
 	}

@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/jsondiff"
 	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/plugin"
 )
 
 // report tells the chain's observers of what a policy, with a binding and params that may be nil,
 // did. done says what; it is not called where nobody wants to know.
-func (r *request) report(policy string, b *binding, params *expression.Params, done func(*chain.Call)) {
+func (r *request) report(policy string, b *binding, params *expression.Params, done func(*plugin.Call)) {
 	if r.calls == nil {
 		return
 	}
-	call := chain.Call{Kind: chain.Policy, Name: policy}
+	call := plugin.Call{Kind: plugin.Policy, Name: policy}
 	if b != nil {
 		call.Binding = b.name
 	}
@@ -45,13 +45,13 @@ func (r *request) report(policy string, b *binding, params *expression.Params, d
 // reportMismatch tells them of a policy that has a rule for the request, but isn't evaluated with
 // the binding, or, where that is nil, with any.
 func (r *request) reportMismatch(policy string, b *binding, why matching.Mismatch) {
-	r.report(policy, b, nil, func(call *chain.Call) { call.Verdict, call.Why = chain.Skipped, string(why) })
+	r.report(policy, b, nil, func(call *plugin.Call) { call.Verdict, call.Why = plugin.Skipped, string(why) })
 }
 
 // reportFailure tells them of a policy, or a binding, whose configuration is wrong.
 func (r *request) reportFailure(policy string, b *binding, ignored bool, err error) {
-	r.report(policy, b, nil, func(call *chain.Call) {
-		call.Verdict, call.Ignored, call.Why = chain.Failed, ignored, configured(b, err).Error()
+	r.report(policy, b, nil, func(call *plugin.Call) {
+		call.Verdict, call.Ignored, call.Why = plugin.Failed, ignored, configured(b, err).Error()
 		var missing *missingParams
 		if errors.As(err, &missing) {
 			call.Why += ": " + missing.which()
@@ -65,22 +65,22 @@ const conditionsFailed = "match conditions: "
 // reportJudgement tells them what a policy came to, of which the first violation, or error, is the
 // reason. start and took are zero for what was remembered.
 func (r *request) reportJudgement(policy string, in *invocation, j *judgement, start time.Time, took time.Duration) {
-	r.report(policy, in.binding, in.params, func(call *chain.Call) {
-		call.Verdict, call.Start, call.Duration = chain.Admitted, start, took
+	r.report(policy, in.binding, in.params, func(call *plugin.Call) {
+		call.Verdict, call.Start, call.Duration = plugin.Admitted, start, took
 		if j.skipped != "" {
-			call.Verdict, call.Why = chain.Skipped, fmt.Sprintf("match condition %q is false", j.skipped)
+			call.Verdict, call.Why = plugin.Skipped, fmt.Sprintf("match condition %q is false", j.skipped)
 			return
 		}
 		for i := range j.decisions {
 			d := &j.decisions[i]
 			switch {
 			case d.erred:
-				call.Verdict, call.Ignored, call.Why = chain.Failed, !d.denied, d.message
+				call.Verdict, call.Ignored, call.Why = plugin.Failed, !d.denied, d.message
 				if d.condition {
 					call.Why = conditionsFailed + call.Why
 				}
 			case d.denied:
-				call.Verdict, call.Why = chain.Refused, d.message
+				call.Verdict, call.Why = plugin.Refused, d.message
 			default:
 				continue
 			}
@@ -90,7 +90,7 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, s
 		}
 		for i := range j.annotations {
 			if err := j.annotations[i].err; err != "" {
-				call.Verdict, call.Why = chain.Failed, err
+				call.Verdict, call.Why = plugin.Failed, err
 				return
 			}
 		}
@@ -98,30 +98,30 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, s
 }
 
 // act says what becomes of a violation where the binding doesn't have the request refused for it.
-func (b *binding) act(call *chain.Call) {
+func (b *binding) act(call *plugin.Call) {
 	if call.Ignored || slices.Contains(b.actions, admissionregistrationv1.Deny) {
 		return
 	}
 	if slices.Contains(b.actions, admissionregistrationv1.Warn) {
 		call.Warnings = []string{call.Why}
 	}
-	call.Ignored = call.Verdict == chain.Failed
-	if call.Verdict == chain.Refused {
-		call.Verdict = chain.Admitted
+	call.Ignored = call.Verdict == plugin.Failed
+	if call.Verdict == plugin.Refused {
+		call.Verdict = plugin.Admitted
 	}
 	call.Why += fmt.Sprintf(" (not refused: validationActions of the binding are %v)", b.actions)
 }
 
 // reportMutations tells them what a policy did to the object, whose content was before.
 func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.Duration, before map[string]any) {
-	p.report(t.policy.name, t.binding, t.params, func(call *chain.Call) {
-		call.Verdict, call.Start, call.Duration = chain.Admitted, start, took
+	p.report(t.policy.name, t.binding, t.params, func(call *plugin.Call) {
+		call.Verdict, call.Start, call.Duration = plugin.Admitted, start, took
 		switch {
 		case o.skipped != "":
-			call.Verdict, call.Why = chain.Skipped, fmt.Sprintf("match condition %q is false", o.skipped)
+			call.Verdict, call.Why = plugin.Skipped, fmt.Sprintf("match condition %q is false", o.skipped)
 			return
 		case o.failed != nil:
-			call.Verdict, call.Ignored, call.Why = chain.Failed, t.policy.ignores() && !o.refused, o.failed.Error()
+			call.Verdict, call.Ignored, call.Why = plugin.Failed, t.policy.ignores() && !o.refused, o.failed.Error()
 			if o.condition {
 				call.Why = conditionsFailed + call.Why
 			}
@@ -135,7 +135,7 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 		}
 		call.Patch = patch(before, after)
 		dropped := p.dropped(t.version.Resource, &unstructured.Unstructured{Object: before}, p.object.Object())
-		if call.Verdict == chain.Admitted && len(dropped) > 0 {
+		if call.Verdict == plugin.Admitted && len(dropped) > 0 {
 			call.Why = fmt.Sprintf("its mutations set %s, which objects of this kind don't have",
 				strings.Join(dropped, ", "))
 		}

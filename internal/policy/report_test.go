@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // What observers are told: of each policy with a rule for the request, with each binding and
@@ -41,11 +42,11 @@ func TestObserversAreTold(t *testing.T) {
 		named(bind(t, "telling", `validationActions: [Audit]`), "auditing"))
 	d := descriptor
 
-	plugin := c.Build(t, descriptor, "").Interface
-	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
-	var calls []chain.Call
-	admit, err := chain.New([]chain.Descriptor{d}, nil, c.Env, chain.ObserverFuncs{Calls: true,
-		Plugin: func(_ context.Context, step chain.PluginStep) { calls = step.Calls }})
+	subject := c.Build(t, descriptor, "").Interface
+	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }
+	var calls []plugin.Call
+	admit, err := chain.New([]plugin.Descriptor{d}, nil, c.Env, plugin.Observe{Want: plugin.Wants{Calls: true},
+		Step: func(_ context.Context, step plugin.Step) { calls = step.Calls }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestObserversAreTold(t *testing.T) {
 		t.Error("the request should be refused")
 	}
 	for i := range calls {
-		if took := calls[i].Duration; took < 0 || took == 0 && calls[i].Verdict == chain.Admitted &&
+		if took := calls[i].Duration; took < 0 || took == 0 && calls[i].Verdict == plugin.Admitted &&
 			calls[i].Binding != "warning" { // which remembers what the one before came to
 			t.Errorf("%+v took no time", calls[i])
 		}
@@ -62,27 +63,27 @@ func TestObserversAreTold(t *testing.T) {
 		}
 		calls[i].Kind, calls[i].Start, calls[i].Duration = "", time.Time{}, 0
 	}
-	want := []chain.Call{
-		{Name: "conditional", Binding: "conditional-binding", Verdict: chain.Skipped,
+	want := []plugin.Call{
+		{Name: "conditional", Binding: "conditional-binding", Verdict: plugin.Skipped,
 			Why: `match condition "never" is false`},
-		{Name: "elsewhere", Verdict: chain.Skipped, Why: "objectSelector doesn't select the object"},
-		{Name: "erring", Binding: "erring-binding", Verdict: chain.Failed, Ignored: true,
+		{Name: "elsewhere", Verdict: plugin.Skipped, Why: "objectSelector doesn't select the object"},
+		{Name: "erring", Binding: "erring-binding", Verdict: plugin.Failed, Ignored: true,
 			Expression: "object.nope == 1",
 			Why:        "expression 'object.nope == 1' resulted in error: no such key: nope"},
-		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: chain.Refused, Why: "by one",
+		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: plugin.Refused, Why: "by one",
 			Expression: "params == null || size(object.spec.containers) <= params.spec.max"},
-		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: chain.Admitted},
-		{Name: "nowhere", Verdict: chain.Failed,
+		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: plugin.Admitted},
+		{Name: "nowhere", Verdict: plugin.Failed,
 			Why: "failed to configure policy: failed to find resource referenced by " +
 				"paramKind: '/v1, Kind=Nope'"},
-		{Name: "plain", Binding: "other", Verdict: chain.Skipped,
+		{Name: "plain", Binding: "other", Verdict: plugin.Skipped,
 			Why: "namespaceSelector doesn't select the namespace"},
-		{Name: "plain", Binding: "plain-binding", Verdict: chain.Admitted},
-		{Name: "telling", Binding: "auditing", Verdict: chain.Admitted, Expression: "1 == 2",
+		{Name: "plain", Binding: "plain-binding", Verdict: plugin.Admitted},
+		{Name: "telling", Binding: "auditing", Verdict: plugin.Admitted, Expression: "1 == 2",
 			Why: `told (not refused: validationActions of the binding are [Audit])`},
-		{Name: "telling", Binding: "warning", Verdict: chain.Admitted, Expression: "1 == 2",
+		{Name: "telling", Binding: "warning", Verdict: plugin.Admitted, Expression: "1 == 2",
 			Why: `told (not refused: validationActions of the binding are [Warn Audit])`, Warnings: []string{"told"}},
-		{Name: "unsure", Binding: "unsure-binding", Verdict: chain.Failed, Ignored: true,
+		{Name: "unsure", Binding: "unsure-binding", Verdict: plugin.Failed, Ignored: true,
 			Why: "match conditions: expression 'object.nope == 1' resulted in error: no such key: nope"},
 	}
 	if diff := cmp.Diff(want, calls); diff != "" {
@@ -104,12 +105,12 @@ func TestNearMissesAreReported(t *testing.T) {
 	bound := bind(t, "all", "")
 	bound.Spec.MatchResources = resources("pods")
 	c := cluster(t, forPods, bind(t, "pods", ""), forAll, bound, excluding, bind(t, "excluding", ""))
-	plugin := c.Build(t, descriptor, "").Interface
+	subject := c.Build(t, descriptor, "").Interface
 	d := descriptor
-	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) { return plugin, nil }
+	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }
 	var got []string
-	admit, err := chain.New([]chain.Descriptor{d}, nil, c.Env, chain.ObserverFuncs{Calls: true,
-		Plugin: func(_ context.Context, step chain.PluginStep) {
+	admit, err := chain.New([]plugin.Descriptor{d}, nil, c.Env, plugin.Observe{Want: plugin.Wants{Calls: true},
+		Step: func(_ context.Context, step plugin.Step) {
 			for _, call := range step.Calls {
 				got = append(got, call.Name+" "+call.Binding+" "+string(call.Verdict)+": "+call.Why)
 			}

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
 )
 
 // request is one request in one phase, and what its policies need of it: each thing made when it is
@@ -23,7 +23,7 @@ type request struct {
 	matching.Request
 	authorizer authorizer.Authorizer
 	// calls is nil where nobody wants to know what policies did.
-	calls *chain.Calls
+	calls *plugin.Calls
 
 	versions []*version
 	// waited says that the request has waited for params long enough.

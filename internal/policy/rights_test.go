@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // What was answered once in a request is answered alike in all of it: to other expressions, other
@@ -61,7 +61,7 @@ func TestRightsAreAskedOnce(t *testing.T) {
 			p := c.Build(t, descriptor, "")
 			for range 2 {
 				asked = 0
-				p.Validate(t, chaintest.Create(pod("web"))).Admitted(t)
+				p.Validate(t, plugintest.Create(pod("web"))).Admitted(t)
 				if asked != test.asked {
 					t.Errorf("the authorizer was asked %d times, want %d", asked, test.asked)
 				}

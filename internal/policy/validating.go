@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/tools/cache"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching/manifest"
+	"gatehouse.dev/plugin"
 )
 
 // validatingPolicy is a ValidatingAdmissionPolicy.
@@ -24,11 +24,11 @@ type validatingPolicy = definition[*validations]
 // Validating evaluates ValidatingAdmissionPolicies.
 type Validating struct{ *engine[*validations] }
 
-var _ admission.ValidationInterface = &Validating{}
+var _ plugin.Validator = &Validating{}
 
 // NewValidating builds a Validating. config is a ValidatingAdmissionPolicyConfiguration, or nil.
 // env must have a client, a dynamic one, informers, an authorizer, a REST mapper and Done.
-func NewValidating(config io.Reader, env *chain.Env) (*Validating, error) {
+func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
 	if err := check(env); err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func observeConditions(ctx context.Context, policy string, operation admission.O
 	}
 }
 
-func check(env *chain.Env) error {
+func check(env *plugin.Env) error {
 	switch {
 	case env.Client == nil:
 		return errors.New("needs a client")

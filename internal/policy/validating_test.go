@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const noLatest = `validations: [{expression: "object.spec.containers.all(c, !c.image.endsWith(':latest'))"}]`
@@ -26,13 +26,13 @@ func denied(message string) string {
 // Test_ValidateNamespace_NoParams, Test_ValidateAnnotationsAndWarnings, TestBindingRemoval and
 // others of test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes.
 func TestValidation(t *testing.T) {
-	web := chaintest.Create(pod("web", "a:1")).By("alice")
+	web := plugintest.Create(pod("web", "a:1")).By("alice")
 	for _, test := range []struct {
 		name   string
 		policy string
 		// binding, where not empty, is what the binding says besides.
 		binding string
-		request chaintest.Request
+		request plugintest.Request
 		// code and message are those of the refusal; 0 is none.
 		code        int
 		message     string
@@ -97,7 +97,7 @@ func TestValidation(t *testing.T) {
 				`== ` +
 				`'shop' ` +
 				`&& !request.dryRun && request.options.kind == 'CreateOptions'"}]`,
-			request: func() chaintest.Request {
+			request: func() plugintest.Request {
 				r := web
 				r.Options = &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{Kind: "CreateOptions",
 					APIVersion: "meta.k8s.io/v1"}}
@@ -119,19 +119,19 @@ func TestValidation(t *testing.T) {
 				`["*"], ` +
 				`apiGroups: [""], apiVersions: ["*"], resources: [namespaces], scope: "*"}]}, ` +
 				`validations: [{expression: "namespaceObject == null"}]}`,
-			request: chaintest.Create(namespace("new"))},
+			request: plugintest.Create(namespace("new"))},
 		{name: "old object",
 			policy:  `validations: [{expression: "object == null && oldObject.metadata.name == 'web'"}]`,
-			request: chaintest.Delete(pod("web"))},
+			request: plugintest.Delete(pod("web"))},
 		{name: "update", policy: `validations: [{expression: "object.spec.nodeName == oldObject.spec.nodeName"}]`,
-			request: chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			request: plugintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 				Spec: corev1.PodSpec{NodeName: "n"}}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
 				Name: "web"}, Spec: corev1.PodSpec{NodeName: "m"}}), code: 422,
 			message: denied("failed expression: object.spec.nodeName == oldObject.spec.nodeName")},
 		{name: "connect", policy: `{matchConstraints: {namespaceSelector: {}, objectSelector: {}, resourceRules: ` +
 			`[{operations: [CONNECT], apiGroups: [""], apiVersions: ["*"], resources: [pods/exec], scope: "*"}]}, ` +
 			`validations: [{expression: "object.command != ['sh']"}]}`,
-			request: chaintest.Connect(pod("web"), "exec", &corev1.PodExecOptions{Command: []string{"sh"}}), code: 422,
+			request: plugintest.Connect(pod("web"), "exec", &corev1.PodExecOptions{Command: []string{"sh"}}), code: 422,
 			message: denied("failed expression: object.command != ['sh']")},
 
 		{name: "condition holds",
@@ -254,7 +254,7 @@ func TestCauses(t *testing.T) {
 	p := start(t,
 		policyOf(t, "p", `validations: [{expression: "false", message: a}, {expression: "false", message: b}]`),
 		bind(t, "p", ""), policyOf(t, "q", `validations: [{expression: "false", message: c}]`), bind(t, "q", ""))
-	err := p.Validate(t, chaintest.Create(pod("web"))).Err
+	err := p.Validate(t, plugintest.Create(pod("web"))).Err
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestViolationsAreBounded(t *testing.T) {
 	for i := range 250 {
 		objects = append(objects, named(bind(t, "p", ""), fmt.Sprintf("b%03d", i)))
 	}
-	result := start(t, objects...).Validate(t, chaintest.Create(pod("web")))
+	result := start(t, objects...).Validate(t, plugintest.Create(pod("web")))
 	lines := strings.Split(result.Message(), "\n")
 	if len(lines) != 101 || lines[100] != "and 150 more violations" || !strings.Contains(lines[99], "'b099'") {
 		t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
@@ -353,7 +353,7 @@ func TestMatching(t *testing.T) {
 					NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}}
 				read(t, test.binding, binding.Spec.MatchResources)
 			}
-			result := start(t, policy, binding).Validate(t, chaintest.Create(test.object))
+			result := start(t, policy, binding).Validate(t, plugintest.Create(test.object))
 			if (result.Err != nil) != test.refused || test.message != "" && result.Message() != test.message {
 				t.Errorf("%v", result.Err)
 			}
@@ -366,7 +366,7 @@ func TestInForce(t *testing.T) {
 	p := start(t, policyOf(t, "z", `validations: [{expression: "false", message: of-z}]`), bind(t, "z", ""),
 		policyOf(t, "a", `validations: [{expression: "false", message: of-a}]`), bind(t, "a", ""),
 		policyOf(t, "unbound", `validations: [{expression: "false"}]`), bind(t, "nope", ""))
-	p.Validate(t, chaintest.Create(pod("web"))).Refused(t, 422,
+	p.Validate(t, plugintest.Create(pod("web"))).Refused(t, 422,
 		`pods "web" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'a-binding' denied request: of-a`+
 			"\nValidatingAdmissionPolicy 'z' with binding 'z-binding' denied request: of-z")
 }

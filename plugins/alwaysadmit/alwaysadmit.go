@@ -11,20 +11,20 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const name = "AlwaysAdmit"
 
 // Descriptor is AlwaysAdmit, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Admits every request",
-	Phases:     chain.Mutating | chain.Validating,
-	Operations: chain.EveryOperation,
+	Phases:     plugin.Mutating | plugin.Validating,
+	Operations: plugin.EveryOperation,
 	Deprecated: "it has no real meaning: a request that no plugin refuses is admitted anyway",
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -35,8 +35,8 @@ var Descriptor = chain.Descriptor{
 type alwaysAdmit struct{}
 
 var (
-	_ admission.MutationInterface   = alwaysAdmit{}
-	_ admission.ValidationInterface = alwaysAdmit{}
+	_ plugin.Mutator   = alwaysAdmit{}
+	_ plugin.Validator = alwaysAdmit{}
 )
 
 // Handles says yes to all operations.

@@ -17,21 +17,21 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const name = "AlwaysDeny"
 
 // Descriptor is AlwaysDeny, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses every request",
 	Remedy:     "Nothing passes while this plugin is enabled: leave it out of the server's flags.",
-	Phases:     chain.Mutating | chain.Validating,
-	Operations: chain.EveryOperation,
+	Phases:     plugin.Mutating | plugin.Validating,
+	Operations: plugin.EveryOperation,
 	Deprecated: "it has no real meaning: nothing at all can be changed while it runs",
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -44,8 +44,8 @@ var errDenied = errors.New("admission control is denying all modifications")
 type alwaysDeny struct{}
 
 var (
-	_ admission.MutationInterface   = alwaysDeny{}
-	_ admission.ValidationInterface = alwaysDeny{}
+	_ plugin.Mutator   = alwaysDeny{}
+	_ plugin.Validator = alwaysDeny{}
 )
 
 // Handles says yes to all operations.

@@ -7,31 +7,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func TestEveryRequestIsRefused(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	unnamed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "p-"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		about   string
 	}{
-		"create":         {chaintest.Create(pod), `pods "p"`},
-		"generated name": {chaintest.Create(unnamed), `pods "p-"`},
-		"update":         {chaintest.Update(pod, pod), `pods "p"`},
-		"delete":         {chaintest.Delete(pod), `pods "p"`},
-		"connect":        {chaintest.Connect(pod, "exec", &corev1.PodExecOptions{}), `pods "p"`},
-		"cluster-scoped": {chaintest.Create(node), `nodes "n"`},
-		"dry run":        {chaintest.Create(pod).AsDryRun(), `pods "p"`},
+		"create":         {plugintest.Create(pod), `pods "p"`},
+		"generated name": {plugintest.Create(unnamed), `pods "p-"`},
+		"update":         {plugintest.Update(pod, pod), `pods "p"`},
+		"delete":         {plugintest.Delete(pod), `pods "p"`},
+		"connect":        {plugintest.Connect(pod, "exec", &corev1.PodExecOptions{}), `pods "p"`},
+		"cluster-scoped": {plugintest.Create(node), `nodes "n"`},
+		"dry run":        {plugintest.Create(pod).AsDryRun(), `pods "p"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			message := test.about + " is forbidden: admission control is denying all modifications"
-			plugin.Admit(t, test.request).Refused(t, 403, message)
-			plugin.Validate(t, test.request).Refused(t, 403, message)
+			subject.Admit(t, test.request).Refused(t, 403, message)
+			subject.Validate(t, test.request).Refused(t, 403, message)
 		})
 	}
 }
@@ -43,7 +43,7 @@ func TestItIsOffAndDeprecated(t *testing.T) {
 }
 
 func TestAConfigurationIsRefused(t *testing.T) {
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "AlwaysDeny takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

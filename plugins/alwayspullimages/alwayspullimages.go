@@ -25,10 +25,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/internal/aggregate"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const name = "AlwaysPullImages"
@@ -36,26 +36,26 @@ const name = "AlwaysPullImages"
 var pods = corev1.Resource("pods")
 
 // Descriptor is AlwaysPullImages, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Makes nodes pull the images of every pod anew, with the pod's own credentials",
 	Remedy:     "Set imagePullPolicy to Always where the message says so.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods, "", "ephemeralcontainers"),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods, "", "ephemeralcontainers"),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return alwaysPullImages{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return alwaysPullImages{}, nil
 	},
 }
 
-type alwaysPullImages struct{ *admission.Handler }
+type alwaysPullImages struct{}
 
 var (
-	_ admission.MutationInterface   = alwaysPullImages{}
-	_ admission.ValidationInterface = alwaysPullImages{}
+	_ plugin.Mutator   = alwaysPullImages{}
+	_ plugin.Validator = alwaysPullImages{}
 )
 
 // Admit sets the pull policy.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // pod is written as "list:image=policy …", where list is init, main, debug or volume.
@@ -51,7 +51,7 @@ func withOtherVolume(p *corev1.Pod) *corev1.Pod {
 // TestValidate. In upstream a refusal has the status 500, as what is wrong is a list of refusals
 // there.
 func TestCreate(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		given, want *corev1.Pod
 		// with what the validating phase refuses the given one; empty where it admits it
@@ -78,12 +78,12 @@ func TestCreate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := plugin.Admit(t, chaintest.Create(test.given)).Admitted(t).Object
+			got := subject.Admit(t, plugintest.Create(test.given)).Admitted(t).Object
 			if !apiequality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, test.want.Spec)
 			}
-			plugin.Validate(t, chaintest.Create(test.want)).Admitted(t)
-			result := plugin.Validate(t, chaintest.Create(test.given))
+			subject.Validate(t, plugintest.Create(test.want)).Admitted(t)
+			result := subject.Validate(t, plugintest.Create(test.given))
 			if test.refused == "" {
 				result.Admitted(t)
 			} else {
@@ -96,7 +96,7 @@ func TestCreate(t *testing.T) {
 // Upstream: TestAdmission in plugin/pkg/admission/alwayspullimages, for the updates; #96624 says
 // why they are left alone.
 func TestUpdate(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		stored, given, want string
 		refused             string // path of what the validating phase refuses
@@ -116,12 +116,12 @@ func TestUpdate(t *testing.T) {
 		"an image changes, for always": {"main:b=Always", "main:c=Always", "main:c=Always", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := chaintest.Update(pod(test.given), pod(test.stored))
-			got := plugin.Admit(t, request).Admitted(t).Object
+			request := plugintest.Update(pod(test.given), pod(test.stored))
+			got := subject.Admit(t, request).Admitted(t).Object
 			if want := pod(test.want); !apiequality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, want.Spec)
 			}
-			result := plugin.Validate(t, request)
+			result := subject.Validate(t, request)
 			if (test.refused != "") != (result.Err != nil) || !strings.Contains(result.Message(), test.refused) {
 				t.Errorf("validating: got %v, want a refusal of %q", result.Err, test.refused)
 			}
@@ -132,7 +132,7 @@ func TestUpdate(t *testing.T) {
 // Upstream leaves pods/ephemeralcontainers alone, and so the image of an ephemeral container is not
 // pulled with the pod's credentials.
 func TestEphemeralContainers(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	const path = `pods "p" is forbidden: spec.ephemeralContainers[1].imagePullPolicy: Unsupported value: "Never": ` +
 		`supported values: "Always"`
 	for name, test := range map[string]struct {
@@ -151,12 +151,12 @@ func TestEphemeralContainers(t *testing.T) {
 			"main:a=Never volume:v=Never", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := chaintest.Update(pod(test.given), pod(test.stored)).On("pods", "ephemeralcontainers")
-			got := plugin.Admit(t, request).Admitted(t).Object
+			request := plugintest.Update(pod(test.given), pod(test.stored)).On("pods", "ephemeralcontainers")
+			got := subject.Admit(t, request).Admitted(t).Object
 			if want := pod(test.want); !apiequality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, want.Spec)
 			}
-			if result := plugin.Validate(t, request); test.refused == "" {
+			if result := subject.Validate(t, request); test.refused == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, 403, test.refused)
@@ -167,29 +167,29 @@ func TestEphemeralContainers(t *testing.T) {
 
 // Upstream: TestOtherResources.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	never := pod("main:a=Never")
-	for name, request := range map[string]chaintest.Request{
-		"status":        chaintest.Update(never, pod("main:b=Never")).On("pods", "status"),
-		"resize":        chaintest.Update(never, pod("main:b=Never")).On("pods", "resize"),
-		"binding":       chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"pod templates": chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: never.Spec}}),
-		"delete":        chaintest.Delete(never),
-		"exec":          chaintest.Connect(never, "exec", &corev1.PodExecOptions{}),
+	for name, request := range map[string]plugintest.Request{
+		"status":        plugintest.Update(never, pod("main:b=Never")).On("pods", "status"),
+		"resize":        plugintest.Update(never, pod("main:b=Never")).On("pods", "resize"),
+		"binding":       plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"pod templates": plugintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: never.Spec}}),
+		"delete":        plugintest.Delete(never),
+		"exec":          plugintest.Connect(never, "exec", &corev1.PodExecOptions{}),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
-		plugin.Validate(t, request).Admitted(t)
+		subject.Validate(t, request).Admitted(t)
 	}
 	const bad = "AlwaysPullImages: the object of a request for pods is a *v1.ConfigMap"
-	for _, request := range []chaintest.Request{
-		chaintest.Create(&corev1.ConfigMap{}).On("pods", ""),
-		chaintest.Update(&corev1.ConfigMap{}, never).On("pods", "ephemeralcontainers"),
-		chaintest.Update(never, &corev1.ConfigMap{}),
+	for _, request := range []plugintest.Request{
+		plugintest.Create(&corev1.ConfigMap{}).On("pods", ""),
+		plugintest.Update(&corev1.ConfigMap{}, never).On("pods", "ephemeralcontainers"),
+		plugintest.Update(never, &corev1.ConfigMap{}),
 	} {
-		plugin.Admit(t, request).Refused(t, 400, bad)
-		plugin.Validate(t, request).Refused(t, 400, bad)
+		subject.Admit(t, request).Refused(t, 400, bad)
+		subject.Validate(t, request).Refused(t, 400, bad)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "AlwaysPullImages takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}
@@ -205,7 +205,7 @@ func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 
 // The chain passes every write of a pod through here.
 func TestNoAllocations(t *testing.T) {
-	built, err := Descriptor.New(nil, &chain.Env{})
+	built, err := Descriptor.New(nil, &plugin.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

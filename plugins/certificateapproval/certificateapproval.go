@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/objects"
 	"gatehouse.dev/plugins/internal/signers"
 )
@@ -25,30 +25,29 @@ import (
 const name = "CertificateApproval"
 
 // Descriptor is CertificateApproval, not yet built. It needs an authorizer.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only those approve certificates who may for the signer",
 	Remedy: "Have the right to approve for this signer: the verb approve on its name in signers of " +
 		"certificates.k8s.io.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},
-	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
+	Resources:  plugin.On(certificatesv1.Resource("certificatesigningrequests"), "approval"),
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.AskAuthorizer},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err
 		}
-		return &certificateApproval{admission.NewHandler(admission.Update), env.Authorizer}, nil
+		return &certificateApproval{env.Authorizer}, nil
 	},
 }
 
 type certificateApproval struct {
-	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
-var _ admission.ValidationInterface = &certificateApproval{}
+var _ plugin.Validator = &certificateApproval{}
 
 // Validate refuses the approval of a user who may not approve for the signer.
 func (p *certificateApproval) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

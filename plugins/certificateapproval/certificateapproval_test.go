@@ -6,8 +6,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/internal/signers/signerstest"
 )
 
@@ -16,8 +16,8 @@ func request(signer string) *certificatesv1.CertificateSigningRequest {
 		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer}}
 }
 
-func approval(object, old *certificatesv1.CertificateSigningRequest) chaintest.Request {
-	return chaintest.Update(object, old).On("certificatesigningrequests", "approval")
+func approval(object, old *certificatesv1.CertificateSigningRequest) plugintest.Request {
+	return plugintest.Update(object, old).On("certificatesigningrequests", "approval")
 }
 
 // Upstream: TestPlugin_Validate in plugin/pkg/admission/certificates/approval/admission_test.go.
@@ -33,8 +33,8 @@ func TestApproval(t *testing.T) {
 		"the update's signer isn't asked for": {"approve", "allowed.com/xyz", "allowed.com/xyz", refused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := signerstest.New(t, Descriptor, test.verb, test.granted)
-			result := plugin.Validate(t, approval(request(test.signer), request("abc.com/xyz")))
+			subject := signerstest.New(t, Descriptor, test.verb, test.granted)
+			result := subject.Validate(t, approval(request(test.signer), request("abc.com/xyz")))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -45,27 +45,27 @@ func TestApproval(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := signerstest.New(t, Descriptor, "", "")
+	subject := signerstest.New(t, Descriptor, "", "")
 	given := request("abc.com/xyz")
-	for name, other := range map[string]chaintest.Request{
-		"create": chaintest.Create(given),
-		"update": chaintest.Update(given, given),
-		"status": chaintest.Update(given, given).On("certificatesigningrequests", "status"),
-		"delete": chaintest.Delete(given),
-		"others": chaintest.Update(given, given).On("others", "approval"),
+	for name, other := range map[string]plugintest.Request{
+		"create": plugintest.Create(given),
+		"update": plugintest.Update(given, given),
+		"status": plugintest.Update(given, given).On("certificatesigningrequests", "status"),
+		"delete": plugintest.Delete(given),
+		"others": plugintest.Update(given, given).On("others", "approval"),
 	} {
-		if plugin.Validate(t, other).Admitted(t).Handled {
+		if subject.Validate(t, other).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
 	wrong := approval(given, given)
 	wrong.OldObject = &metav1.Status{}
-	plugin.Validate(t, wrong).Refused(t, 400,
+	subject.Validate(t, wrong).Refused(t, 400,
 		"CertificateApproval: the object of a request for certificatesigningrequests is a *v1.Status")
 }
 
 func TestItNeedsAnAuthorizer(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil ||
+	if _, err := Descriptor.New(nil, &plugin.Env{}); err == nil ||
 		err.Error() != "CertificateApproval needs an authorizer" {
 		t.Errorf("got %v", err)
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/objects"
 	"gatehouse.dev/plugins/internal/signers"
 )
@@ -28,29 +28,28 @@ import (
 const name = "CertificateSigning"
 
 // Descriptor is CertificateSigning, not yet built. It needs an authorizer.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets only those issue certificates who may sign for the signer",
 	Remedy:     "Have the right to sign for this signer: the verb sign on its name in signers of certificates.k8s.io.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},
-	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
+	Resources:  plugin.On(certificatesv1.Resource("certificatesigningrequests"), "status"),
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.AskAuthorizer},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err
 		}
-		return &certificateSigning{admission.NewHandler(admission.Update), env.Authorizer}, nil
+		return &certificateSigning{env.Authorizer}, nil
 	},
 }
 
 type certificateSigning struct {
-	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
-var _ admission.ValidationInterface = &certificateSigning{}
+var _ plugin.Validator = &certificateSigning{}
 
 // Validate refuses the certificate, or the conditions, of a user who may not sign for the signer.
 func (p *certificateSigning) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -6,8 +6,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/internal/signers/signerstest"
 )
 
@@ -22,8 +22,8 @@ func request(signer string, certificate []byte, conditions ...string) *certifica
 	return r
 }
 
-func status(object, old *certificatesv1.CertificateSigningRequest) chaintest.Request {
-	return chaintest.Update(object, old).On("certificatesigningrequests", "status")
+func status(object, old *certificatesv1.CertificateSigningRequest) plugintest.Request {
+	return plugintest.Update(object, old).On("certificatesigningrequests", "status")
 }
 
 // Upstream: TestPlugin_Validate in plugin/pkg/admission/certificates/signing/admission_test.go.
@@ -67,29 +67,29 @@ func TestSigning(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := signerstest.New(t, Descriptor, "", "")
+	subject := signerstest.New(t, Descriptor, "", "")
 	given, old := request("abc.com/xyz", []byte("data")), request("abc.com/xyz", nil)
-	for name, other := range map[string]chaintest.Request{
-		"create":   chaintest.Create(given),
-		"update":   chaintest.Update(given, old),
-		"approval": chaintest.Update(given, old).On("certificatesigningrequests", "approval"),
-		"delete":   chaintest.Delete(given),
-		"others":   chaintest.Update(given, old).On("others", "status"),
+	for name, other := range map[string]plugintest.Request{
+		"create":   plugintest.Create(given),
+		"update":   plugintest.Update(given, old),
+		"approval": plugintest.Update(given, old).On("certificatesigningrequests", "approval"),
+		"delete":   plugintest.Delete(given),
+		"others":   plugintest.Update(given, old).On("others", "status"),
 	} {
-		if plugin.Validate(t, other).Admitted(t).Handled {
+		if subject.Validate(t, other).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
 	const noRequest = "CertificateSigning: the object of a request for certificatesigningrequests is a *v1.Status"
 	wrong := status(given, old)
 	wrong.Object = &metav1.Status{}
-	plugin.Validate(t, wrong).Refused(t, 400, noRequest)
+	subject.Validate(t, wrong).Refused(t, 400, noRequest)
 	wrong.Object, wrong.OldObject = given, &metav1.Status{}
-	plugin.Validate(t, wrong).Refused(t, 400, noRequest)
+	subject.Validate(t, wrong).Refused(t, 400, noRequest)
 }
 
 func TestItNeedsAnAuthorizer(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil ||
+	if _, err := Descriptor.New(nil, &plugin.Env{}); err == nil ||
 		err.Error() != "CertificateSigning needs an authorizer" {
 		t.Errorf("got %v", err)
 	}

@@ -21,33 +21,33 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
 const name = "CertificateSubjectRestriction"
 
 // Descriptor is CertificateSubjectRestriction, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses requests for client certificates of the group system:masters",
 	Remedy:     "Leave the group system:masters out of the request's subject, or ask another signer.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(certificatesv1.Resource("certificatesigningrequests")),
+	Resources:  plugin.On(certificatesv1.Resource("certificatesigningrequests")),
 	Default:    true,
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &certificateSubjectRestriction{admission.NewHandler(admission.Create)}, nil
+		return &certificateSubjectRestriction{}, nil
 	},
 }
 
-type certificateSubjectRestriction struct{ *admission.Handler }
+type certificateSubjectRestriction struct{}
 
-var _ admission.ValidationInterface = &certificateSubjectRestriction{}
+var _ plugin.Validator = &certificateSubjectRestriction{}
 
 // Validate refuses a request to the API server's signer of clients for the group system:masters.
 func (*certificateSubjectRestriction) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

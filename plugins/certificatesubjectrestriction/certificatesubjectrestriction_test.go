@@ -13,8 +13,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const signer = "kubernetes.io/kube-apiserver-client"
@@ -49,7 +49,7 @@ func TestSubjects(t *testing.T) {
 		noPEM = forbidden + `failed to parse CSR: PEM block type must be CERTIFICATE REQUEST`
 	)
 	_, noRequest := x509.ParseCertificateRequest([]byte("no"))
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		signer  string
 		content []byte
@@ -70,7 +70,7 @@ func TestSubjects(t *testing.T) {
 			forbidden + "failed to parse CSR: " + noRequest.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Validate(t, chaintest.Create(request(test.signer, test.content)))
+			result := subject.Validate(t, plugintest.Create(request(test.signer, test.content)))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -81,26 +81,26 @@ func TestSubjects(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	given := request(signer, asking(t, "system:masters"))
-	for name, other := range map[string]chaintest.Request{
-		"update":   chaintest.Update(given, given),
-		"approval": chaintest.Create(given).On("certificatesigningrequests", "approval"),
-		"delete":   chaintest.Delete(given),
-		"others":   chaintest.Create(given).On("others", ""),
+	for name, other := range map[string]plugintest.Request{
+		"update":   plugintest.Update(given, given),
+		"approval": plugintest.Create(given).On("certificatesigningrequests", "approval"),
+		"delete":   plugintest.Delete(given),
+		"others":   plugintest.Create(given).On("others", ""),
 	} {
-		if plugin.Validate(t, other).Admitted(t).Handled {
+		if subject.Validate(t, other).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
-	wrong := chaintest.Create(given)
+	wrong := plugintest.Create(given)
 	wrong.Object = &metav1.Status{}
-	plugin.Validate(t, wrong).Refused(t, 400,
+	subject.Validate(t, wrong).Refused(t, 400,
 		"CertificateSubjectRestriction: the object of a request for certificatesigningrequests is a *v1.Status")
 }
 
 func TestItTakesNoConfiguration(t *testing.T) {
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "CertificateSubjectRestriction takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}
@@ -111,9 +111,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte("no"))
 	f.Add(asking(f, "a"))
 	f.Add(asking(f, "system:masters"))
-	plugin := chaintest.New(f, Descriptor, "")
+	subject := plugintest.New(f, Descriptor, "")
 	f.Fuzz(func(t *testing.T, content []byte) {
-		result := plugin.Validate(t, chaintest.Create(request(signer, content)))
+		result := subject.Validate(t, plugintest.Create(request(signer, content)))
 		asked, err := parse(content)
 		if err == nil && strings.Contains(asked.Subject.String(), "system:masters") {
 			return // in whatever part of the subject

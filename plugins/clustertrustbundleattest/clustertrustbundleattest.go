@@ -26,38 +26,37 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/signers"
 )
 
 const name = "ClusterTrustBundleAttest"
 
 // Descriptor is ClusterTrustBundleAttest, not yet built. It needs an authorizer.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only those write a signer's trust bundles who may attest for the signer",
 	Remedy: "Have the right to attest for this signer: the verb attest on its name in signers of " +
 		"certificates.k8s.io.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(certificatesv1.Resource("clustertrustbundles")),
+	Resources:  plugin.On(certificatesv1.Resource("clustertrustbundles")),
 	Gate:       "ClusterTrustBundle",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.AskAuthorizer, chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.AskAuthorizer, plugin.AskGates},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := signers.Needs(name, config, env); err != nil {
 			return nil, err
 		}
-		return &clusterTrustBundleAttest{admission.NewHandler(admission.Create, admission.Update), env.Authorizer}, nil
+		return &clusterTrustBundleAttest{env.Authorizer}, nil
 	},
 }
 
 type clusterTrustBundleAttest struct {
-	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
-var _ admission.ValidationInterface = &clusterTrustBundleAttest{}
+var _ plugin.Validator = &clusterTrustBundleAttest{}
 
 // Validate refuses the bundle of a user who may not attest for its signer. A bundle's signer can't
 // be changed, so the new object's is the stored one's.

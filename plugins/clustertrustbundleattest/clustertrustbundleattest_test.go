@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/plugins/internal/signers/signerstest"
 )
 
@@ -43,34 +43,34 @@ func TestAttest(t *testing.T) {
 		`signerName "abc.com/xyz"`
 	for name, test := range map[string]struct {
 		verb, granted string
-		request       chaintest.Request
+		request       plugintest.Request
 		want          string
 	}{
-		"create, by the signer's name":   {"attest", signer, chaintest.Create(bundle(signer, "1")), ""},
-		"create, by its domain":          {"attest", "abc.com/*", chaintest.Create(bundle(signer, "1")), ""},
-		"create, of another signer":      {"attest", "abc.com/other", chaintest.Create(bundle(signer, "1")), refused},
-		"create, by another verb":        {"sign", signer, chaintest.Create(bundle(signer, "1")), refused},
-		"create, the authorizer fails":   {"", "", chaintest.Create(bundle(signer, "1")), refused},
-		"create, in the other version":   {"attest", "-", chaintest.Create(alpha(signer, "1")), refused},
-		"create, in it, by right":        {"attest", signer, chaintest.Create(alpha(signer, "1")), ""},
-		"create, of no signer":           {"attest", "-", chaintest.Create(bundle("", "1")), ""},
-		"create, of none, other version": {"attest", "-", chaintest.Create(alpha("", "1")), ""},
-		"update": {"attest", "-", chaintest.Update(bundle(signer, "2"), bundle(signer, "1")),
+		"create, by the signer's name":   {"attest", signer, plugintest.Create(bundle(signer, "1")), ""},
+		"create, by its domain":          {"attest", "abc.com/*", plugintest.Create(bundle(signer, "1")), ""},
+		"create, of another signer":      {"attest", "abc.com/other", plugintest.Create(bundle(signer, "1")), refused},
+		"create, by another verb":        {"sign", signer, plugintest.Create(bundle(signer, "1")), refused},
+		"create, the authorizer fails":   {"", "", plugintest.Create(bundle(signer, "1")), refused},
+		"create, in the other version":   {"attest", "-", plugintest.Create(alpha(signer, "1")), refused},
+		"create, in it, by right":        {"attest", signer, plugintest.Create(alpha(signer, "1")), ""},
+		"create, of no signer":           {"attest", "-", plugintest.Create(bundle("", "1")), ""},
+		"create, of none, other version": {"attest", "-", plugintest.Create(alpha("", "1")), ""},
+		"update": {"attest", "-", plugintest.Update(bundle(signer, "2"), bundle(signer, "1")),
 			refused},
-		"update, by right": {"attest", signer, chaintest.Update(bundle(signer, "2"), bundle(signer, "1")),
+		"update, by right": {"attest", signer, plugintest.Update(bundle(signer, "2"), bundle(signer, "1")),
 			""},
-		"update, of no signer":     {"attest", "-", chaintest.Update(bundle("", "2"), bundle("", "1")), ""},
-		"update of nothing":        {"attest", "-", chaintest.Update(bundle(signer, "1"), bundle(signer, "1")), ""},
-		"update of nothing, other": {"attest", "-", chaintest.Update(alpha(signer, "1"), alpha(signer, "1")), ""},
-		"update, in the other": {"attest", "-", chaintest.Update(alpha(signer, "2"), alpha(signer, "1")),
+		"update, of no signer":     {"attest", "-", plugintest.Update(bundle("", "2"), bundle("", "1")), ""},
+		"update of nothing":        {"attest", "-", plugintest.Update(bundle(signer, "1"), bundle(signer, "1")), ""},
+		"update of nothing, other": {"attest", "-", plugintest.Update(alpha(signer, "1"), alpha(signer, "1")), ""},
+		"update, in the other": {"attest", "-", plugintest.Update(alpha(signer, "2"), alpha(signer, "1")),
 			refused},
-		"update of owner references": {"attest", "-", chaintest.Update(bundle(signer, "1", owned),
+		"update of owner references": {"attest", "-", plugintest.Update(bundle(signer, "1", owned),
 			bundle(signer, "1")), ""},
-		"update of finalizers": {"attest", "-", chaintest.Update(bundle(signer, "1"),
+		"update of finalizers": {"attest", "-", plugintest.Update(bundle(signer, "1"),
 			bundle(signer, "1", finalized)), ""},
-		"update of labels": {"attest", "-", chaintest.Update(bundle(signer, "1", labeled),
+		"update of labels": {"attest", "-", plugintest.Update(bundle(signer, "1", labeled),
 			bundle(signer, "1")), refused},
-		"update of both": {"attest", "-", chaintest.Update(bundle(signer, "2", owned), bundle(signer, "1")),
+		"update of both": {"attest", "-", plugintest.Update(bundle(signer, "2", owned), bundle(signer, "1")),
 			refused},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,24 +85,24 @@ func TestAttest(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := signerstest.New(t, Descriptor, "", "")
+	subject := signerstest.New(t, Descriptor, "", "")
 	given := bundle(signer, "1")
-	for name, other := range map[string]chaintest.Request{
-		"delete": chaintest.Delete(given),
-		"others": chaintest.Create(given).On("others", ""),
+	for name, other := range map[string]plugintest.Request{
+		"delete": plugintest.Delete(given),
+		"others": plugintest.Create(given).On("others", ""),
 	} {
-		if plugin.Validate(t, other).Admitted(t).Handled {
+		if subject.Validate(t, other).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
-	wrong := chaintest.Create(given)
+	wrong := plugintest.Create(given)
 	wrong.Object = &metav1.Status{}
-	plugin.Validate(t, wrong).Refused(t, 400,
+	subject.Validate(t, wrong).Refused(t, 400,
 		"ClusterTrustBundleAttest: the object of a request for clustertrustbundles is a *v1.Status")
 }
 
 func TestItNeedsAnAuthorizer(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil ||
+	if _, err := Descriptor.New(nil, &plugin.Env{}); err == nil ||
 		err.Error() != "ClusterTrustBundleAttest needs an authorizer" {
 		t.Errorf("got %v", err)
 	}

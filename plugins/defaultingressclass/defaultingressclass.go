@@ -26,9 +26,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	networkingv1listers "k8s.io/client-go/listers/networking/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "DefaultIngressClass"
@@ -36,16 +36,18 @@ const name = "DefaultIngressClass"
 var ingresses = networkingv1.Resource("ingresses")
 
 // Descriptor is DefaultIngressClass, not yet built. It needs informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives Ingresses that name no class the default IngressClass",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(ingresses),
+	Resources:  plugin.On(ingresses),
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{networkingv1.SchemeGroupVersion.WithResource("ingressclasses")},
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "networking.k8s.io", "ingressclasses")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "networking.k8s.io", "ingressclasses")},
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{networkingv1.SchemeGroupVersion.WithResource("ingressclasses")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -53,17 +55,16 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		informer := env.Informers.Networking().V1().IngressClasses()
-		return &defaultIngressClass{admission.NewHandler(admission.Create), ready.After(informer.Informer()), informer.Lister()}, nil
+		return &defaultIngressClass{ready.After(informer.Informer()), informer.Lister()}, nil
 	},
 }
 
 type defaultIngressClass struct {
-	*admission.Handler
 	synced ready.Gate
 	cache  networkingv1listers.IngressClassLister
 }
 
-var _ admission.MutationInterface = &defaultIngressClass{}
+var _ plugin.Mutator = &defaultIngressClass{}
 
 // Admit gives an Ingress a class.
 func (p *defaultIngressClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // class makes an IngressClass of this age, in seconds, whose annotation says this of being the
@@ -74,12 +74,12 @@ func TestCreate(t *testing.T) {
 			class("a", "true", 8)}, ingress("-", nil), "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", test.classes...)
-			got := classOf(plugin.Admit(t, chaintest.Create(test.ingress)).Admitted(t).Object.(*networkingv1.Ingress))
+			subject := plugintest.New(t, Descriptor, "", test.classes...)
+			got := classOf(subject.Admit(t, plugintest.Create(test.ingress)).Admitted(t).Object.(*networkingv1.Ingress))
 			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if calls := plugin.Calls(); len(calls) != 0 {
+			if calls := subject.Calls(); len(calls) != 0 {
 				t.Errorf("the cache should do, but there were calls: %q", calls)
 			}
 		})
@@ -89,57 +89,57 @@ func TestCreate(t *testing.T) {
 // A new default class takes over when the cache shows it.
 func TestAnotherDefaultClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor, "", class("old", "true", 60))
-		if err := plugin.Client.Tracker().Add(class("new", "true", 0)); err != nil {
+		subject := plugintest.New(t, Descriptor, "", class("old", "true", 60))
+		if err := subject.Client.Tracker().Add(class("new", "true", 0)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := classOf(plugin.Admit(t,
-			chaintest.Create(ingress("-", nil))).Admitted(t).Object.(*networkingv1.Ingress)); got != "new" {
+		if got := classOf(subject.Admit(t,
+			plugintest.Create(ingress("-", nil))).Admitted(t).Object.(*networkingv1.Ingress)); got != "new" {
 			t.Errorf("got %q", got)
 		}
 	})
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", class("a", "true", 0))
-	for name, request := range map[string]chaintest.Request{
-		"update":          chaintest.Update(ingress("-", nil), ingress("-", nil)),
-		"status":          chaintest.Create(ingress("-", nil)).On("ingresses", "status"),
-		"other resources": chaintest.Create(ingress("-", nil)).On("others", ""),
-		"delete":          chaintest.Delete(ingress("-", nil)),
+	subject := plugintest.New(t, Descriptor, "", class("a", "true", 0))
+	for name, request := range map[string]plugintest.Request{
+		"update":          plugintest.Update(ingress("-", nil), ingress("-", nil)),
+		"status":          plugintest.Create(ingress("-", nil)).On("ingresses", "status"),
+		"other resources": plugintest.Create(ingress("-", nil)).On("others", ""),
+		"delete":          plugintest.Delete(ingress("-", nil)),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&networkingv1.NetworkPolicy{}).On("ingresses", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&networkingv1.NetworkPolicy{}).On("ingresses", "")).Refused(t, 400,
 		"DefaultIngressClass: the object of a request for ingresses is a *v1.NetworkPolicy")
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		built, err := Descriptor.New(nil,
-			&chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+			&plugin.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
+		subject := plugintest.Plugin{Built: built}
 		began := time.Now()
-		plugin.Admit(t, chaintest.Create(ingress("a", nil))).Admitted(t)
+		subject.Admit(t, plugintest.Create(ingress("a", nil))).Admitted(t)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("what needs no class waited for %v", waited)
 		}
-		plugin.Admit(t, chaintest.Create(ingress("-", nil))).Refused(t, 403,
+		subject.Admit(t, plugintest.Create(ingress("-", nil))).Refused(t, 403,
 			`ingresses.networking.k8s.io "i" is forbidden: not yet ready to handle request`)
 	})
 }
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil || err.Error() != "DefaultIngressClass needs informers" {
+	if _, err := Descriptor.New(nil, &plugin.Env{}); err == nil || err.Error() != "DefaultIngressClass needs informers" {
 		t.Errorf("got %v", err)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "DefaultIngressClass takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

@@ -33,9 +33,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 )
 
 const (
@@ -50,17 +50,19 @@ var claims = corev1.Resource("persistentvolumeclaims")
 
 // Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of
 // kind DefaultStorageClassConfiguration.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims that name no class the default StorageClass",
 	Remedy:     "Set spec.storageClassName, or let one StorageClass alone be the default.",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(claims),
+	Resources:  plugin.On(claims),
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "storage.k8s.io", "storageclasses")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "storage.k8s.io", "storageclasses")},
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
@@ -70,7 +72,6 @@ var Descriptor = chain.Descriptor{
 		}
 		informer := env.Informers.Storage().V1().StorageClasses()
 		return &defaultStorageClass{
-			Handler:  admission.NewHandler(admission.Create),
 			synced:   ready.After(informer.Informer()),
 			cache:    informer.Lister(),
 			multiple: c.MultipleDefaults,
@@ -106,13 +107,12 @@ func load(config io.Reader) (configuration, error) {
 }
 
 type defaultStorageClass struct {
-	*admission.Handler
 	synced   ready.Gate
 	cache    storagev1listers.StorageClassLister
 	multiple multipleDefaults
 }
 
-var _ admission.MutationInterface = &defaultStorageClass{}
+var _ plugin.Mutator = &defaultStorageClass{}
 
 // Admit gives a claim a class.
 func (p *defaultStorageClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

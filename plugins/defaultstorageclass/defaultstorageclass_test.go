@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -100,8 +100,8 @@ func TestCreate(t *testing.T) {
 			class("b", stable+"=true", 5), class("a", stable+"=true", 6)}, claim("-", nil), "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, test.config, test.classes...)
-			result := plugin.Admit(t, chaintest.Create(test.claim))
+			subject := plugintest.New(t, Descriptor, test.config, test.classes...)
+			result := subject.Admit(t, plugintest.Create(test.claim))
 			if test.want == several {
 				result.Refused(t, 403, several)
 				return
@@ -109,7 +109,7 @@ func TestCreate(t *testing.T) {
 			if got := classOf(result.Admitted(t).Object.(*corev1.PersistentVolumeClaim)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if calls := plugin.Calls(); len(calls) != 0 {
+			if calls := subject.Calls(); len(calls) != 0 {
 				t.Errorf("the cache should do, but there were calls: %q", calls)
 			}
 		})
@@ -117,35 +117,35 @@ func TestCreate(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", class("a", stable+"=true", 0))
-	for name, request := range map[string]chaintest.Request{
-		"update":          chaintest.Update(claim("-", nil), claim("-", nil)),
-		"status":          chaintest.Create(claim("-", nil)).On("persistentvolumeclaims", "status"),
-		"other resources": chaintest.Create(claim("-", nil)).On("others", ""),
-		"delete":          chaintest.Delete(claim("-", nil)),
+	subject := plugintest.New(t, Descriptor, "", class("a", stable+"=true", 0))
+	for name, request := range map[string]plugintest.Request{
+		"update":          plugintest.Update(claim("-", nil), claim("-", nil)),
+		"status":          plugintest.Create(claim("-", nil)).On("persistentvolumeclaims", "status"),
+		"other resources": plugintest.Create(claim("-", nil)).On("others", ""),
+		"delete":          plugintest.Delete(claim("-", nil)),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.Pod{}).On("persistentvolumeclaims", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.Pod{}).On("persistentvolumeclaims", "")).Refused(t, 400,
 		"DefaultStorageClass: the object of a request for persistentvolumeclaims is a *v1.Pod")
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		built, err := Descriptor.New(nil,
-			&chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
+			&plugin.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
+		subject := plugintest.Plugin{Built: built}
 		began := time.Now()
-		plugin.Admit(t, chaintest.Create(claim("a", nil))).Admitted(t)
+		subject.Admit(t, plugintest.Create(claim("a", nil))).Admitted(t)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("what needs no class waited for %v", waited)
 		}
-		plugin.Admit(t, chaintest.Create(claim("-", nil))).Refused(t, 403,
+		subject.Admit(t, plugintest.Create(claim("-", nil))).Refused(t, 403,
 			`persistentvolumeclaims "c" is forbidden: not yet ready to handle request`)
 	})
 }
@@ -156,19 +156,19 @@ func TestConfiguration(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	for name, test := range map[string]struct {
 		config string
-		env    *chain.Env
+		env    *plugin.Env
 		want   string // empty: it can
 	}{
-		"nothing in it": {head, &chain.Env{Informers: factory}, ""},
-		"no informers":  {head, &chain.Env{}, "DefaultStorageClass needs informers"},
-		"another word": {head + "multipleDefaults: Oldest", &chain.Env{Informers: factory}, of +
+		"nothing in it": {head, &plugin.Env{Informers: factory}, ""},
+		"no informers":  {head, &plugin.Env{}, "DefaultStorageClass needs informers"},
+		"another word": {head + "multipleDefaults: Oldest", &plugin.Env{Informers: factory}, of +
 			`multipleDefaults: Unsupported value: "Oldest": supported values: "Newest", "Reject"`},
-		"no word": {head + `multipleDefaults: ""`, &chain.Env{Informers: factory}, of +
+		"no word": {head + `multipleDefaults: ""`, &plugin.Env{Informers: factory}, of +
 			`multipleDefaults: Unsupported value: "": supported values: "Newest", "Reject"`},
-		"no string": {head + "multipleDefaults: 1", &chain.Env{Informers: factory}, of +
+		"no string": {head + "multipleDefaults: 1", &plugin.Env{Informers: factory}, of +
 			"multipleDefaults: is of type number, must be a string"},
-		"another field": {head + "default: a", &chain.Env{Informers: factory}, of + `unknown field "default"`},
-		"another kind": {"apiVersion: v1\nkind: Pod", &chain.Env{Informers: factory}, of +
+		"another field": {head + "default: a", &plugin.Env{Informers: factory}, of + `unknown field "default"`},
+		"another kind": {"apiVersion: v1\nkind: Pod", &plugin.Env{Informers: factory}, of +
 			`is kind "Pod" in apiVersion "v1", must be kind DefaultStorageClassConfiguration in apiVersion ` +
 			`gatehouse.dev/v1alpha1`},
 	} {

@@ -21,9 +21,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const (
@@ -40,20 +40,20 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its
 // configuration is of kind DefaultTolerationSecondsConfiguration.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods stay on nodes that are not ready or unreachable for five minutes",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods),
+	Resources:  plugin.On(pods),
 	Default:    true,
 	Flags:      flags,
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		c := defaults
 		if _, err := pluginconfig.Object(name, config, apiVersion, kind, &c); err != nil {
 			return nil, err
 		}
-		return &defaultTolerationSeconds{admission.NewHandler(admission.Create, admission.Update), c}, nil
+		return &defaultTolerationSeconds{c}, nil
 	},
 }
 
@@ -86,11 +86,10 @@ func flags(fs *pflag.FlagSet) func() string {
 }
 
 type defaultTolerationSeconds struct {
-	*admission.Handler
 	seconds configuration
 }
 
-var _ admission.MutationInterface = &defaultTolerationSeconds{}
+var _ plugin.Mutator = &defaultTolerationSeconds{}
 
 // Admit adds the tolerations of which the pod says nothing.
 func (p *defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

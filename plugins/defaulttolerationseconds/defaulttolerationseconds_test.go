@@ -8,8 +8,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func toleration(key string, operator corev1.TolerationOperator, effect corev1.TaintEffect,
@@ -40,7 +40,7 @@ func TestTolerations(t *testing.T) {
 		ready700 = toleration(ready, "Exists", "NoExecute", 700)
 		reach700 = toleration(reach, "Exists", "NoExecute", 700)
 	)
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct{ given, added []corev1.Toleration }{
 		"nothing is said": {nil, []corev1.Toleration{ready300, reach300}},
 		"of other taints": {[]corev1.Toleration{toleration("foo", "Equal", "NoExecute", 700)},
@@ -70,9 +70,9 @@ func TestTolerations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := pod(append(test.given[:len(test.given):len(test.given)], test.added...)...)
-			for _, request := range []chaintest.Request{chaintest.Create(pod(test.given...)),
-				chaintest.Update(pod(test.given...), pod())} {
-				got := plugin.Admit(t, request).Admitted(t).Object
+			for _, request := range []plugintest.Request{plugintest.Create(pod(test.given...)),
+				plugintest.Update(pod(test.given...), pod())} {
+				got := subject.Admit(t, request).Admitted(t).Object
 				if !apiequality.Semantic.DeepEqual(got, want) {
 					t.Errorf("%s: got  %v\nwant %v", request.Operation, got.(*corev1.Pod).Spec.Tolerations,
 						want.Spec.Tolerations)
@@ -84,21 +84,21 @@ func TestTolerations(t *testing.T) {
 
 // Upstream: TestHandles.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	for name, request := range map[string]chaintest.Request{
-		"status":               chaintest.Update(pod(), pod()).On("pods", "status"),
-		"resize":               chaintest.Update(pod(), pod()).On("pods", "resize"),
-		"ephemeral containers": chaintest.Update(pod(), pod()).On("pods", "ephemeralcontainers"),
-		"binding":              chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"pod templates":        chaintest.Create(&corev1.PodTemplate{}),
-		"delete":               chaintest.Delete(pod()),
-		"exec":                 chaintest.Connect(pod(), "exec", &corev1.PodExecOptions{}),
+	subject := plugintest.New(t, Descriptor, "")
+	for name, request := range map[string]plugintest.Request{
+		"status":               plugintest.Update(pod(), pod()).On("pods", "status"),
+		"resize":               plugintest.Update(pod(), pod()).On("pods", "resize"),
+		"ephemeral containers": plugintest.Update(pod(), pod()).On("pods", "ephemeralcontainers"),
+		"binding":              plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"pod templates":        plugintest.Create(&corev1.PodTemplate{}),
+		"delete":               plugintest.Delete(pod()),
+		"exec":                 plugintest.Connect(pod(), "exec", &corev1.PodExecOptions{}),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
 		"DefaultTolerationSeconds: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -118,8 +118,8 @@ func TestConfiguration(t *testing.T) {
 		"both":          {head + "notReadyTolerationSeconds: 0\nunreachableTolerationSeconds: -1", 0, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, test.config)
-			got := plugin.Admit(t, chaintest.Create(pod())).Object
+			subject := plugintest.New(t, Descriptor, test.config)
+			got := subject.Admit(t, plugintest.Create(pod())).Object
 			want := pod(toleration(ready, "Exists", "NoExecute", test.notReady),
 				toleration(reach, "Exists", "NoExecute", test.unreachable))
 			if !apiequality.Semantic.DeepEqual(got, want) {
@@ -141,7 +141,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 			"unreachableTolerationSeconds: is of type number 1.5, must be a whole number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(test.config), &chain.Env{})
+			_, err := Descriptor.New(strings.NewReader(test.config), &plugin.Env{})
 			if want := "the configuration of DefaultTolerationSeconds: " + test.want; err == nil ||
 				err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
@@ -152,10 +152,10 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 
 // The seconds that a pod gets are its own.
 func TestDefaultsAreCopies(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	first := plugin.Admit(t, chaintest.Create(pod())).Object.(*corev1.Pod)
+	subject := plugintest.New(t, Descriptor, "")
+	first := subject.Admit(t, plugintest.Create(pod())).Object.(*corev1.Pod)
 	*first.Spec.Tolerations[0].TolerationSeconds = 1
-	second := plugin.Admit(t, chaintest.Create(pod())).Object.(*corev1.Pod)
+	second := subject.Admit(t, plugintest.Create(pod())).Object.(*corev1.Pod)
 	if got := *second.Spec.Tolerations[0].TolerationSeconds; got != 300 {
 		t.Errorf("the default has become %d", got)
 	}

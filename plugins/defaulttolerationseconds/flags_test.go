@@ -10,15 +10,16 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // load is what a command with these flags has of the plugin: the plugin and its configuration.
 func load(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	list := []chain.Descriptor{Descriptor}
-	var options chain.Options
+	list := []plugin.Descriptor{Descriptor}
+	var options config.Options
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	options.AddFlags(fs, list)
 	if err := fs.Parse(args); err != nil {
@@ -48,8 +49,8 @@ func TestFlags(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod := chaintest.New(t, Descriptor, configuration).Admit(t,
-				chaintest.Create(&corev1.Pod{})).Admitted(t).Object.(*corev1.Pod)
+			pod := plugintest.New(t, Descriptor, configuration).Admit(t,
+				plugintest.Create(&corev1.Pod{})).Admitted(t).Object.(*corev1.Pod)
 			if got := *pod.Spec.Tolerations[0].TolerationSeconds; got != test.notReady {
 				t.Errorf("not ready: got %d, want %d", got, test.notReady)
 			}

@@ -11,18 +11,18 @@
 package denyescalatingexec
 
 import (
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/denyexec"
 )
 
 const name = "DenyEscalatingExec"
 
 // Descriptor is DenyEscalatingExec, not yet built. It needs a client.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods that are privileged or in the host's PID or IPC namespace",
 	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: denyexec.Operations,
 	Resources:  denyexec.Resources,
 	Access:     denyexec.Access,

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // All that is refused is in the table of plugins/internal/denyexec; this is what makes the plugin
@@ -24,19 +24,19 @@ func TestPods(t *testing.T) {
 		}},
 	} {
 		pod := &corev1.Pod{ObjectMeta: meta, Spec: spec}
-		chaintest.New(t, Descriptor, "", pod).Validate(t, chaintest.Connect(pod, "exec", &corev1.PodExecOptions{})).
+		plugintest.New(t, Descriptor, "", pod).Validate(t, plugintest.Connect(pod, "exec", &corev1.PodExecOptions{})).
 			Refused(t, 403, `pods "p" is forbidden: cannot exec into or attach to `+want)
 	}
 	harmless := &corev1.Pod{ObjectMeta: meta}
-	chaintest.New(t, Descriptor, "", harmless).Validate(t,
-		chaintest.Connect(harmless, "attach", &corev1.PodAttachOptions{})).Admitted(t)
+	plugintest.New(t, Descriptor, "", harmless).Validate(t,
+		plugintest.Connect(harmless, "attach", &corev1.PodAttachOptions{})).Admitted(t)
 }
 
 func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "DenyEscalatingExec takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

@@ -7,18 +7,18 @@
 package denyexeconprivileged
 
 import (
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/denyexec"
 )
 
 const name = "DenyExecOnPrivileged"
 
 // Descriptor is DenyExecOnPrivileged, not yet built. It needs a client.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods with a privileged container",
 	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: denyexec.Operations,
 	Resources:  denyexec.Resources,
 	Access:     denyexec.Access,

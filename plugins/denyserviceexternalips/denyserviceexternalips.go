@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
@@ -27,24 +27,24 @@ const name = "DenyServiceExternalIPs"
 var errDenied = errors.New("Use of external IPs is denied by admission control")
 
 // Descriptor is DenyServiceExternalIPs, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses new external IPs of Services",
 	Remedy:     "Leave spec.externalIPs as it was, or shorten it; another type of Service may do what it is to do.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(corev1.Resource("services")),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(corev1.Resource("services")),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &denyServiceExternalIPs{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return &denyServiceExternalIPs{}, nil
 	},
 }
 
-type denyServiceExternalIPs struct{ *admission.Handler }
+type denyServiceExternalIPs struct{}
 
-var _ admission.ValidationInterface = &denyServiceExternalIPs{}
+var _ plugin.Validator = &denyServiceExternalIPs{}
 
 // Validate refuses a Service with an external IP that it didn't have.
 func (*denyServiceExternalIPs) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

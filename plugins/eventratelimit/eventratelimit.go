@@ -38,7 +38,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 const (
@@ -55,19 +55,19 @@ var (
 
 // Descriptor is EventRateLimit, not yet built. It needs a configuration, of kind Configuration in
 // eventratelimit.admission.k8s.io/v1alpha1.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Limits the rate of events of the server, of namespaces, of users and of what they are about",
 	Remedy:     "Write fewer events, or have the limit raised in the plugin's configuration.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  slices.Concat(chain.On(coreEvents), chain.On(newEvents)),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  slices.Concat(plugin.On(coreEvents), plugin.On(newEvents)),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
 		}
-		p := &eventRateLimit{Handler: admission.NewHandler(admission.Create, admission.Update)}
+		p := &eventRateLimit{}
 		for _, l := range c.Limits {
 			size := l.CacheSize
 			switch {
@@ -84,7 +84,6 @@ var Descriptor = chain.Descriptor{
 }
 
 type eventRateLimit struct {
-	*admission.Handler
 	// readsEvents says that a limit goes by what is in the event.
 	readsEvents bool
 
@@ -97,7 +96,7 @@ type limit struct {
 	buckets *buckets
 }
 
-var _ admission.ValidationInterface = &eventRateLimit{}
+var _ plugin.Validator = &eventRateLimit{}
 
 // Validate takes the tokens of an event, or refuses it.
 func (p *eventRateLimit) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

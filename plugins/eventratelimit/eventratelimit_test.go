@@ -20,7 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	authentication "k8s.io/apiserver/pkg/authentication/user"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const head = "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n"
@@ -55,15 +56,15 @@ func about(component, pod string) *corev1.Event {
 // requests come. "ok" and "429" are what comes of each.
 func TestLimits(t *testing.T) {
 	type request struct {
-		chaintest.Request
+		plugintest.Request
 		after time.Duration
 		want  string
 	}
-	ok := func(r chaintest.Request) request { return request{r, 0, "ok"} }
-	refused := func(r chaintest.Request) request { return request{r, 0, "429"} }
+	ok := func(r plugintest.Request) request { return request{r, 0, "ok"} }
+	refused := func(r plugintest.Request) request { return request{r, 0, "429"} }
 	later := func(after time.Duration, r request) request { return request{r.Request, after, r.want} }
-	a, b := chaintest.Create(eventIn("a")), chaintest.Create(eventIn("b"))
-	pod := chaintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}})
+	a, b := plugintest.Create(eventIn("a")), plugintest.Create(eventIn("b"))
+	pod := plugintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}})
 	for name, test := range map[string]struct {
 		config   string
 		requests []request
@@ -82,38 +83,38 @@ func TestLimits(t *testing.T) {
 		"dry runs": {limits("Server 1 1"),
 			[]request{ok(a.AsDryRun()), ok(a.AsDryRun()), ok(a), refused(a), ok(a.AsDryRun())}},
 		"updates": {limits("Server 1 2"),
-			[]request{ok(a), ok(chaintest.Update(eventIn("a"), eventIn("a"))),
-				refused(chaintest.Update(eventIn("a"), eventIn("a")))}},
-		"deletions": {limits("Server 1 1"), []request{ok(a), ok(chaintest.Delete(eventIn("a")))}},
+			[]request{ok(a), ok(plugintest.Update(eventIn("a"), eventIn("a"))),
+				refused(plugintest.Update(eventIn("a"), eventIn("a")))}},
+		"deletions": {limits("Server 1 1"), []request{ok(a), ok(plugintest.Delete(eventIn("a")))}},
 		"namespaces": {limits("Namespace 1 2"),
 			[]request{ok(a), ok(b), ok(a), refused(a), ok(b), refused(b)}},
 		"users": {limits("User 1 2"),
 			[]request{ok(a.By("x")), ok(b.By("x")), ok(a.By("y")), refused(a.By("x")), ok(a.By("y"))}},
 		"no user": {limits("User 1 1"),
-			[]request{ok(func() chaintest.Request { r := a; r.User = nil; return r }()), ok(a.By("x"))}},
+			[]request{ok(func() plugintest.Request { r := a; r.User = nil; return r }()), ok(a.By("x"))}},
 		"two of one type": {limits("Server 1 5", "Server 100 2"),
 			[]request{ok(a), ok(a), refused(a), later(20*time.Millisecond, ok(a)), ok(a),
 				later(time.Millisecond, refused(a))}},
 		"a cache of one namespace": {limits("Namespace 1 1 1"),
 			[]request{ok(a), refused(a), ok(b), ok(a), refused(a), ok(b)}},
 		"the least used one goes": {limits("Namespace 1 1 2"),
-			[]request{ok(a), ok(b), refused(a), ok(chaintest.Create(eventIn("c"))), refused(a), ok(b)}},
+			[]request{ok(a), ok(b), refused(a), ok(plugintest.Create(eventIn("c"))), refused(a), ok(b)}},
 		"the server's is always one": {limits("Server 1 1 100"), []request{ok(a), refused(b)}},
 		// Upstream would take a token of each limit but the one that refuses.
 		"what one refuses is free at the others": {limits("Namespace 1 1", "Server 1 3"),
-			[]request{ok(a), refused(a), refused(a), refused(a), ok(b), ok(chaintest.Create(eventIn("c"))),
-				refused(chaintest.Create(eventIn("d")))}},
+			[]request{ok(a), refused(a), refused(a), refused(a), ok(b), ok(plugintest.Create(eventIn("c"))),
+				refused(plugintest.Create(eventIn("d")))}},
 		"sources and objects": {limits("SourceAndObject 1 1"), []request{
-			ok(chaintest.Create(about("kubelet", "p"))), refused(chaintest.Create(about("kubelet", "p"))),
-			ok(chaintest.Create(about("kubelet", "q"))), ok(chaintest.Create(about("scheduler", "p"))),
+			ok(plugintest.Create(about("kubelet", "p"))), refused(plugintest.Create(about("kubelet", "p"))),
+			ok(plugintest.Create(about("kubelet", "q"))), ok(plugintest.Create(about("scheduler", "p"))),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := chaintest.New(t, Descriptor, test.config)
+				subject := plugintest.New(t, Descriptor, test.config)
 				for i, r := range test.requests {
 					time.Sleep(r.after)
-					result, got := plugin.Validate(t, r.Request), "ok"
+					result, got := subject.Validate(t, r.Request), "ok"
 					if result.Err != nil {
 						got = fmt.Sprint(result.Code())
 					}
@@ -143,9 +144,9 @@ func TestRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := chaintest.New(t, Descriptor, test.config)
-				plugin.Validate(t, chaintest.Create(event).By("alice")).Admitted(t)
-				result := plugin.Validate(t, chaintest.Create(event).By("alice")).Refused(t, http.StatusTooManyRequests,
+				subject := plugintest.New(t, Descriptor, test.config)
+				subject.Validate(t, plugintest.Create(event).By("alice")).Admitted(t)
+				result := subject.Validate(t, plugintest.Create(event).By("alice")).Refused(t, http.StatusTooManyRequests,
 					test.want)
 				if seconds, ok := apierrors.SuggestsClientDelay(result.Err); !ok || seconds != 1 {
 					t.Errorf("come again after %d s, %t", seconds, ok)
@@ -209,24 +210,24 @@ func TestSourceAndObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1"))
-				plugin.Validate(t, chaintest.Create(test.first)).Admitted(t)
-				if shared := plugin.Validate(t, chaintest.Create(test.second)).Err != nil; shared != test.shared {
+				subject := plugintest.New(t, Descriptor, limits("SourceAndObject 1 1"))
+				subject.Validate(t, plugintest.Create(test.first)).Admitted(t)
+				if shared := subject.Validate(t, plugintest.Create(test.second)).Err != nil; shared != test.shared {
 					t.Errorf("a bucket is shared: %t, want %t", shared, test.shared)
 				}
 			})
 		})
 	}
 
-	plugin := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1"))
-	plugin.Validate(t, chaintest.Create(&corev1.Pod{}).On("events", "")).Refused(t, 400,
+	subject := plugintest.New(t, Descriptor, limits("SourceAndObject 1 1"))
+	subject.Validate(t, plugintest.Create(&corev1.Pod{}).On("events", "")).Refused(t, 400,
 		"EventRateLimit: the object of a request for events is a *v1.Pod")
 }
 
 // An event is converted only if a limit goes by what is in it.
 func TestEventsAreNotReadWithoutNeed(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, limits("Server 1 9", "Namespace 1 9", "User 1 9"))
-	plugin.Validate(t, chaintest.Create(&corev1.Pod{}).On("events", "")).Admitted(t)
+	subject := plugintest.New(t, Descriptor, limits("Server 1 9", "Namespace 1 9", "User 1 9"))
+	subject.Validate(t, plugintest.Create(&corev1.Pod{}).On("events", "")).Admitted(t)
 }
 
 // model is a token bucket in whole numbers: a token is a second's worth of nanoseconds.
@@ -250,7 +251,7 @@ func (m *model) has() bool { return m.tokens >= int64(time.Second) }
 // bucket has let through what its rate and burst say, give or take one event.
 func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor,
+		subject := plugintest.New(t, Descriptor,
 			limits("Server 60 400", "Namespace 25 120", "User 3 20", "SourceAndObject 1 10"))
 		rates := map[string]model{"server": {qps: 60, burst: 400}, "namespace": {qps: 25, burst: 120},
 			"user": {qps: 3, burst: 20}, "source": {qps: 1, burst: 10}}
@@ -282,7 +283,7 @@ func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 						take = take && models[bucket].has()
 						all = append(all, bucket)
 					}
-					got := plugin.Validate(t, chaintest.Create(event).By(fmt.Sprint("user-", who))).Err == nil
+					got := subject.Validate(t, plugintest.Create(event).By(fmt.Sprint("user-", who))).Err == nil
 					if got {
 						admitted++
 					}
@@ -314,14 +315,14 @@ func TestTenThousandEventsOfFiftyUsers(t *testing.T) {
 // gets through.
 func TestConcurrentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor,
-			limits("User 1 10", "Server 1 155")).Interface.(admission.ValidationInterface)
+		subject := plugintest.New(t, Descriptor,
+			limits("User 1 10", "Server 1 155")).Built.(plugin.Validator)
 		var byUser [20]atomic.Int32
 		var all sync.WaitGroup
 		for i := range 20 * 50 {
 			all.Go(func() {
 				a := attributes(eventIn("ns"), fmt.Sprint("user-", i%20))
-				if plugin.Validate(t.Context(), a, nil) == nil {
+				if subject.Validate(t.Context(), a, nil) == nil {
 					byUser[i%20].Add(1)
 				}
 			})
@@ -344,7 +345,7 @@ func TestConcurrentRequests(t *testing.T) {
 // However many keys there are, and however long: a limit has no more than cacheSize buckets, and
 // keeps nothing of the keys.
 func TestMemoryIsBounded(t *testing.T) {
-	built := chaintest.New(t, Descriptor, limits("SourceAndObject 1 1 100", "User 1 1")).Interface.(*eventRateLimit)
+	built := plugintest.New(t, Descriptor, limits("SourceAndObject 1 1 100", "User 1 1")).Built.(*eventRateLimit)
 	long := strings.Repeat("x", 10_000)
 	for i := range 20_000 {
 		a := attributes(about(fmt.Sprint(long, i), "p"), fmt.Sprint("user-", i))
@@ -370,8 +371,8 @@ func attributes(event *corev1.Event, who string) admission.Attributes {
 }
 
 func TestAdmittingAllocatesNothing(t *testing.T) {
-	built := chaintest.New(t, Descriptor, limits("Server 1000000 1000000", "Namespace 1000000 1000000",
-		"User 1000000 1000000", "SourceAndObject 1000000 1000000")).Interface.(*eventRateLimit)
+	built := plugintest.New(t, Descriptor, limits("Server 1000000 1000000", "Namespace 1000000 1000000",
+		"User 1000000 1000000", "SourceAndObject 1000000 1000000")).Built.(*eventRateLimit)
 	a := attributes(about("kubelet", "p"), "alice")
 	if n := testing.AllocsPerRun(1000, func() {
 		if err := built.Validate(t.Context(), a, nil); err != nil {
@@ -397,7 +398,7 @@ func BenchmarkValidate(b *testing.B) {
 			1},
 	} {
 		b.Run(name, func(b *testing.B) {
-			built := chaintest.New(b, Descriptor, test.config).Interface.(*eventRateLimit)
+			built := plugintest.New(b, Descriptor, test.config).Built.(*eventRateLimit)
 			requests := make([]admission.Attributes, test.keys)
 			for i := range requests {
 				event := about("kubelet", fmt.Sprint("pod-", i))

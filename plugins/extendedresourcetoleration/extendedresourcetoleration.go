@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const name = "ExtendedResourceToleration"
@@ -31,23 +31,23 @@ const name = "ExtendedResourceToleration"
 var pods = corev1.Resource("pods")
 
 // Descriptor is ExtendedResourceToleration, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods that request an extended resource onto nodes tainted with its name",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return extendedResourceToleration{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return extendedResourceToleration{}, nil
 	},
 }
 
-type extendedResourceToleration struct{ *admission.Handler }
+type extendedResourceToleration struct{}
 
-var _ admission.MutationInterface = extendedResourceToleration{}
+var _ plugin.Mutator = extendedResourceToleration{}
 
 // Admit adds a toleration for each extended resource that the pod requests, in the order of their
 // names.

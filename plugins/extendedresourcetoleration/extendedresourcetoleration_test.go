@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // container requests one of each resource.
@@ -56,7 +56,7 @@ func TestTolerations(t *testing.T) {
 	withSeconds := []corev1.Toleration{{Key: gpu, Operator: "Exists", Effect: "NoSchedule",
 		TolerationSeconds: &seconds}}
 	everything := []corev1.Toleration{{Operator: "Exists"}}
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		given *corev1.Pod
 		want  []corev1.Toleration
@@ -88,9 +88,9 @@ func TestTolerations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := pod(nil)
-			for _, request := range []chaintest.Request{chaintest.Create(test.given),
-				chaintest.Update(test.given, stored)} {
-				got := plugin.Admit(t, request).Admitted(t).Object.(*corev1.Pod)
+			for _, request := range []plugintest.Request{plugintest.Create(test.given),
+				plugintest.Update(test.given, stored)} {
+				got := subject.Admit(t, request).Admitted(t).Object.(*corev1.Pod)
 				if !apiequality.Semantic.DeepEqual(got.Spec.Tolerations, test.want) {
 					t.Errorf("%s: got  %v\nwant %v", request.Operation, got.Spec.Tolerations, test.want)
 				}
@@ -104,7 +104,7 @@ func TestZeroIsARequest(t *testing.T) {
 	given := pod(nil,
 		corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse(
 			"0")}}})
-	got := chaintest.New(t, Descriptor, "").Admit(t, chaintest.Create(given)).Admitted(t).Object.(*corev1.Pod)
+	got := plugintest.New(t, Descriptor, "").Admit(t, plugintest.Create(given)).Admitted(t).Object.(*corev1.Pod)
 	if !apiequality.Semantic.DeepEqual(got.Spec.Tolerations, tolerating(gpu)) {
 		t.Errorf("got %v", got.Spec.Tolerations)
 	}
@@ -112,23 +112,23 @@ func TestZeroIsARequest(t *testing.T) {
 
 // Upstream: TestHandles.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	given := pod(nil, container(gpu))
-	for name, request := range map[string]chaintest.Request{
-		"status":               chaintest.Update(given, given).On("pods", "status"),
-		"resize":               chaintest.Update(given, given).On("pods", "resize"),
-		"ephemeral containers": chaintest.Update(given, given).On("pods", "ephemeralcontainers"),
-		"binding":              chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"pod templates": chaintest.Create(
+	for name, request := range map[string]plugintest.Request{
+		"status":               plugintest.Update(given, given).On("pods", "status"),
+		"resize":               plugintest.Update(given, given).On("pods", "resize"),
+		"ephemeral containers": plugintest.Update(given, given).On("pods", "ephemeralcontainers"),
+		"binding":              plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"pod templates": plugintest.Create(
 			&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: given.Spec}}),
-		"delete": chaintest.Delete(given),
-		"exec":   chaintest.Connect(given, "exec", &corev1.PodExecOptions{}),
+		"delete": plugintest.Delete(given),
+		"exec":   plugintest.Connect(given, "exec", &corev1.PodExecOptions{}),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
 		"ExtendedResourceToleration: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -136,7 +136,7 @@ func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "ExtendedResourceToleration takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}
@@ -148,10 +148,10 @@ func FuzzResourceName(f *testing.F) {
 		strings.Repeat("a", 300) + "/b"} {
 		f.Add(name)
 	}
-	plugin := chaintest.New(f, Descriptor, "")
+	subject := plugintest.New(f, Descriptor, "")
 	f.Fuzz(func(t *testing.T, name string) {
 		given := pod(nil, container(corev1.ResourceName(name)))
-		got := plugin.Admit(t, chaintest.Create(given)).Admitted(t).Object.(*corev1.Pod)
+		got := subject.Admit(t, plugintest.Create(given)).Admitted(t).Object.(*corev1.Pod)
 		for _, toleration := range got.Spec.Tolerations {
 			if wrong := validation.IsQualifiedName(toleration.Key); toleration.Key != name || len(wrong) > 0 {
 				t.Errorf("%q: %q: %q", name, toleration.Key, wrong)

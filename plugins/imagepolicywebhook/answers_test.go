@@ -11,11 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/apiserver/pkg/admission"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/imagebackend"
 )
 
@@ -24,12 +23,12 @@ func TestAnswersAreRemembered(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	subject := built(t, backend, "  allowTTL: 60\n  denyTTL: 10")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	subject.Interface.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered, clock)
+	subject.Built.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered, clock)
 	const denied = `pods "p" is forbidden: image policy webhook backend denied one or more images: no`
 	calls := 0
 	is := func(p *corev1.Pod, want string, asked int) {
 		t.Helper()
-		if result := subject.Validate(t, chaintest.Create(p)); want == "" {
+		if result := subject.Validate(t, plugintest.Create(p)); want == "" {
 			result.Admitted(t)
 		} else {
 			result.Refused(t, 403, want)
@@ -84,14 +83,14 @@ func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	subject := built(t, backend, "  allowTTL: -1\n  denyTTL: -1")
 	// At the very same time an answer with no time to live would still be good.
-	subject.Interface.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered,
+	subject.Built.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered,
 		clocktesting.NewFakePassiveClock(time.Now()))
-	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
+	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
 	backend.Set(imagebackend.Deny("no"))
-	subject.Validate(t, chaintest.Create(pod("a"))).Refused(t, 403,
+	subject.Validate(t, plugintest.Create(pod("a"))).Refused(t, 403,
 		`pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
 	backend.Set(imagebackend.Allow)
-	subject.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
+	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
 	if calls := len(backend.Calls()); calls != 3 {
 		t.Errorf("%d calls, want 3", calls)
 	}
@@ -100,14 +99,14 @@ func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
 // The cases are upstream's TestReturnedAnnotationAdd.
 func TestAuditAnnotations(t *testing.T) {
 	backend := imagebackend.Start(t, nil)
-	plugin := built(t, backend, "")
+	subject := built(t, backend, "")
 	for image, allowed := range map[string]bool{"good": true, "bad": false} {
 		backend.Set(imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
 			review.Status.Allowed = allowed
 			review.Status.AuditAnnotations = map[string]string{"foo-test": "true", "bar-test": "false"}
 		}))
 		for _, from := range []string{"the backend", "memory"} {
-			result := plugin.Validate(t, chaintest.Create(pod(image)))
+			result := subject.Validate(t, plugintest.Create(pod(image)))
 			want := map[string]string{"imagepolicywebhook.image-policy.k8s.io/foo-test": "true",
 				"imagepolicywebhook.image-policy.k8s.io/bar-test": "false"}
 			if (result.Err == nil) != allowed || !maps.Equal(result.Annotations, want) {
@@ -120,7 +119,7 @@ func TestAuditAnnotations(t *testing.T) {
 		review.Status.Allowed = true
 		review.Status.AuditAnnotations = map[string]string{"a/b": "", "": "", strings.Repeat("x", 1000): "", "good": ""}
 	}))
-	if err := plugin.Interface.(admission.ValidationInterface).Validate(t.Context(), attributes(pod("other")),
+	if err := subject.Built.(plugin.Validator).Validate(t.Context(), attributes(pod("other")),
 		nil); err != nil {
 		t.Error(err)
 	}
@@ -132,22 +131,22 @@ func TestNotCalled(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	configuration := "imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: " + backend.Kubeconfig + "\n"
 	for name, test := range map[string]struct {
-		calls            chain.WebhookCalls
+		calls            plugin.WebhookCalls
 		more, want, told string
 	}{
-		"skipped": {chain.WebhooksSkipped, "", "<nil>", "Backend ImagePolicyWebhook at " + backend.URL +
+		"skipped": {plugin.WebhooksSkipped, "", "<nil>", "Backend ImagePolicyWebhook at " + backend.URL +
 			"/policy: it would be asked, about images a, b, but no webhooks are"},
-		"down": {chain.WebhooksDown, "", `pods "p" is forbidden: error contacting webhook backend: all webhooks are ` +
+		"down": {plugin.WebhooksDown, "", `pods "p" is forbidden: error contacting webhook backend: all webhooks are ` +
 			"taken to be down", ""},
-		"down, and allowed": {chain.WebhooksDown, "  defaultAllow: true\n", "<nil>", ""},
+		"down, and allowed": {plugin.WebhooksDown, "  defaultAllow: true\n", "<nil>", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster := chaintest.NewCluster(t)
+			cluster := plugintest.NewCluster(t)
 			cluster.Env.Webhooks = test.calls
 			told := ""
-			err := cluster.Build(t, Descriptor, configuration+test.more).Observe(t.Context(), t, chain.Validating,
-				chaintest.Create(pod("a", "b")), chain.ObserverFuncs{Calls: true,
-					Plugin: func(_ context.Context, step chain.PluginStep) {
+			err := cluster.Build(t, Descriptor, configuration+test.more).Observe(t.Context(), t, plugin.Validating,
+				plugintest.Create(pod("a", "b")), plugin.Observe{Want: plugin.Wants{Calls: true},
+					Step: func(_ context.Context, step plugin.Step) {
 						for _, c := range step.Calls {
 							told += fmt.Sprintf("%s %s at %s: %s", c.Kind, c.Name, c.Backend, c.Why)
 						}

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/webhook"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/test/imagebackend"
 )
 
@@ -99,20 +99,20 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 			`imagePolicy.kubeConfigFile: Invalid value: "/nowhere": open /nowhere: no such file or directory`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(test.config), &chain.Env{})
+			_, err := Descriptor.New(strings.NewReader(test.config), &plugin.Env{})
 			if want := "the configuration of ImagePolicyWebhook: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
 	}
 	for name, config := range map[string]string{"none": "", "blank": " \n"} {
-		_, err := Descriptor.New(strings.NewReader(config), &chain.Env{})
+		_, err := Descriptor.New(strings.NewReader(config), &plugin.Env{})
 		want := "ImagePolicyWebhook needs a configuration: imagePolicy.kubeConfigFile says where its backend is"
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}
-	_, err := Descriptor.New(iotest.ErrReader(errors.New("disk gone")), &chain.Env{})
+	_, err := Descriptor.New(iotest.ErrReader(errors.New("disk gone")), &plugin.Env{})
 	if err == nil || err.Error() != "reading the configuration of ImagePolicyWebhook: disk gone" {
 		t.Errorf("got %v", err)
 	}
@@ -167,7 +167,7 @@ func TestKubeconfig(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.kubeconfig), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Descriptor.New(strings.NewReader("imagePolicy: {kubeConfigFile: "+file+"}"), &chain.Env{})
+			_, err := Descriptor.New(strings.NewReader("imagePolicy: {kubeConfigFile: "+file+"}"), &plugin.Env{})
 			want := ""
 			if test.want != "" {
 				want = fmt.Sprintf("the configuration of ImagePolicyWebhook: imagePolicy.kubeConfigFile: Invalid "+

@@ -42,8 +42,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const (
@@ -68,21 +68,20 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is ImagePolicyWebhook, not yet built. It needs nothing but its configuration, which
 // must be there.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Asks a backend whether the images of a pod may run",
 	Remedy: "Take images that the backend of the image policy allows. Where the backend fails it has to answer, " +
 		"or the plugin's configuration to have defaultAllow.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods, "", ephemeralContainers),
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods, "", ephemeralContainers),
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
 		}
 		return &imagePolicyWebhook{
-			Handler:       admission.NewHandler(admission.Create, admission.Update),
 			configuration: c,
 			answers:       cache.NewLRUExpireCache(remembered),
 			calls:         env.Webhooks,
@@ -92,17 +91,16 @@ var Descriptor = chain.Descriptor{
 }
 
 type imagePolicyWebhook struct {
-	*admission.Handler
 	*configuration
 	// answers are *imagepolicyv1alpha1.ImageReviewStatus by the hash of their question.
 	answers *cache.LRUExpireCache
 	// calls says whether the backend is asked at all.
-	calls chain.WebhookCalls
+	calls plugin.WebhookCalls
 	// address is where the backend is.
 	address *url.URL
 }
 
-var _ admission.ValidationInterface = &imagePolicyWebhook{}
+var _ plugin.Validator = &imagePolicyWebhook{}
 
 // Validate asks about the images of a pod.
 func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -18,7 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/imagebackend"
 )
 
@@ -64,8 +65,8 @@ func withEphemeral(image string) func(*corev1.Pod) {
 }
 
 // built is the plugin with a backend, configured with more than its kubeconfig. Retries don't wait.
-func built(t testing.TB, backend *imagebackend.Backend, more string) *chaintest.Plugin {
-	return chaintest.New(t, Descriptor,
+func built(t testing.TB, backend *imagebackend.Backend, more string) *plugintest.Plugin {
+	return plugintest.New(t, Descriptor,
 		"imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: "+backend.Kubeconfig+"\n"+more)
 }
 
@@ -82,59 +83,59 @@ func answer(status int, body string) http.Handler {
 func TestQuestion(t *testing.T) {
 	ephemeral := with(pod("a"), withEphemeral("debug:1"), withEphemeral("debug:2"))
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		want    string // empty: the backend isn't asked
 	}{
 		"seed 002": {
-			chaintest.Create(with(pod("myrepo/myimage:v1",
+			plugintest.Create(with(pod("myrepo/myimage:v1",
 				"myrepo/myimage@sha256:beb6bd6a68f114c1dc2ea4b28db81bdf91de202a9014972bec5e4d9171d90ed"),
 				annotated("mycluster.image-policy.k8s.io/ticket-1234", "break-glass"))),
 			`{"containers":[{"image":"myrepo/myimage:v1"},` +
 				`{"image":"myrepo/myimage@sha256:beb6bd6a68f114c1dc2ea4b28db81bdf91de202a9014972bec5e4d9171d90ed"}],` +
 				`"annotations":{"mycluster.image-policy.k8s.io/ticket-1234":"break-glass"},"namespace":"ns"}`,
 		},
-		"init containers come last": {chaintest.Create(with(pod("a", "b"), withInit("c"))),
+		"init containers come last": {plugintest.Create(with(pod("a", "b"), withInit("c"))),
 			`{"containers":[{"image":"a"},{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
-		"of a volume, after them": {chaintest.Create(with(pod("a"), withVolume("model:1"), withVolume(""),
+		"of a volume, after them": {plugintest.Create(with(pod("a"), withVolume("model:1"), withVolume(""),
 			withInit("c"))),
 			`{"containers":[{"image":"a"},{"image":"c"},{"image":"model:1"}],"namespace":"ns"}`},
-		"no containers": {chaintest.Create(pod()), `{"namespace":"ns"}`},
-		"no image":      {chaintest.Create(pod("")), `{"containers":[{}],"namespace":"ns"}`},
+		"no containers": {plugintest.Create(pod()), `{"namespace":"ns"}`},
+		"no image":      {plugintest.Create(pod("")), `{"containers":[{}],"namespace":"ns"}`},
 		"other annotations": {
-			chaintest.Create(with(pod("a"), annotated("test", "x"), annotated("image-policy.k8s.io/x", "x"),
+			plugintest.Create(with(pod("a"), annotated("test", "x"), annotated("image-policy.k8s.io/x", "x"),
 				annotated("my.image-policy.k8s.io", "x"), annotated("other.image-policy.k8s.io/test2", "annotation"))),
 			`{"containers":[{"image":"a"}],"annotations":{"other.image-policy.k8s.io/test2":"annotation"},` +
 				`"namespace":"ns"}`,
 		},
-		"update": {chaintest.Update(with(pod("b"), withInit("c")), pod("a")),
+		"update": {plugintest.Update(with(pod("b"), withInit("c")), pod("a")),
 			`{"containers":[{"image":"b"},{"image":"c"}],"namespace":"ns"}`},
-		"update of a label": {chaintest.Update(pod("a"), pod("a")),
+		"update of a label": {plugintest.Update(pod("a"), pod("a")),
 			`{"containers":[{"image":"a"}],"namespace":"ns"}`},
-		"dry run": {chaintest.Create(pod("a")).AsDryRun(),
+		"dry run": {plugintest.Create(pod("a")).AsDryRun(),
 			`{"containers":[{"image":"a"}],"namespace":"ns"}`},
-		"ephemeral containers": {chaintest.Update(ephemeral, pod("a")).On("pods", "ephemeralcontainers"),
+		"ephemeral containers": {plugintest.Update(ephemeral, pod("a")).On("pods", "ephemeralcontainers"),
 			`{"containers":[{"image":"debug:1"},{"image":"debug:2"}],"namespace":"ns"}`},
-		"update of a pod with ephemeral containers": {chaintest.Update(ephemeral, ephemeral),
+		"update of a pod with ephemeral containers": {plugintest.Update(ephemeral, ephemeral),
 			`{"containers":[{"image":"a"}],"namespace":"ns"}`},
-		"delete":  {chaintest.Delete(pod("a")), ""},
-		"status":  {chaintest.Update(pod("a"), pod("a")).On("pods", "status"), ""},
-		"resize":  {chaintest.Update(pod("a"), pod("a")).On("pods", "resize"), ""},
-		"binding": {chaintest.Create(&corev1.Binding{}).On("pods", "binding"), ""},
-		"exec":    {chaintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}), ""},
-		"pod templates": {chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}),
+		"delete":  {plugintest.Delete(pod("a")), ""},
+		"status":  {plugintest.Update(pod("a"), pod("a")).On("pods", "status"), ""},
+		"resize":  {plugintest.Update(pod("a"), pod("a")).On("pods", "resize"), ""},
+		"binding": {plugintest.Create(&corev1.Binding{}).On("pods", "binding"), ""},
+		"exec":    {plugintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}), ""},
+		"pod templates": {plugintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}),
 			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backend := imagebackend.Start(t, imagebackend.Deny("no"))
-			plugin := built(t, backend, "")
+			subject := built(t, backend, "")
 			if test.want == "" {
-				plugin.Validate(t, test.request).Admitted(t)
+				subject.Validate(t, test.request).Admitted(t)
 				if calls := backend.Calls(); len(calls) > 0 {
 					t.Errorf("the backend is asked %s", calls)
 				}
 				return
 			}
-			plugin.Validate(t, test.request).Refused(t, 403,
+			subject.Validate(t, test.request).Refused(t, 403,
 				`pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
 			want := `{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","metadata":{},"spec":` +
 				test.want + `,"status":{"allowed":false}}`
@@ -144,7 +145,7 @@ func TestQuestion(t *testing.T) {
 		})
 	}
 	built(t, imagebackend.Start(t, imagebackend.Allow), "").Validate(t,
-		chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).
+		plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).
 		Refused(t, 400, "ImagePolicyWebhook: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -213,8 +214,8 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, open := range []bool{false, true} {
 				backend := imagebackend.Start(t, test.handler)
-				plugin := built(t, backend, fmt.Sprintf("  defaultAllow: %t", open))
-				result := plugin.Validate(t, chaintest.Create(pod("a")))
+				subject := built(t, backend, fmt.Sprintf("  defaultAllow: %t", open))
+				result := subject.Validate(t, plugintest.Create(pod("a")))
 				annotations := ""
 				if open && test.failed {
 					result.Admitted(t)
@@ -246,8 +247,8 @@ func TestRetrySucceeds(t *testing.T) {
 		}
 		imagebackend.Allow.ServeHTTP(w, r)
 	}))
-	plugin := built(t, backend, "")
-	plugin.Validate(t, chaintest.Create(pod("a"))).Admitted(t)
+	subject := built(t, backend, "")
+	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
 	if calls := len(backend.Calls()); calls != 3 {
 		t.Errorf("%d calls, want 3", calls)
 	}
@@ -274,8 +275,8 @@ func TestTLS(t *testing.T) {
 			if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			plugin := chaintest.New(t, Descriptor, "imagePolicy: {retryBackoff: -1, kubeConfigFile: "+file+"}")
-			result := plugin.Validate(t, chaintest.Create(pod("a")))
+			subject := plugintest.New(t, Descriptor, "imagePolicy: {retryBackoff: -1, kubeConfigFile: "+file+"}")
+			result := subject.Validate(t, plugintest.Create(pod("a")))
 			if test.want == "" {
 				result.Admitted(t)
 			} else if result.Code() != 403 || !strings.Contains(result.Message(), test.want) {
@@ -289,11 +290,11 @@ func TestBackendIsDown(t *testing.T) {
 	backend := imagebackend.Start(t, imagebackend.Allow)
 	closed, open := built(t, backend, ""), built(t, backend, "  defaultAllow: true")
 	backend.Close()
-	result := closed.Validate(t, chaintest.Create(pod("a")))
+	result := closed.Validate(t, plugintest.Create(pod("a")))
 	want := fmt.Sprintf(`pods "p" is forbidden: error contacting webhook backend: Post "%s/policy?timeout=30s": `+
 		`dial tcp %s: connect: connection refused`, backend.URL, backend.Listener.Addr())
 	result.Refused(t, 403, want)
-	annotations := open.Validate(t, chaintest.Create(pod("a"))).Admitted(t).Annotations
+	annotations := open.Validate(t, plugintest.Create(pod("a"))).Admitted(t).Annotations
 	if annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"] != "true" {
 		t.Errorf("audit annotations %v", annotations)
 	}
@@ -308,7 +309,7 @@ func TestBackendIsSlow(t *testing.T) {
 		called <- struct{}{}
 		<-done
 	}))
-	plugin := built(t, backend, "").Interface.(admission.ValidationInterface)
+	subject := built(t, backend, "").Built.(plugin.Validator)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-called
@@ -316,7 +317,7 @@ func TestBackendIsSlow(t *testing.T) {
 	}()
 	a := attributes(pod("a"))
 	for _, when := range []string{"during the call", "before it"} {
-		err := plugin.Validate(ctx, a, nil)
+		err := subject.Validate(ctx, a, nil)
 		if want := `pods "p" is forbidden: error contacting webhook backend: the client has gone`; err == nil ||
 			err.Error() != want {
 			t.Errorf("%s: got %v, want %s", when, err, want)
@@ -367,8 +368,8 @@ func FuzzQuestion(f *testing.F) {
 func valid(text string) string { return string([]rune(text)) }
 
 func BenchmarkRemembered(b *testing.B) {
-	plugin := built(b, imagebackend.Start(b, imagebackend.Allow), "")
-	validate := plugin.Interface.(admission.ValidationInterface)
+	subject := built(b, imagebackend.Start(b, imagebackend.Allow), "")
+	validate := subject.Built.(plugin.Validator)
 	a := attributes(with(pod("registry.example/web:1", "registry.example/sidecar:1"),
 		annotated("x.image-policy.k8s.io/y", "z")))
 	b.ReportAllocs()
@@ -380,8 +381,8 @@ func BenchmarkRemembered(b *testing.B) {
 }
 
 func BenchmarkOther(b *testing.B) {
-	plugin := built(b, imagebackend.Start(b, imagebackend.Allow), "")
-	validate := plugin.Interface.(admission.ValidationInterface)
+	subject := built(b, imagebackend.Start(b, imagebackend.Allow), "")
+	validate := subject.Built.(plugin.Validator)
 	a := admission.NewAttributesRecord(pod("a"), pod("a"), corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "status", admission.Update, nil, false, nil)
 	b.ReportAllocs()

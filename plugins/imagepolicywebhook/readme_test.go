@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/test/imagebackend"
 )
 
@@ -31,11 +33,11 @@ func TestManual(t *testing.T) {
 		return file
 	}
 	block("text\napiVersion: v1\nkind: Config", "images.kubeconfig")
-	config, err := chain.LoadConfig(block("yaml", "admission.yaml"))
+	config, err := config.Load(block("yaml", "admission.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chain.New([]chain.Descriptor{Descriptor}, config, &chain.Env{}); err != nil {
+	if _, err := chain.New([]plugin.Descriptor{Descriptor}, config, &plugin.Env{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -57,11 +59,11 @@ func TestStartIsStopped(t *testing.T) {
 	inline, byPath := write("inline.yaml", head+"configuration: {"+section+"}"),
 		write("bypath.yaml", head+"path: own.yaml")
 	for file, where := range map[string]string{inline: inline + ": plugins[0].configuration", byPath: own} {
-		config, err := chain.LoadConfig(file)
+		config, err := config.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = chain.New([]chain.Descriptor{Descriptor}, config, &chain.Env{})
+		_, err = chain.New([]plugin.Descriptor{Descriptor}, config, &plugin.Env{})
 		want := `admission plugin "ImagePolicyWebhook" (configured in ` + where +
 			`): the configuration of ImagePolicyWebhook: ` +
 			`[imagePolicy.kubeConfigFile: Invalid value: "/nowhere": open /nowhere: no such file or directory, ` +

@@ -59,10 +59,10 @@ import (
 
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	"gatehouse.dev/apis/initializers"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/chain/typed"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
+	"gatehouse.dev/plugin/typed"
 )
 
 const name = "Initializers"
@@ -78,18 +78,20 @@ var (
 
 // Descriptor is Initializers, not yet built. It needs a dynamic client, informers and an
 // authorizer.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
 	Remedy: "Leave metadata.initializers to the initializers that the object waits for, and other writes until " +
 		"these have done.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Outside:    "what waits for initializers is hidden by the server that stores it",
-	Internal:   true,
-	Needs:      []schema.GroupVersionResource{admissionregistrationv1alpha1.InitializerConfigurations},
-	Hides:      true,
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Only:     "what waits for initializers is hidden by the server that stores it",
+		Internal: true,
+		Needs:    []schema.GroupVersionResource{admissionregistrationv1alpha1.InitializerConfigurations},
+		Hides:    true,
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -107,7 +109,6 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		return &initialization{
-			Handler:    admission.NewHandler(admission.Create, admission.Update),
 			ready:      ready.After(informer),
 			configured: configured,
 			authorizer: env.Authorizer,
@@ -116,15 +117,14 @@ var Descriptor = chain.Descriptor{
 }
 
 type initialization struct {
-	*admission.Handler
 	ready      ready.Gate
 	configured *typed.Compiled[merged]
 	authorizer authorizer.Authorizer
 }
 
 var (
-	_ admission.MutationInterface   = &initialization{}
-	_ admission.ValidationInterface = &initialization{}
+	_ plugin.Mutator   = &initialization{}
+	_ plugin.Validator = &initialization{}
 )
 
 // Admit gives a new object the list of the initializers it waits for, or says whether it may have

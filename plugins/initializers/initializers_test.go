@@ -20,8 +20,8 @@ import (
 
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 	"gatehouse.dev/apis/initializers"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -60,13 +60,13 @@ func configuration(t testing.TB, name, initializers string) *admissionregistrati
 	return c
 }
 
-func newPlugin(t testing.TB, configurations ...runtime.Object) *chaintest.Plugin {
+func newPlugin(t testing.TB, configurations ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := admissionregistrationv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := chaintest.NewCluster(t)
+	c := plugintest.NewCluster(t)
 	c.Serve(scheme,
 		map[schema.GroupVersionResource]string{
 			admissionregistrationv1alpha1.InitializerConfigurations: "InitializerConfigurationList",
@@ -105,42 +105,42 @@ func TestListOfANewObject(t *testing.T) {
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	for name, test := range map[string]struct {
 		configurations map[string]string
-		request        chaintest.Request
+		request        plugintest.Request
 		want           string
 	}{
-		"without configurations": {nil, chaintest.Create(newPod()), ""},
-		"those of a rule":        {map[string]string{"c": onPods}, chaintest.Create(newPod()), both},
+		"without configurations": {nil, plugintest.Create(newPod()), ""},
+		"those of a rule":        {map[string]string{"c": onPods}, plugintest.Create(newPod()), both},
 		"of another resource": {map[string]string{"c": onPods},
-			chaintest.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}), ""},
+			plugintest.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}), ""},
 		"in the order of the configurations' names": {
 			map[string]string{
 				"b": `[{name: one.example.com, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]`,
 				"a": `[{name: two.example.com, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]`,
 			},
-			chaintest.Create(newPod()), "two.example.com,one.example.com",
+			plugintest.Create(newPod()), "two.example.com,one.example.com",
 		},
-		"each once": {map[string]string{"a": onPods, "b": onPods}, chaintest.Create(newPod()), both},
+		"each once": {map[string]string{"a": onPods, "b": onPods}, plugintest.Create(newPod()), both},
 		"one of several rules": {
 			map[string]string{"c": `[{name: a.example.com, rules: [
 				{apiGroups: [apps], apiVersions: [v1], resources: [deployments]}, {apiGroups: [""], apiVersions: [v1], resources: [pods, secrets]}]}]`},
-			chaintest.Create(newPod()), "a.example.com",
+			plugintest.Create(newPod()), "a.example.com",
 		},
 		"of another group": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], ` +
-			`apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(newPod()), ""},
+			`apiVersions: ["*"], resources: ["*"]}]}]`}, plugintest.Create(newPod()), ""},
 		"of another version": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], ` +
-			`apiVersions: [v1], resources: ["*"]}]}]`}, chaintest.Create(deployment), ""},
+			`apiVersions: [v1], resources: ["*"]}]}]`}, plugintest.Create(deployment), ""},
 		"of this version": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: [apps], ` +
-			`apiVersions: [v1beta1], resources: ["*"]}]}]`}, chaintest.Create(deployment), "a.example.com"},
-		"without rules": {map[string]string{"c": `[{name: a.example.com}]`}, chaintest.Create(newPod()), ""},
+			`apiVersions: [v1beta1], resources: ["*"]}]}]`}, plugintest.Create(deployment), "a.example.com"},
+		"without rules": {map[string]string{"c": `[{name: a.example.com}]`}, plugintest.Create(newPod()), ""},
 		// Source: the same exception in plugin/pkg/admission/initialization of Kubernetes 1.13.
 		"of a mirror pod": {map[string]string{"c": onPods},
-			chaintest.Create(newPod(corev1.MirrorPodAnnotationKey, "x")), ""},
+			plugintest.Create(newPod(corev1.MirrorPodAnnotationKey, "x")), ""},
 		"of a review": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: ["*"], ` +
-			`apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(review), ""},
+			`apiVersions: ["*"], resources: ["*"]}]}]`}, plugintest.Create(review), ""},
 		"of a binding": {map[string]string{"c": `[{name: a.example.com, rules: [{apiGroups: ["*"], ` +
-			`apiVersions: ["*"], resources: ["*"]}]}]`}, chaintest.Create(binding), ""},
-		"of a subresource":  {map[string]string{"c": onPods}, chaintest.Create(binding).On("pods", "binding"), ""},
-		"of what's updated": {map[string]string{"c": onPods}, chaintest.Update(newPod(), newPod()), ""},
+			`apiVersions: ["*"], resources: ["*"]}]}]`}, plugintest.Create(binding), ""},
+		"of a subresource":  {map[string]string{"c": onPods}, plugintest.Create(binding).On("pods", "binding"), ""},
+		"of what's updated": {map[string]string{"c": onPods}, plugintest.Update(newPod(), newPod()), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var configurations []runtime.Object
@@ -160,7 +160,7 @@ func TestListOfANewObject(t *testing.T) {
 // What is stated here is initialization_test.go in plugin/pkg/admission/initialization of
 // Kubernetes 1.13, where it isn't about annotations.
 func TestCreateWithAList(t *testing.T) {
-	plugin := newPlugin(t, configuration(t, "c", onPods))
+	subject := newPlugin(t, configuration(t, "c", onPods))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p",
 		Annotations: map[string]string{initializers.PendingAnnotation: "x"}}}
 	for name, test := range map[string]struct {
@@ -193,15 +193,15 @@ func TestCreateWithAList(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := chaintest.Create(test.object).By(test.user)
+			request := plugintest.Create(test.object).By(test.user)
 			if test.code != 0 {
-				plugin.Admit(t, request).Refused(t, test.code, test.want)
+				subject.Admit(t, request).Refused(t, test.code, test.want)
 				return
 			}
-			if result := plugin.Admit(t, request).Admitted(t); result.Changed {
+			if result := subject.Admit(t, request).Admitted(t); result.Changed {
 				t.Errorf("the object becomes %v", result.Object)
 			}
-			plugin.Validate(t, request).Admitted(t)
+			subject.Validate(t, request).Admitted(t)
 		})
 	}
 }
@@ -211,17 +211,17 @@ func TestCreateWithAList(t *testing.T) {
 func TestReinvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := configuration(t, "c", onPods)
-		plugin := newPlugin(t, c)
+		subject := newPlugin(t, c)
 		object := newPod()
-		r := chaintest.Create(object).By(anyone)
+		r := plugintest.Create(object).By(anyone)
 		a := admission.NewAttributesRecord(object, nil, r.Kind, r.Namespace, r.Name, r.Resource, "", admission.Create,
 			r.Options, false, r.User)
 		interfaces := admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
-		mutating := plugin.Interface.(admission.MutationInterface)
+		mutating := subject.Built.(plugin.Mutator)
 		if err := mutating.Admit(t.Context(), a, interfaces); err != nil {
 			t.Fatal(err)
 		}
-		if err := plugin.Env.Dynamic.Resource(
+		if err := subject.Env.Dynamic.Resource(
 			admissionregistrationv1alpha1.InitializerConfigurations).Delete(t.Context(), "c",
 			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -234,13 +234,13 @@ func TestReinvocation(t *testing.T) {
 		if got := object.Annotations[initializers.PendingAnnotation]; got != both {
 			t.Errorf("the list is %q", got)
 		}
-		plugin.Admit(t, chaintest.Create(pending(both)).By(anyone)).Refused(t, 403,
+		subject.Admit(t, plugintest.Create(pending(both)).By(anyone)).Refused(t, 403,
 			`pods "p" is forbidden: create with initializers denied: not today`)
 	})
 }
 
 func TestNeeds(t *testing.T) {
-	env := chaintest.NewCluster(t).Env
+	env := plugintest.NewCluster(t).Env
 	for _, test := range []struct{ config, want string }{
 		{"a: b", "Initializers takes no configuration, but is given one"},
 		{"", "Initializers needs an authorizer"},
@@ -253,7 +253,7 @@ func TestNeeds(t *testing.T) {
 	if _, err := Descriptor.New(nil, env); err == nil || err.Error() != "Initializers needs a dynamic client" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Descriptor.New(nil, &chain.Env{Authorizer: authorize}); err == nil {
+	if _, err := Descriptor.New(nil, &plugin.Env{Authorizer: authorize}); err == nil {
 		t.Error("builds in an empty environment")
 	}
 }
@@ -262,13 +262,13 @@ func TestNeeds(t *testing.T) {
 // nothing.
 func TestAllocatesNothing(t *testing.T) {
 	other := `[{name: a.example.com, rules: [{apiGroups: [apps], apiVersions: ["*"], resources: ["*"]}]}]`
-	for name, plugin := range map[string]*chaintest.Plugin{
+	for name, subject := range map[string]*plugintest.Plugin{
 		"no configuration":    newPlugin(t),
 		"of another resource": newPlugin(t, configuration(t, "c", other)),
 	} {
-		for _, request := range []chaintest.Request{chaintest.Create(newPod("a", "b")),
-			chaintest.Update(newPod("a", "b"), newPod())} {
-			run := call(plugin, request)
+		for _, request := range []plugintest.Request{plugintest.Create(newPod("a", "b")),
+			plugintest.Update(newPod("a", "b"), newPod())} {
+			run := call(subject, request)
 			if n := testing.AllocsPerRun(100, func() { run(t) }); n != 0 {
 				t.Errorf("%s, %s: %v allocations", name, request.Operation, n)
 			}
@@ -277,11 +277,11 @@ func TestAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkNoConfiguration(b *testing.B) {
-	plugin := newPlugin(b)
-	for _, request := range []chaintest.Request{chaintest.Create(newPod("a", "b")),
-		chaintest.Update(newPod("a", "b"), newPod())} {
+	subject := newPlugin(b)
+	for _, request := range []plugintest.Request{plugintest.Create(newPod("a", "b")),
+		plugintest.Update(newPod("a", "b"), newPod())} {
 		b.Run(string(request.Operation), func(b *testing.B) {
-			run := call(plugin, request)
+			run := call(subject, request)
 			b.ReportAllocs()
 			for b.Loop() {
 				run(b)
@@ -291,12 +291,12 @@ func BenchmarkNoConfiguration(b *testing.B) {
 }
 
 // call is both phases of a request.
-func call(plugin *chaintest.Plugin, r chaintest.Request) func(testing.TB) {
+func call(subject *plugintest.Plugin, r plugintest.Request) func(testing.TB) {
 	a := admission.NewAttributesRecord(r.Object, r.OldObject, r.Kind, r.Namespace, r.Name, r.Resource, r.Subresource,
 		r.Operation, r.Options, false, r.User)
 	interfaces := admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)
-	mutating, validating := plugin.Interface.(admission.MutationInterface),
-		plugin.Interface.(admission.ValidationInterface)
+	mutating, validating := subject.Built.(plugin.Mutator),
+		subject.Built.(plugin.Validator)
 	ctx := context.Background()
 	return func(t testing.TB) {
 		if err := mutating.Admit(ctx, a, interfaces); err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"gatehouse.dev/apis/initializers"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -34,7 +34,7 @@ func failed(list, reason string) *corev1.Pod {
 // and of ValidateInitializersUpdate in apimachinery; and that the list is worked off from its
 // beginning, which Kubernetes left to the initializers.
 func TestUpdate(t *testing.T) {
-	plugin := newPlugin(t)
+	subject := newPlugin(t)
 	for name, test := range map[string]struct {
 		old, object *corev1.Pod
 		user        string
@@ -80,9 +80,9 @@ func TestUpdate(t *testing.T) {
 		"owners and the list, by anyone":       {pending(both), owned(pending("two.example.com")), anyone, denied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := chaintest.Update(test.object, test.old).By(test.user)
-			plugin.Admit(t, request).Admitted(t)
-			if result := plugin.Validate(t, request); test.want == "" {
+			request := plugintest.Update(test.object, test.old).By(test.user)
+			subject.Admit(t, request).Admitted(t)
+			if result := subject.Validate(t, request); test.want == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, 403, test.want)
@@ -102,7 +102,7 @@ func owned(pod *corev1.Pod) *corev1.Pod {
 
 // Subresources of what waits can be written, but the list is out of their reach.
 func TestSubresources(t *testing.T) {
-	plugin := newPlugin(t)
+	subject := newPlugin(t)
 	running := pending(both)
 	running.Status.Phase = corev1.PodRunning
 	binding := func(annotation string) *corev1.Binding {
@@ -113,33 +113,33 @@ func TestSubresources(t *testing.T) {
 		"metadata": map[string]any{"name": "p", "namespace": "ns"}}}
 	const elsewhere = `: Forbidden: may not be set by way of another object`
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		want    string
 	}{
-		"status of what waits": {chaintest.Update(running, pending(both)).On("pods", "status"), ""},
-		"the first off by way of status": {chaintest.Update(pending("two.example.com"), pending(both)).On("pods",
+		"status of what waits": {plugintest.Update(running, pending(both)).On("pods", "status"), ""},
+		"the first off by way of status": {plugintest.Update(pending("two.example.com"), pending(both)).On("pods",
 			"status"), denied},
-		"a list by way of status": {chaintest.Update(pending(both), newPod()).On("pods", "status"), atList +
+		"a list by way of status": {plugintest.Update(pending(both), newPod()).On("pods", "status"), atList +
 			`"` + both + `": ` + immutable},
-		"an error by way of status": {chaintest.Update(failed(both, "no"), pending(both)).On("pods", "status"),
+		"an error by way of status": {plugintest.Update(failed(both, "no"), pending(both)).On("pods", "status"),
 			denied},
-		"scale":   {chaintest.Update(scale, scale).On("deployments", "scale"), ""},
-		"binding": {chaintest.Create(binding("a")).On("pods", "binding"), ""},
-		"a list by way of a binding": {chaintest.Create(binding(initializers.PendingAnnotation)).On("pods",
+		"scale":   {plugintest.Update(scale, scale).On("deployments", "scale"), ""},
+		"binding": {plugintest.Create(binding("a")).On("pods", "binding"), ""},
+		"a list by way of a binding": {plugintest.Create(binding(initializers.PendingAnnotation)).On("pods",
 			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
-		"an error by way of a binding": {chaintest.Create(binding(initializers.ErrorAnnotation)).On("pods",
+		"an error by way of a binding": {plugintest.Create(binding(initializers.ErrorAnnotation)).On("pods",
 			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]` + elsewhere},
-		"a list by way of an old binding": {chaintest.Create(binding(initializers.PendingAnnotation)),
+		"a list by way of an old binding": {plugintest.Create(binding(initializers.PendingAnnotation)),
 			`bindings "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
-		"what has no metadata is no object": {chaintest.Request{Operation: "CREATE", Object: &runtime.Unknown{},
+		"what has no metadata is no object": {plugintest.Request{Operation: "CREATE", Object: &runtime.Unknown{},
 			Subresource: "s"}, ""},
-		"what has no metadata is no update": {chaintest.Request{Operation: "UPDATE", Object: &runtime.Unknown{},
+		"what has no metadata is no update": {plugintest.Request{Operation: "UPDATE", Object: &runtime.Unknown{},
 			OldObject: &runtime.Unknown{}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := test.request.By(anyone)
-			plugin.Admit(t, request).Admitted(t)
-			if result := plugin.Validate(t, request); test.want == "" {
+			subject.Admit(t, request).Admitted(t)
+			if result := subject.Validate(t, request); test.want == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, 403, test.want)
@@ -156,10 +156,10 @@ func FuzzTransition(f *testing.F) {
 	f.Add(",", "", "no", "no")
 	f.Add("", "a.b.c", "", "")
 	f.Add("a.b.c,", "", "", "")
-	plugin := newPlugin(f)
+	subject := newPlugin(f)
 	f.Fuzz(func(t *testing.T, before, after, errBefore, errAfter string) {
 		old, object := failed(before, errBefore), failed(after, errAfter)
-		if plugin.Validate(t, chaintest.Update(object, old).By(trusted)).Err != nil {
+		if subject.Validate(t, plugintest.Update(object, old).By(trusted)).Err != nil {
 			return
 		}
 		names, left := strings.Split(before, ","), strings.Split(after, ",")

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const (

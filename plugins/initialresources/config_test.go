@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
 )
 
 func TestConfiguration(t *testing.T) {
@@ -77,14 +78,14 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"unknown field": {address + "percentil: 90", `unknown field "percentil", did you mean "percentile"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(head+test.config), &chain.Env{})
+			_, err := Descriptor.New(strings.NewReader(head+test.config), &plugin.Env{})
 			if want := "the configuration of InitialResources: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
 	}
 	for _, config := range []string{"", "\n"} {
-		_, err := Descriptor.New(strings.NewReader(config), &chain.Env{})
+		_, err := Descriptor.New(strings.NewReader(config), &plugin.Env{})
 		if want := "InitialResources needs a configuration: address says where Prometheus is"; err == nil ||
 			err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -104,7 +105,7 @@ func TestManual(t *testing.T) {
 	if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := chain.LoadConfig(file)
+	config, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}

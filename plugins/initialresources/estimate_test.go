@@ -14,7 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // The order is that of upstream's getEstimation, but that an image without its tag is looked for in
@@ -50,7 +51,7 @@ func TestQueries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := always("", "")
 			built(t, s, nowhere+test.config).Admit(t,
-				chaintest.Create(with(pod("web:1"), saying(0, "cpu=1", "")))).Admitted(t)
+				plugintest.Create(with(pod("web:1"), saying(0, "cpu=1", "")))).Admitted(t)
 			if !slices.Equal(s.queries, test.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(s.queries, "\n"), strings.Join(test.want, "\n"))
 			}
@@ -58,7 +59,7 @@ func TestQueries(t *testing.T) {
 	}
 	s := always("1", "1")
 	p := built(t, s, nowhere+"percentile: 95\nminimumSamples: 7")
-	p.Admit(t, chaintest.Create(with(pod("registry.example:5000/web"), saying(0, "memory=1", "")))).Admitted(t)
+	p.Admit(t, plugintest.Create(with(pod("registry.example:5000/web"), saying(0, "memory=1", "")))).Admitted(t)
 	const cpu = `sum without (cpu) (rate(container_cpu_usage_seconds_total{` +
 		`image=~"registry\\.example:5000/web:latest",namespace="ns"}[300s]))`
 	want := "quantile_over_time(0.95, quantile(0.95, " + cpu + ")[604800s:300s]) and sum_over_time(count(" + cpu +
@@ -136,9 +137,9 @@ func TestSource(t *testing.T) {
 			p := built(t, test.source, nowhere)
 			given := with(pod("a"), saying(0, "cpu=1", ""))
 			fewBefore, failedBefore := counted(t, few), counted(t, failed)
-			result := p.Admit(t, chaintest.Create(given)).Admitted(t)
+			result := p.Admit(t, plugintest.Create(given)).Admitted(t)
 			annotation := result.Object.(*corev1.Pod).Annotations["kubernetes.io/initial-resources"]
-			// chaintest calls the plugin twice.
+			// plugintest calls the plugin twice.
 			switch fewNow, failedNow := counted(t, few)-fewBefore, counted(t, failed)-failedBefore; {
 			case test.want == few && (result.Changed || fewNow != 2 || failedNow != 0),
 				test.want == failed && (result.Changed || fewNow != 0 || failedNow != 2):
@@ -148,7 +149,7 @@ func TestSource(t *testing.T) {
 				t.Errorf("got %s, want %s", annotation, test.want)
 			}
 			test.source.asked()
-			p.Admit(t, chaintest.Create(given)).Admitted(t)
+			p.Admit(t, plugintest.Create(given)).Admitted(t)
 			if n := test.source.asked(); n != 0 {
 				t.Errorf("%d queries for the next pod of the same image", n)
 			}
@@ -165,7 +166,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 			t.Helper()
 			given := pod(image, image)
 			given.Namespace = namespace
-			if p.Admit(t, chaintest.Create(given)).Admitted(t); s.asked() != asked {
+			if p.Admit(t, plugintest.Create(given)).Admitted(t); s.asked() != asked {
 				t.Errorf("%s in %s: not %d queries", image, namespace, asked)
 			}
 		}
@@ -197,18 +198,18 @@ func TestSourceIsLeftAlone(t *testing.T) {
 				s := &source{answer: down.answer}
 				p := built(t, s, nowhere+"timeout: 3s")
 				start := time.Now()
-				if p.Admit(t, chaintest.Create(pod("a", "b", "c", "d", "e"))).Admitted(t).Changed ||
+				if p.Admit(t, plugintest.Create(pod("a", "b", "c", "d", "e"))).Admitted(t).Changed ||
 					time.Since(start) != down.takes || s.asked() == 0 {
 					t.Errorf("took %s", time.Since(start))
 				}
 				start = time.Now()
-				if p.Admit(t, chaintest.Create(pod("f"))).Admitted(t).Changed || time.Since(start) != 0 ||
+				if p.Admit(t, plugintest.Create(pod("f"))).Admitted(t).Changed || time.Since(start) != 0 ||
 					s.asked() != 0 {
 					t.Errorf("the next one took %s", time.Since(start))
 				}
 				s.answer = always("1", "1").answer
 				time.Sleep(10 * time.Second)
-				if !p.Admit(t, chaintest.Create(pod("a"))).Admitted(t).Changed {
+				if !p.Admit(t, plugintest.Create(pod("a"))).Admitted(t).Changed {
 					t.Error("no estimate although Prometheus is back")
 				}
 			})
@@ -256,11 +257,11 @@ func TestNoFaultOfTheSource(t *testing.T) {
 				a := admission.NewAttributesRecord(pod(test.images...), nil, corev1.SchemeGroupVersion.WithKind("Pod"),
 					"ns", "p",
 					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
-				if err := p.Interface.(admission.MutationInterface).Admit(ctx, a, nil); err != nil {
+				if err := p.Built.(plugin.Mutator).Admit(ctx, a, nil); err != nil {
 					t.Error(err)
 				}
 				s.answer = always("1", "1").answer
-				if !p.Admit(t, chaintest.Create(pod("b"))).Admitted(t).Changed {
+				if !p.Admit(t, plugintest.Create(pod("b"))).Admitted(t).Changed {
 					t.Error("no estimate for the next pod")
 				}
 			})
@@ -279,7 +280,7 @@ func TestQuestionsOfOnePodAreBounded(t *testing.T) {
 		corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	for _, want := range []int{64, 2*40 - 64, 0} {
-		if err := p.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil {
+		if err := p.Built.(plugin.Mutator).Admit(t.Context(), a, nil); err != nil {
 			t.Error(err)
 		}
 		if n := s.asked(); n != want {

@@ -48,8 +48,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const (
@@ -65,20 +65,19 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is InitialResources, not yet built. It needs its configuration, of kind
 // InitialResourcesConfiguration, and nothing else.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Estimates what containers need that don't say it, from what others of their image have used",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(pods),
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods),
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
 		}
 		registerMetrics()
 		return &initialResources{
-			Handler:   admission.NewHandler(admission.Create),
 			estimator: newEstimator(c, newPrometheus(c.address)),
 			request:   c.apply == applyRequest,
 			calls:     env.Webhooks,
@@ -87,15 +86,14 @@ var Descriptor = chain.Descriptor{
 }
 
 type initialResources struct {
-	*admission.Handler
 	estimator *estimator
 	// request says that estimates become requests.
 	request bool
 	// calls says whether Prometheus is asked at all.
-	calls chain.WebhookCalls
+	calls plugin.WebhookCalls
 }
 
-var _ admission.MutationInterface = &initialResources{}
+var _ plugin.Mutator = &initialResources{}
 
 // Admit estimates what the containers of a new pod don't say. It refuses nothing.
 func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

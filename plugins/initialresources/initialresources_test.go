@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -135,9 +135,9 @@ func failing(status int, body string, err error) *source {
 	return &source{answer: func(context.Context, string) (int, string, error) { return status, body, err }}
 }
 
-func built(t testing.TB, s *source, config string) *chaintest.Plugin {
-	p := chaintest.New(t, Descriptor, config)
-	p.Interface.(*initialResources).estimator.prometheus.client.Transport = s
+func built(t testing.TB, s *source, config string) *plugintest.Plugin {
+	p := plugintest.New(t, Descriptor, config)
+	p.Built.(*initialResources).estimator.prometheus.client.Transport = s
 	return p
 }
 
@@ -190,7 +190,7 @@ func TestAdmit(t *testing.T) {
 					}
 				}
 				got := built(t, always("0.25", "104857600"), nowhere+"apply: "+apply).Admit(t,
-					chaintest.Create(test.given)).Admitted(t).Object
+					plugintest.Create(test.given)).Admitted(t).Object
 				if !apiequality.Semantic.DeepEqual(got, want) {
 					t.Errorf("%s: got\n%v\nwant\n%v", apply, got, want)
 				}
@@ -214,7 +214,7 @@ func TestSecondRun(t *testing.T) {
 	a := admission.NewAttributesRecord(given, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	for range 2 {
-		if err := p.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil {
+		if err := p.Built.(plugin.Mutator).Admit(t.Context(), a, nil); err != nil {
 			t.Fatal(err)
 		}
 		given.Spec.Containers = append(given.Spec.Containers, corev1.Container{Name: "sidecar", Image: "b"})
@@ -230,21 +230,21 @@ func TestSecondRun(t *testing.T) {
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	s := always("1", "1")
 	p := built(t, s, nowhere)
-	for name, request := range map[string]chaintest.Request{
-		"update":               chaintest.Update(pod("a"), pod("a")),
-		"delete":               chaintest.Delete(pod("a")),
-		"binding":              chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"ephemeral containers": chaintest.Update(pod("a"), pod("a")).On("pods", "ephemeralcontainers"),
-		"resize":               chaintest.Update(pod("a"), pod("a")).On("pods", "resize"),
-		"exec":                 chaintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}),
-		"pod templates": chaintest.Create(
+	for name, request := range map[string]plugintest.Request{
+		"update":               plugintest.Update(pod("a"), pod("a")),
+		"delete":               plugintest.Delete(pod("a")),
+		"binding":              plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"ephemeral containers": plugintest.Update(pod("a"), pod("a")).On("pods", "ephemeralcontainers"),
+		"resize":               plugintest.Update(pod("a"), pod("a")).On("pods", "resize"),
+		"exec":                 plugintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}),
+		"pod templates": plugintest.Create(
 			&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod("a").Spec}}),
 	} {
 		if p.Admit(t, request).Admitted(t).Changed || s.asked() > 0 {
 			t.Errorf("%s: the object is changed, or the source asked", name)
 		}
 	}
-	p.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+	p.Admit(t, plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
 		"InitialResources: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -255,7 +255,7 @@ func TestItIsOff(t *testing.T) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	p := built(b, always("1", "1"), nowhere).Interface.(admission.MutationInterface)
+	p := built(b, always("1", "1"), nowhere).Built.(plugin.Mutator)
 	for name, given := range map[string]*corev1.Pod{
 		"said":       with(pod("a"), saying(0, "cpu=1 memory=1Gi", "")),
 		"remembered": pod("registry.example/web:1"),
@@ -275,17 +275,17 @@ func BenchmarkAdmit(b *testing.B) {
 
 // Where webhooks aren't called Prometheus isn't either, and the pod stays as it is.
 func TestNotCalled(t *testing.T) {
-	for calls, want := range map[chain.WebhookCalls]string{
-		chain.WebhooksSkipped: "at http://prometheus.example:9090/api/v1/query: it would be asked, about what images " +
+	for calls, want := range map[plugin.WebhookCalls]string{
+		plugin.WebhooksSkipped: "at http://prometheus.example:9090/api/v1/query: it would be asked, about what images " +
 			"a, b have used, but no webhooks are",
-		chain.WebhooksDown: "",
+		plugin.WebhooksDown: "",
 	} {
-		cluster := chaintest.NewCluster(t)
+		cluster := plugintest.NewCluster(t)
 		cluster.Env.Webhooks = calls
 		told := ""
 		err := cluster.Build(t, Descriptor, strings.Replace(nowhere, "http://", "http://user:secret@", 1)).Observe(
-			t.Context(), t, chain.Mutating, chaintest.Create(pod("a", "b", "a")), chain.ObserverFuncs{Calls: true,
-				Plugin: func(_ context.Context, step chain.PluginStep) {
+			t.Context(), t, plugin.Mutating, plugintest.Create(pod("a", "b", "a")), plugin.Observe{Want: plugin.Wants{Calls: true},
+				Step: func(_ context.Context, step plugin.Step) {
 					for _, c := range step.Calls {
 						told += fmt.Sprintf("at %s: %s", c.Backend, c.Why)
 					}

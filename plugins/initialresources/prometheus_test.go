@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/prometheustest"
 )
 
@@ -106,8 +106,8 @@ func TestPrometheus(t *testing.T) {
 		"a backslash, a newline, invalid code": {"x\\\n\xff", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, head+"address: "+address+"\ntimeout: 30s\n"+test.more)
-			p := plugin.Admit(t, chaintest.Create(pod(test.image))).Admitted(t).Object.(*corev1.Pod)
+			subject := plugintest.New(t, Descriptor, head+"address: "+address+"\ntimeout: 30s\n"+test.more)
+			p := subject.Admit(t, plugintest.Create(pod(test.image))).Admitted(t).Object.(*corev1.Pod)
 			want := ""
 			if test.want != "" {
 				want = "Initial Resources plugin set: " + test.want + " request for container c0"
@@ -121,7 +121,7 @@ func TestPrometheus(t *testing.T) {
 	// parse would be an error.
 	for _, hostile := range []string{`"} or vector(1) #`, "\\", "`", "'", "\x00\x7f", "\u2028\U0010ffff", "{{.}}", "$1",
 		`\Q\E.*`} {
-		e := chaintest.New(t, Descriptor, head+"address: "+address).Interface.(*initialResources).estimator
+		e := plugintest.New(t, Descriptor, head+"address: "+address).Built.(*initialResources).estimator
 		query := e.query(corev1.ResourceMemory, regexp.QuoteMeta(hostile), "namespace="+strconv.Quote(hostile), day)
 		if value, found, err := e.prometheus.query(t.Context(), query); found || err != nil {
 			t.Errorf("%s\nis %v, %t, %v", query, value, found, err)

@@ -25,27 +25,29 @@ import (
 	schedulingv1alpha2listers "k8s.io/client-go/listers/scheduling/v1alpha2"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
 const name = "JobValidation"
 
 // Descriptor is JobValidation, not yet built. It needs informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Keeps the parallelism of Jobs whose pods are scheduled together",
 	Remedy:     "Leave parallelism as it is, or make another Job: its PodGroup is scheduled as a gang.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},
-	Resources:  chain.On(batchv1.Resource("jobs")),
+	Resources:  plugin.On(batchv1.Resource("jobs")),
 	Gate:       "GenericWorkload",
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "scheduling.k8s.io", "podgroups"), chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "scheduling.k8s.io", "podgroups"), plugin.AskGates},
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -53,17 +55,16 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		groups := env.Informers.Scheduling().V1alpha2().PodGroups()
-		return &jobValidation{admission.NewHandler(admission.Update), ready.After(groups.Informer()), groups.Lister()}, nil
+		return &jobValidation{ready.After(groups.Informer()), groups.Lister()}, nil
 	},
 }
 
 type jobValidation struct {
-	*admission.Handler
 	synced ready.Gate
 	groups schedulingv1alpha2listers.PodGroupLister
 }
 
-var _ admission.ValidationInterface = &jobValidation{}
+var _ plugin.Validator = &jobValidation{}
 
 // Validate refuses to change the parallelism of a Job whose PodGroup is a gang.
 func (p *jobValidation) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

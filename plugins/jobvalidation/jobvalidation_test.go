@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // job is a Job whose pods are in the group, "" where its template names none.
@@ -74,8 +74,8 @@ func TestParallelism(t *testing.T) {
 		"one of another namespace's owner": {elsewhere, job(8, ""), job(4, ""), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", []runtime.Object{test.group}...)
-			result := plugin.Validate(t, chaintest.Update(test.job, test.old))
+			subject := plugintest.New(t, Descriptor, "", []runtime.Object{test.group}...)
+			result := subject.Validate(t, plugintest.Update(test.job, test.old))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -86,36 +86,36 @@ func TestParallelism(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", group("g", true, ""))
+	subject := plugintest.New(t, Descriptor, "", group("g", true, ""))
 	given, old := job(8, "g"), job(4, "g")
-	for name, request := range map[string]chaintest.Request{
-		"create": chaintest.Create(given),
-		"status": chaintest.Update(given, old).On("jobs", "status"),
-		"delete": chaintest.Delete(given),
-		"others": chaintest.Update(given, old).On("others", ""),
+	for name, request := range map[string]plugintest.Request{
+		"create": plugintest.Create(given),
+		"status": plugintest.Update(given, old).On("jobs", "status"),
+		"delete": plugintest.Delete(given),
+		"others": plugintest.Update(given, old).On("others", ""),
 	} {
-		if plugin.Validate(t, request).Admitted(t).Handled {
+		if subject.Validate(t, request).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
 	const noJob = "JobValidation: the object of a request for jobs is a *v1.Pod"
-	wrong := chaintest.Update(given, old)
+	wrong := plugintest.Update(given, old)
 	wrong.Object = &corev1.Pod{}
-	plugin.Validate(t, wrong).Refused(t, 400, noJob)
+	subject.Validate(t, wrong).Refused(t, 400, noJob)
 	wrong.Object, wrong.OldObject = given, &corev1.Pod{}
-	plugin.Validate(t, wrong).Refused(t, 400, noJob)
+	subject.Validate(t, wrong).Refused(t, 400, noJob)
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
+		built, err := Descriptor.New(nil, &plugin.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
 			0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, chaintest.Update(job(4, ""), job(4, ""))).Admitted(t)
-		plugin.Validate(t, chaintest.Update(job(8, ""), job(4, ""))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Validate(t, plugintest.Update(job(4, ""), job(4, ""))).Admitted(t)
+		subject.Validate(t, plugintest.Update(job(8, ""), job(4, ""))).Refused(t, 403,
 			`jobs.batch "j" is forbidden: not yet ready to handle request`)
 	})
 }

@@ -21,9 +21,9 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const name = "LimitPodHardAntiAffinityTopology"
@@ -31,24 +31,24 @@ const name = "LimitPodHardAntiAffinityTopology"
 var pods = corev1.Resource("pods")
 
 // Descriptor is LimitPodHardAntiAffinityTopology, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods with a required anti-affinity that reaches beyond their node",
 	Remedy:     "Give required anti-affinity the topologyKey kubernetes.io/hostname, or make it preferred.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return limitPodHardAntiAffinityTopology{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return limitPodHardAntiAffinityTopology{}, nil
 	},
 }
 
-type limitPodHardAntiAffinityTopology struct{ *admission.Handler }
+type limitPodHardAntiAffinityTopology struct{}
 
-var _ admission.ValidationInterface = limitPodHardAntiAffinityTopology{}
+var _ plugin.Validator = limitPodHardAntiAffinityTopology{}
 
 // Validate refuses a pod that keeps others out of more than its node.
 func (limitPodHardAntiAffinityTopology) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

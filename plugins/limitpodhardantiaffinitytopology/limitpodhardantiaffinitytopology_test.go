@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func terms(topologyKeys ...string) []corev1.PodAffinityTerm {
@@ -44,7 +44,7 @@ const (
 
 // Upstream: plugin/pkg/admission/antiaffinity, TestInterPodAffinityAdmission.
 func TestCreate(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		given *corev1.Pod
 		want  string // what is refused; empty where nothing is
@@ -67,7 +67,7 @@ func TestCreate(t *testing.T) {
 				zone)}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Validate(t, chaintest.Create(test.given))
+			result := subject.Validate(t, plugintest.Create(test.given))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -78,37 +78,37 @@ func TestCreate(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	plugin.Validate(t, chaintest.Update(required(host), pod(nil))).Admitted(t)
-	plugin.Validate(t, chaintest.Update(required(zone), required(zone))).Admitted(t)
+	subject := plugintest.New(t, Descriptor, "")
+	subject.Validate(t, plugintest.Update(required(host), pod(nil))).Admitted(t)
+	subject.Validate(t, plugintest.Update(required(zone), required(zone))).Admitted(t)
 	for _, stored := range []*corev1.Pod{pod(nil), required(host), required(rack), required(zone, rack)} {
-		plugin.Validate(t, chaintest.Update(required(zone), stored)).Refused(t, 403,
+		subject.Validate(t, plugintest.Update(required(zone), stored)).Refused(t, 403,
 			refusal+"TopologyKey "+zone+" but only key kubernetes.io/hostname is allowed")
 	}
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	for _, request := range []chaintest.Request{
-		chaintest.Update(required(zone), pod(nil)).On("pods", "status"),
-		chaintest.Update(required(zone), pod(nil)).On("pods", "ephemeralcontainers"),
-		chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: required(zone).Spec}}),
-		chaintest.Delete(required(zone)),
-		chaintest.Connect(required(zone), "exec", &corev1.PodExecOptions{}),
+	subject := plugintest.New(t, Descriptor, "")
+	for _, request := range []plugintest.Request{
+		plugintest.Update(required(zone), pod(nil)).On("pods", "status"),
+		plugintest.Update(required(zone), pod(nil)).On("pods", "ephemeralcontainers"),
+		plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		plugintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: required(zone).Spec}}),
+		plugintest.Delete(required(zone)),
+		plugintest.Connect(required(zone), "exec", &corev1.PodExecOptions{}),
 	} {
-		plugin.Validate(t, request).Admitted(t)
+		subject.Validate(t, request).Admitted(t)
 	}
 	const bad = "LimitPodHardAntiAffinityTopology: the object of a request for pods is a *v1.ConfigMap"
-	plugin.Validate(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, bad)
-	plugin.Validate(t, chaintest.Update(required(zone), &corev1.ConfigMap{})).Refused(t, 400, bad)
+	subject.Validate(t, plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400, bad)
+	subject.Validate(t, plugintest.Update(required(zone), &corev1.ConfigMap{})).Refused(t, 400, bad)
 }
 
 func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "LimitPodHardAntiAffinityTopology takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // containers are n containers alike.
@@ -174,14 +174,14 @@ func TestPods(t *testing.T) {
 			if test.overhead != "" {
 				given.Spec.Overhead = list(test.overhead)
 			}
-			plugin := newPlugin(t, limitRange("limits", test.item))
-			given = admitted(t, plugin, chaintest.Create(given))
-			for _, request := range []chaintest.Request{chaintest.Create(given),
-				chaintest.Update(given, given).On("pods", "resize")} {
+			subject := newPlugin(t, limitRange("limits", test.item))
+			given = admitted(t, subject, plugintest.Create(given))
+			for _, request := range []plugintest.Request{plugintest.Create(given),
+				plugintest.Update(given, given).On("pods", "resize")} {
 				if len(test.want) == 0 {
-					plugin.Validate(t, request).Admitted(t)
+					subject.Validate(t, request).Admitted(t)
 				} else {
-					plugin.Validate(t, request).Refused(t, 403, wrong(test.want...))
+					subject.Validate(t, request).Refused(t, 403, wrong(test.want...))
 				}
 			}
 		})
@@ -191,7 +191,7 @@ func TestPods(t *testing.T) {
 // Everything that is wrong is said, in the order of the LimitRanges' names, of their items, of
 // containers, of resources.
 func TestEverythingIsSaidInOrder(t *testing.T) {
-	plugin := newPlugin(t,
+	subject := newPlugin(t,
 		limitRange("z", item(ofContainer, "max memory=1Mi cpu=1m ephemeral-storage=1, min cpu=2")),
 		limitRange("a",
 			item(ofPod, "max cpu=10m"),
@@ -202,7 +202,7 @@ func TestEverythingIsSaidInOrder(t *testing.T) {
 	)
 	given := pod(container("c", "cpu=1 memory=2Mi", "cpu=2 memory=2Mi"), container("d", "cpu=3", "cpu=3"))
 	for range 20 { // a map's order would show
-		plugin.Validate(t, chaintest.Create(given)).Refused(t, 403, wrong(
+		subject.Validate(t, plugintest.Create(given)).Refused(t, 403, wrong(
 			"maximum cpu usage per Pod is 10m, but limit is 5",
 			"cpu max limit to request ratio per Container is 1, but provided ratio is 2.000000",
 			"minimum cpu usage per Container is 2, but request is 1",
@@ -241,8 +241,8 @@ func TestQuantitiesAreExact(t *testing.T) {
 		"a ratio larger than 64 bit": {"ratio cpu=10E", "cpu=1", "cpu=2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := newPlugin(t, limitRange("limits", item(ofContainer, test.item)))
-			result := plugin.Validate(t, chaintest.Create(pod(container("c", test.requests, test.limits))))
+			subject := newPlugin(t, limitRange("limits", item(ofContainer, test.item)))
+			result := subject.Validate(t, plugintest.Create(pod(container("c", test.requests, test.limits))))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -271,7 +271,7 @@ func TestPodLevelResourcesFollowTheirGate(t *testing.T) {
 	given := pod(container("c", "cpu=1", "cpu=1"))
 	level := resources("cpu=2", "cpu=2")
 	given.Spec.Resources = &level
-	gated(t, true, limits).Validate(t, chaintest.Update(given, given).On("pods", "resize")).Refused(t, 403,
+	gated(t, true, limits).Validate(t, plugintest.Update(given, given).On("pods", "resize")).Refused(t, 403,
 		wrong("maximum cpu usage per Pod is 1, but limit is 2"))
-	gated(t, false, limits).Validate(t, chaintest.Update(given, given).On("pods", "resize")).Admitted(t)
+	gated(t, false, limits).Validate(t, plugintest.Update(given, given).On("pods", "resize")).Admitted(t)
 }

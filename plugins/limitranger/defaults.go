@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 const (
@@ -57,7 +57,7 @@ func join(defaults []given, list corev1.ResourceList, by int) []given {
 // setDefaults gives containers what they don't state themselves. The annotation says what that was,
 // and calls, where they aren't nil, which LimitRange each is from. again tells that the plugin runs
 // on this pod once more: the annotation then keeps what is in it.
-func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls *chain.Calls) {
+func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls *plugin.Calls) {
 	requests, limits := containerDefaults(ranges)
 	if len(requests) == 0 && len(limits) == 0 {
 		return

@@ -8,7 +8,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func withDefaults() *corev1.LimitRange {
@@ -93,7 +94,7 @@ func TestDefaults(t *testing.T) {
 			}
 			given := pod(test.containers...)
 			given.Spec.InitContainers = test.init
-			got := admitted(t, newPlugin(t, test.ranges...), chaintest.Create(given))
+			got := admitted(t, newPlugin(t, test.ranges...), plugintest.Create(given))
 			for i, c := range append(got.Spec.Containers, got.Spec.InitContainers...) {
 				if !apiequality.Semantic.DeepEqual(c.Resources, test.want[i]) {
 					t.Errorf("container %s has %v, want %v", c.Name, c.Resources, test.want[i])
@@ -108,24 +109,24 @@ func TestDefaults(t *testing.T) {
 
 func TestDefaultsOfAResize(t *testing.T) {
 	bare := pod(container("c", "cpu=1", ""))
-	plugin := newPlugin(t, withDefaults())
-	if got := admitted(t, plugin, chaintest.Update(bare, bare).On("pods",
+	subject := newPlugin(t, withDefaults())
+	if got := admitted(t, subject, plugintest.Update(bare, bare).On("pods",
 		"resize")); !got.Spec.Containers[0].Resources.Limits.Memory().Equal(list("memory=10Mi")["memory"]) {
 		t.Errorf("resized to %v", got.Spec.Containers[0].Resources)
 	}
-	if got := admitted(t, plugin, chaintest.Update(bare, bare)); got.Spec.Containers[0].Resources.Limits != nil {
+	if got := admitted(t, subject, plugintest.Update(bare, bare)); got.Spec.Containers[0].Resources.Limits != nil {
 		t.Errorf("updated to %v", got.Spec.Containers[0].Resources)
 	}
 }
 
 // The plugin's own LimitRange must not be what the pod then shares.
 func TestDefaultsAreCopies(t *testing.T) {
-	plugin := newPlugin(t, withDefaults())
-	first := admitted(t, plugin, chaintest.Create(pod(container("c", "", ""))))
+	subject := newPlugin(t, withDefaults())
+	first := admitted(t, subject, plugintest.Create(pod(container("c", "", ""))))
 	cpu := first.Spec.Containers[0].Resources.Limits["cpu"]
 	cpu.Add(cpu)
 	first.Spec.Containers[0].Resources.Limits["cpu"] = cpu
-	second := admitted(t, plugin, chaintest.Create(pod(container("c", "", ""))))
+	second := admitted(t, subject, plugintest.Create(pod(container("c", "", ""))))
 	if got := second.Spec.Containers[0].Resources.Limits.Cpu().String(); got != "75m" {
 		t.Errorf("the default has become %s", got)
 	}
@@ -154,8 +155,8 @@ func TestAnnotationOfASecondRun(t *testing.T) {
 			if test.again {
 				a.GetReinvocationContext().SetIsReinvoke()
 			}
-			plugin := newPlugin(t, withDefaults())
-			if err := plugin.Interface.(admission.MutationInterface).Admit(context.Background(), a, nil); err != nil {
+			subject := newPlugin(t, withDefaults())
+			if err := subject.Built.(plugin.Mutator).Admit(context.Background(), a, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := p.Annotations[annotation]; got != test.want {

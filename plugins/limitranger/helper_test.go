@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // list is a list of resources, from "cpu=1 memory=2Gi".
@@ -80,7 +80,7 @@ func limitRange(name string, items ...corev1.LimitRangeItem) *corev1.LimitRange 
 		Spec: corev1.LimitRangeSpec{Limits: items}}
 }
 
-func newPlugin(t chaintest.TB, ranges ...*corev1.LimitRange) *chaintest.Plugin {
+func newPlugin(t plugintest.TB, ranges ...*corev1.LimitRange) *plugintest.Plugin {
 	t.Helper()
 	var objects []runtime.Object
 	for _, r := range ranges {
@@ -90,9 +90,9 @@ func newPlugin(t chaintest.TB, ranges ...*corev1.LimitRange) *chaintest.Plugin {
 }
 
 // gated is the plugin with the feature gate PodLevelResources on or off.
-func gated(t chaintest.TB, on bool, objects ...runtime.Object) *chaintest.Plugin {
+func gated(t plugintest.TB, on bool, objects ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
-	cluster := chaintest.NewCluster(t, objects...)
+	cluster := plugintest.NewCluster(t, objects...)
 	gates := featuregate.NewFeatureGate()
 	if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		podLevelResources: {Default: on, PreRelease: featuregate.Beta}}); err != nil {
@@ -103,9 +103,9 @@ func gated(t chaintest.TB, on bool, objects ...runtime.Object) *chaintest.Plugin
 }
 
 // admitted is the pod after the mutating phase.
-func admitted(t *testing.T, plugin *chaintest.Plugin, request chaintest.Request) *corev1.Pod {
+func admitted(t *testing.T, subject *plugintest.Plugin, request plugintest.Request) *corev1.Pod {
 	t.Helper()
-	return plugin.Admit(t, request).Admitted(t).Object.(*corev1.Pod)
+	return subject.Admit(t, request).Admitted(t).Object.(*corev1.Pod)
 }
 
 // wrong is the message with which the pod p of these tests is refused.

@@ -45,11 +45,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/aggregate"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "LimitRanger"
@@ -65,19 +65,21 @@ var (
 const podLevelResources featuregate.Feature = "PodLevelResources"
 
 // Descriptor is LimitRanger, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name: name,
 	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their " +
 		"namespace",
 	Remedy: "Give the resources values within the LimitRanges of the namespace (kubectl describe limitrange), or " +
 		"have those changed.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  slices.Concat(chain.On(pods, "", "resize"), chain.On(claims), chain.On(limitRanges)),
+	Resources:  slices.Concat(plugin.On(pods, "", "resize"), plugin.On(claims), plugin.On(limitRanges)),
 	Default:    true,
-	Enforces:   []chain.Enforced{{Resource: limitRanges}},
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "limitranges"), chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "", "limitranges"), plugin.AskGates},
+	Server: plugin.Server{
+		Enforces: []plugin.Enforced{{Resource: limitRanges}},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -86,7 +88,6 @@ var Descriptor = chain.Descriptor{
 		}
 		informer := env.Informers.Core().V1().LimitRanges()
 		return &limitRanger{
-			Handler:  admission.NewHandler(admission.Create, admission.Update),
 			podLevel: env.Enabled(podLevelResources),
 			synced:   ready.After(informer.Informer()),
 			ranges:   newRanges(env.Client, informer.Lister()),
@@ -95,15 +96,14 @@ var Descriptor = chain.Descriptor{
 }
 
 type limitRanger struct {
-	*admission.Handler
 	podLevel bool // tells whether what pods say for themselves counts
 	synced   ready.Gate
 	ranges   *ranges
 }
 
 var (
-	_ admission.MutationInterface   = &limitRanger{}
-	_ admission.ValidationInterface = &limitRanger{}
+	_ plugin.Mutator   = &limitRanger{}
+	_ plugin.Validator = &limitRanger{}
 )
 
 // Admit sets the defaults of a pod's containers. Claims have none: they can't be without a request.
@@ -120,7 +120,7 @@ func (p *limitRanger) Admit(ctx context.Context, a admission.Attributes, _ admis
 		return unexpected(a)
 	}
 	again := a.GetReinvocationContext()
-	setDefaults(pod, found, again != nil && again.IsReinvoke(), chain.CallsOf(a))
+	setDefaults(pod, found, again != nil && again.IsReinvoke(), plugin.CallsOf(a))
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (p *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ ad
 	default:
 		return unexpected(a)
 	}
-	calls := chain.CallsOf(a)
+	calls := plugin.CallsOf(a)
 	var violations []error
 	for _, limitRange := range found {
 		its := violationsOf(limitRange)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // The limits of the two tables of seed 001, and of upstream's validLimitRangeNoDefaults.
@@ -44,33 +44,33 @@ func TestRequests(t *testing.T) {
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		refused bool
 	}{
-		"create":                                {chaintest.Create(bare), true},
-		"create, dry run":                       {chaintest.Create(bare).AsDryRun(), true},
-		"resize":                                {chaintest.Update(bare, bare).On("pods", "resize"), true},
-		"resize of what is being deleted":       {chaintest.Update(bare, going).On("pods", "resize"), false},
-		"resize that only claims to be deleted": {chaintest.Update(going, bare).On("pods", "resize"), true},
-		"update":                                {chaintest.Update(bare, bare), false},
-		"update of what is being deleted":       {chaintest.Update(going, going), false},
-		"status":                                {chaintest.Update(bare, bare).On("pods", "status"), false},
-		"ephemeral containers": {chaintest.Update(bare, bare).On("pods", "ephemeralcontainers"),
+		"create":                                {plugintest.Create(bare), true},
+		"create, dry run":                       {plugintest.Create(bare).AsDryRun(), true},
+		"resize":                                {plugintest.Update(bare, bare).On("pods", "resize"), true},
+		"resize of what is being deleted":       {plugintest.Update(bare, going).On("pods", "resize"), false},
+		"resize that only claims to be deleted": {plugintest.Update(going, bare).On("pods", "resize"), true},
+		"update":                                {plugintest.Update(bare, bare), false},
+		"update of what is being deleted":       {plugintest.Update(going, going), false},
+		"status":                                {plugintest.Update(bare, bare).On("pods", "status"), false},
+		"ephemeral containers": {plugintest.Update(bare, bare).On("pods", "ephemeralcontainers"),
 			false},
-		"binding":           {chaintest.Create(binding).On("pods", "binding"), false},
-		"delete":            {chaintest.Delete(bare), false},
-		"connect":           {chaintest.Connect(bare, "exec", &corev1.PodExecOptions{}), false},
-		"another namespace": {chaintest.Create(elsewhere), false},
-		"another kind": {chaintest.Create(
+		"binding":           {plugintest.Create(binding).On("pods", "binding"), false},
+		"delete":            {plugintest.Delete(bare), false},
+		"connect":           {plugintest.Connect(bare, "exec", &corev1.PodExecOptions{}), false},
+		"another namespace": {plugintest.Create(elsewhere), false},
+		"another kind": {plugintest.Create(
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}), false},
-		"the limits themselves": {chaintest.Create(tableLimits()), false},
+		"the limits themselves": {plugintest.Create(tableLimits()), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := newPlugin(t, tableLimits())
-			if result := plugin.Admit(t, test.request).Admitted(t); result.Changed {
+			subject := newPlugin(t, tableLimits())
+			if result := subject.Admit(t, test.request).Admitted(t); result.Changed {
 				t.Error("without defaults, the object is changed")
 			}
-			result := plugin.Validate(t, test.request)
+			result := subject.Validate(t, test.request)
 			if test.refused {
 				result.Refused(t, 403, refusal)
 			} else {
@@ -82,15 +82,15 @@ func TestRequests(t *testing.T) {
 
 // The worked examples of seed 001: its tables Pod-1 and Pod-2.
 func TestSeedTables(t *testing.T) {
-	plugin := newPlugin(t, tableLimits())
+	subject := newPlugin(t, tableLimits())
 	of := func(name, each string) corev1.Container { return container(name, each, each) }
 
 	pod1 := pod(of("c1", "cpu=100m memory=2Gi"), of("c2", "cpu=100m memory=2Gi"))
-	plugin.Validate(t, chaintest.Create(pod1)).Admitted(t)
+	subject.Validate(t, plugintest.Create(pod1)).Admitted(t)
 
 	pod2 := pod(of("c1", "cpu=60m memory=1Mi"), of("c2", "cpu=60m memory=1Mi"), of("c3", "cpu=60m memory=1Mi"),
 		of("c4", "cpu=60m memory=1Mi"))
-	plugin.Validate(t, chaintest.Create(pod2)).Refused(t, 403,
+	subject.Validate(t, plugintest.Create(pod2)).Refused(t, 403,
 		wrong("maximum cpu usage per Pod is 200m, but limit is 240m"))
 }
 
@@ -118,23 +118,23 @@ func TestClaims(t *testing.T) {
 		"other types": {claim("storage=100Gi"), item(corev1.LimitTypePod, "max storage=1Gi"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := newPlugin(t, limitRange("limits", test.item))
-			for _, request := range []chaintest.Request{chaintest.Create(test.claim),
-				chaintest.Update(test.claim, test.claim)} {
-				if result := plugin.Admit(t, request).Admitted(t); result.Changed {
+			subject := newPlugin(t, limitRange("limits", test.item))
+			for _, request := range []plugintest.Request{plugintest.Create(test.claim),
+				plugintest.Update(test.claim, test.claim)} {
+				if result := subject.Admit(t, request).Admitted(t); result.Changed {
 					t.Error("the claim is changed")
 				}
 				if test.want == "" {
-					plugin.Validate(t, request).Admitted(t)
+					subject.Validate(t, request).Admitted(t)
 				} else {
-					plugin.Validate(t, request).Refused(t, 403, `persistentvolumeclaims "c" is forbidden: `+test.want)
+					subject.Validate(t, request).Refused(t, 403, `persistentvolumeclaims "c" is forbidden: `+test.want)
 				}
 			}
-			plugin.Validate(t,
-				chaintest.Update(test.claim, test.claim).On("persistentvolumeclaims", "status")).Admitted(t)
+			subject.Validate(t,
+				plugintest.Update(test.claim, test.claim).On("persistentvolumeclaims", "status")).Admitted(t)
 			going := test.claim.DeepCopy()
 			going.DeletionTimestamp = &metav1.Time{}
-			plugin.Validate(t, chaintest.Update(test.claim, going)).Admitted(t)
+			subject.Validate(t, plugintest.Update(test.claim, going)).Admitted(t)
 		})
 	}
 }
@@ -149,7 +149,7 @@ func (u unread) GetObject() runtime.Object    { u.t.Error("the object is looked 
 func (u unread) GetOldObject() runtime.Object { u.t.Error("the old object is looked at"); return nil }
 
 func TestObjectsAreNotLookedAtInVain(t *testing.T) {
-	plugin := newPlugin(t, tableLimits())
+	subject := newPlugin(t, tableLimits())
 	for _, test := range []struct {
 		resource, namespace string
 		operation           admission.Operation
@@ -161,20 +161,20 @@ func TestObjectsAreNotLookedAtInVain(t *testing.T) {
 		a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Kind"), test.namespace,
 			"n",
 			corev1.SchemeGroupVersion.WithResource(test.resource), "", test.operation, nil, false, nil), t}
-		if err := plugin.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil {
+		if err := subject.Built.(plugin.Mutator).Admit(t.Context(), a, nil); err != nil {
 			t.Error(err)
 		}
-		if err := plugin.Interface.(admission.ValidationInterface).Validate(t.Context(), a, nil); err != nil {
+		if err := subject.Built.(plugin.Validator).Validate(t.Context(), a, nil); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 func TestWrongObjects(t *testing.T) {
-	plugin := newPlugin(t, limitRange("limits", item(corev1.LimitTypeContainer, "default cpu=1")))
-	request := chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}).On("pods", "")
-	plugin.Admit(t, request).Refused(t, 400, "LimitRanger: the object of a request for pods is a *v1.ConfigMap")
-	plugin.Validate(t, request).Refused(t, 400, "LimitRanger: the object of a request for pods is a *v1.ConfigMap")
+	subject := newPlugin(t, limitRange("limits", item(corev1.LimitTypeContainer, "default cpu=1")))
+	request := plugintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}).On("pods", "")
+	subject.Admit(t, request).Refused(t, 400, "LimitRanger: the object of a request for pods is a *v1.ConfigMap")
+	subject.Validate(t, request).Refused(t, 400, "LimitRanger: the object of a request for pods is a *v1.ConfigMap")
 }
 
 // The informers of this host never start; ten seconds pass at once in the bubble.
@@ -182,16 +182,16 @@ func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(tableLimits())
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
+		subject := plugintest.Plugin{Built: built}
 		const refusal = `pods "p" is forbidden: not yet ready to handle request`
-		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403, refusal)
-		plugin.Validate(t, chaintest.Create(pod())).Refused(t, 403, refusal)
-		plugin.Validate(t, chaintest.Update(pod(), pod())).Admitted(t)
-		plugin.Validate(t, chaintest.Create(tableLimits())).Admitted(t)
+		subject.Admit(t, plugintest.Create(pod())).Refused(t, 403, refusal)
+		subject.Validate(t, plugintest.Create(pod())).Refused(t, 403, refusal)
+		subject.Validate(t, plugintest.Update(pod(), pod())).Admitted(t)
+		subject.Validate(t, plugintest.Create(tableLimits())).Admitted(t)
 	})
 }
 
@@ -208,9 +208,9 @@ func BenchmarkAdmitAndValidate(b *testing.B) {
 		"one LimitRange": {tableLimits()},
 	} {
 		b.Run(name, func(b *testing.B) {
-			plugin := newPlugin(b, ranges...)
-			mutation, validation := plugin.Interface.(admission.MutationInterface),
-				plugin.Interface.(admission.ValidationInterface)
+			subject := newPlugin(b, ranges...)
+			mutation, validation := subject.Built.(plugin.Mutator),
+				subject.Built.(plugin.Validator)
 			p := pod(container("c1", "cpu=50m memory=1Gi", "cpu=100m memory=2Gi"),
 				container("c2", "cpu=50m memory=1Gi", "cpu=100m memory=2Gi"))
 			a := admission.NewAttributesRecord(p, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",

@@ -14,19 +14,20 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 var strict = item(corev1.LimitTypeContainer, "max cpu=100m")
 
 var (
-	tooMuch  = chaintest.Create(pod(container("c", "cpu=1", "cpu=1")))
+	tooMuch  = plugintest.Create(pod(container("c", "cpu=1", "cpu=1")))
 	tooMuch1 = wrong("maximum cpu usage per Container is 100m, but limit is 1")
 )
 
 // live makes live lists answer something else than the cache holds.
-func live(plugin *chaintest.Plugin, err error, ranges ...*corev1.LimitRange) {
-	plugin.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
+func live(subject *plugintest.Plugin, err error, ranges ...*corev1.LimitRange) {
+	subject.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
 		list := &corev1.LimitRangeList{}
 		for _, r := range ranges {
 			list.Items = append(list.Items, *r)
@@ -36,44 +37,44 @@ func live(plugin *chaintest.Plugin, err error, ranges ...*corev1.LimitRange) {
 }
 
 // lists is how many live lists there have been; it begins anew with each call.
-func lists(plugin *chaintest.Plugin) int {
+func lists(subject *plugintest.Plugin) int {
 	n := 0
-	for _, call := range plugin.Calls() {
+	for _, call := range subject.Calls() {
 		if call == "list limitranges ns/" {
 			n++
 		}
 	}
-	plugin.Client.ClearActions()
+	subject.Client.ClearActions()
 	return n
 }
 
 func TestTheCacheDoesWhereItHasAny(t *testing.T) {
-	plugin := newPlugin(t, limitRange("limits", strict))
-	plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
-	if calls := plugin.Calls(); len(calls) != 0 {
+	subject := newPlugin(t, limitRange("limits", strict))
+	subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+	if calls := subject.Calls(); len(calls) != 0 {
 		t.Errorf("calls: %q", calls)
 	}
 }
 
 func TestNoneIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
+		subject := newPlugin(t)
 		for range 3 {
-			plugin.Admit(t, tooMuch).Admitted(t)
-			plugin.Validate(t, tooMuch).Admitted(t)
+			subject.Admit(t, tooMuch).Admitted(t)
+			subject.Validate(t, tooMuch).Admitted(t)
 		}
-		if calls := plugin.Calls(); !slices.Equal(calls, []string{"list limitranges ns/"}) {
+		if calls := subject.Calls(); !slices.Equal(calls, []string{"list limitranges ns/"}) {
 			t.Errorf("calls: %q", calls)
 		}
-		plugin.Client.ClearActions()
+		subject.Client.ClearActions()
 		time.Sleep(liveMemory)
-		plugin.Validate(t, tooMuch).Admitted(t)
-		if n := lists(plugin); n != 0 {
+		subject.Validate(t, tooMuch).Admitted(t)
+		if n := lists(subject); n != 0 {
 			t.Errorf("%d lists before the time is over", n)
 		}
 		time.Sleep(time.Millisecond)
-		plugin.Validate(t, tooMuch).Admitted(t)
-		if n := lists(plugin); n != 1 {
+		subject.Validate(t, tooMuch).Admitted(t)
+		if n := lists(subject); n != 1 {
 			t.Errorf("%d lists after the time", n)
 		}
 	})
@@ -82,14 +83,14 @@ func TestNoneIsRemembered(t *testing.T) {
 // Source: upstream's TestLimitRanger_GetLimitRangesFixed22422.
 func TestSimultaneousRequestsShareALiveList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
+		subject := newPlugin(t)
 		lists := 0
-		plugin.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
+		subject.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
 			lists++
 			time.Sleep(time.Second)
 			return true, &corev1.LimitRangeList{Items: []corev1.LimitRange{*limitRange("limits", strict)}}, nil
 		})
-		validation := plugin.Interface.(admission.ValidationInterface)
+		validation := subject.Built.(plugin.Validator)
 		for i, namespace := range []string{"ns", "other"} {
 			var group sync.WaitGroup
 			for range 10 {
@@ -116,12 +117,12 @@ func create(namespace string) admission.Attributes {
 // The client that began the list goes; the one that joined it gets the answer.
 func TestAClientThatGoesDoesNotTakeOthersAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
-		plugin.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
+		subject := newPlugin(t)
+		subject.Client.PrependReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) {
 			time.Sleep(time.Second)
 			return true, &corev1.LimitRangeList{}, nil
 		})
-		validation := plugin.Interface.(admission.ValidationInterface)
+		validation := subject.Built.(plugin.Validator)
 		gone, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -143,11 +144,11 @@ func TestAClientThatGoesDoesNotTakeOthersAlong(t *testing.T) {
 }
 
 func TestFailingListIsARefusal(t *testing.T) {
-	plugin := newPlugin(t)
-	live(plugin, errors.New("no leader"))
-	plugin.Admit(t, tooMuch).Refused(t, 403, `pods "p" is forbidden: no leader`)
-	plugin.Validate(t, tooMuch).Refused(t, 403, `pods "p" is forbidden: no leader`)
-	if n := lists(plugin); n != 2 {
+	subject := newPlugin(t)
+	live(subject, errors.New("no leader"))
+	subject.Admit(t, tooMuch).Refused(t, 403, `pods "p" is forbidden: no leader`)
+	subject.Validate(t, tooMuch).Refused(t, 403, `pods "p" is forbidden: no leader`)
+	if n := lists(subject); n != 2 {
 		t.Errorf("a failure is remembered: %d lists", n)
 	}
 }
@@ -155,55 +156,55 @@ func TestFailingListIsARefusal(t *testing.T) {
 // The cache of these tests doesn't learn of what is created.
 func TestAppliesToTheNextRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
-		plugin.Validate(t, tooMuch).Admitted(t) // and so it is remembered that there are none
+		subject := newPlugin(t)
+		subject.Validate(t, tooMuch).Admitted(t) // and so it is remembered that there are none
 		created := limitRange("limits", strict)
-		plugin.Validate(t, chaintest.Create(created)).Admitted(t)
-		live(plugin, nil, created)
-		lists(plugin)
-		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
-		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
-		if n := lists(plugin); n != 2 {
+		subject.Validate(t, plugintest.Create(created)).Admitted(t)
+		live(subject, nil, created)
+		lists(subject)
+		subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		if n := lists(subject); n != 2 {
 			t.Errorf("%d lists", n)
 		}
 		time.Sleep(liveMemory + time.Millisecond)
-		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
 	})
 }
 
 func TestASecondOneAppliesToTheNextRequest(t *testing.T) {
-	plugin := newPlugin(t, limitRange("loose", item(corev1.LimitTypeContainer, "max cpu=9")))
-	plugin.Validate(t, tooMuch).Admitted(t)
-	live(plugin, nil, limitRange("loose", item(corev1.LimitTypeContainer, "max cpu=9")), limitRange("strict", strict))
+	subject := newPlugin(t, limitRange("loose", item(corev1.LimitTypeContainer, "max cpu=9")))
+	subject.Validate(t, tooMuch).Admitted(t)
+	live(subject, nil, limitRange("loose", item(corev1.LimitTypeContainer, "max cpu=9")), limitRange("strict", strict))
 
-	for _, request := range []chaintest.Request{
-		chaintest.Create(limitRange("strict", strict)).AsDryRun(),
-		chaintest.Update(limitRange("strict", strict), limitRange("strict", strict)),
-		chaintest.Create(limitRange("loose", strict)), // which exists already
+	for _, request := range []plugintest.Request{
+		plugintest.Create(limitRange("strict", strict)).AsDryRun(),
+		plugintest.Update(limitRange("strict", strict), limitRange("strict", strict)),
+		plugintest.Create(limitRange("loose", strict)), // which exists already
 	} {
-		plugin.Validate(t, request).Admitted(t)
-		plugin.Validate(t, tooMuch).Admitted(t)
+		subject.Validate(t, request).Admitted(t)
+		subject.Validate(t, tooMuch).Admitted(t)
 	}
-	if n := lists(plugin); n != 0 {
+	if n := lists(subject); n != 0 {
 		t.Errorf("%d lists, although nothing new is created", n)
 	}
-	plugin.Validate(t, chaintest.Create(limitRange("strict", strict))).Admitted(t)
-	plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+	subject.Validate(t, plugintest.Create(limitRange("strict", strict))).Admitted(t)
+	subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
 }
 
 func TestTheCacheIsBelievedOnceItHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
+		subject := newPlugin(t)
 		for _, name := range []string{"a", "b"} {
 			r := limitRange(name, strict)
-			plugin.Validate(t, chaintest.Create(r)).Admitted(t)
-			if err := plugin.Client.Tracker().Add(r); err != nil {
+			subject.Validate(t, plugintest.Create(r)).Admitted(t)
+			if err := subject.Client.Tracker().Add(r); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
-		if n := lists(plugin); n != 0 {
+		subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		if n := lists(subject); n != 0 {
 			t.Errorf("%d lists", n)
 		}
 	})
@@ -213,17 +214,17 @@ func TestTheCacheIsBelievedOnceItHasCaughtUp(t *testing.T) {
 // cost every pod a live list.
 func TestACreationThatFailsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
-		plugin.Validate(t, chaintest.Create(limitRange("failed", strict))).Admitted(t)
+		subject := newPlugin(t)
+		subject.Validate(t, plugintest.Create(limitRange("failed", strict))).Admitted(t)
 		time.Sleep(liveMemory * 2 / 3)
 		later := limitRange("later", strict)
-		plugin.Validate(t, chaintest.Create(later)).Admitted(t)
-		if err := plugin.Client.Tracker().Add(later); err != nil {
+		subject.Validate(t, plugintest.Create(later)).Admitted(t)
+		if err := subject.Client.Tracker().Add(later); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(liveMemory / 2)
-		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
-		if n := lists(plugin); n != 0 {
+		subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		if n := lists(subject); n != 0 {
 			t.Errorf("%d lists", n)
 		}
 	})
@@ -232,20 +233,20 @@ func TestACreationThatFailsIsForgotten(t *testing.T) {
 // Upstream holds on to what a live list found for 30 seconds, even if it has gone.
 func TestWhatHasGoneNoLongerApplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t)
-		live(plugin, nil, limitRange("limits", strict))
-		plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
-		live(plugin, nil)
-		plugin.Validate(t, tooMuch).Admitted(t)
+		subject := newPlugin(t)
+		live(subject, nil, limitRange("limits", strict))
+		subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+		live(subject, nil)
+		subject.Validate(t, tooMuch).Admitted(t)
 	})
 }
 
 func TestGeneratedNamesAreNoticed(t *testing.T) {
-	plugin := newPlugin(t)
+	subject := newPlugin(t)
 	generated := limitRange("limits-x7f9q", strict)
-	request := chaintest.Create(generated)
+	request := plugintest.Create(generated)
 	request.Name = "" // of the request, which named none
-	plugin.Validate(t, request).Admitted(t)
-	live(plugin, nil, generated)
-	plugin.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
+	subject.Validate(t, request).Admitted(t)
+	live(subject, nil, generated)
+	subject.Validate(t, tooMuch).Refused(t, 403, tooMuch1)
 }

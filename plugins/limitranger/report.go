@@ -5,15 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/aggregate"
+	"gatehouse.dev/plugin"
 )
 
 // judged is what the chain's observers are told of a LimitRange that an object was held to.
-func judged(limitRange *corev1.LimitRange, violations []error) chain.Call {
-	call := chain.Call{Kind: chain.LimitRange, Name: limitRange.Name, Verdict: chain.Admitted}
+func judged(limitRange *corev1.LimitRange, violations []error) plugin.Call {
+	call := plugin.Call{Kind: plugin.LimitRange, Name: limitRange.Name, Verdict: plugin.Admitted}
 	if err := aggregate.New(violations); err != nil {
-		call.Verdict, call.Why = chain.Refused, err.Error()
+		call.Verdict, call.Why = plugin.Refused, err.Error()
 	}
 	return call
 }
@@ -39,10 +39,10 @@ func (r reports) set(d *given, what, container string) {
 }
 
 // add tells of those LimitRanges that set anything.
-func (r reports) add(calls *chain.Calls, ranges []*corev1.LimitRange) {
+func (r reports) add(calls *plugin.Calls, ranges []*corev1.LimitRange) {
 	for i := range r {
 		if said := &r[i]; said.Len() > 0 {
-			calls.Add(chain.Call{Kind: chain.LimitRange, Name: ranges[i].Name, Verdict: chain.Admitted,
+			calls.Add(plugin.Call{Kind: plugin.LimitRange, Name: ranges[i].Name, Verdict: plugin.Admitted,
 				Why: said.String()})
 		}
 	}

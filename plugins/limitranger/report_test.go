@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // Observers learn which LimitRange set or refused what.
@@ -23,12 +23,12 @@ func TestCallsAreReported(t *testing.T) {
 		return limitRange(name, corev1.LimitRangeItem{Type: of, Max: list(max)})
 	}
 	for name, test := range map[string]struct {
-		phase  chain.Phases
+		phase  plugin.Phase
 		ranges []*corev1.LimitRange
 		object *corev1.Pod
 		want   []string
 	}{
-		"defaults": {chain.Mutating, []*corev1.LimitRange{defaults("a", "cpu=100m", "cpu=1 memory=1Gi"),
+		"defaults": {plugin.Mutating, []*corev1.LimitRange{defaults("a", "cpu=100m", "cpu=1 memory=1Gi"),
 			defaults("b", "cpu=2 memory=1Mi", "cpu=2"), most("c", corev1.LimitTypePod, "cpu=5")},
 			pod(container("x", "cpu=1", ""), container("y", "", "cpu=1")),
 			[]string{
@@ -36,22 +36,22 @@ func TestCallsAreReported(t *testing.T) {
 					"cpu request 100m for container y; memory limit 1Gi for container y",
 				"LimitRange b Admitted: sets memory request 1Mi for container x; memory request 1Mi for container y",
 			}},
-		"nothing to set": {chain.Mutating, []*corev1.LimitRange{defaults("a", "cpu=100m", "")},
+		"nothing to set": {plugin.Mutating, []*corev1.LimitRange{defaults("a", "cpu=100m", "")},
 			pod(container("x", "cpu=1", "")), nil},
-		"none": {chain.Validating, nil, pod(container("x", "", "")), nil},
-		"judged": {chain.Validating, []*corev1.LimitRange{most("a", corev1.LimitTypeContainer, "cpu=2"),
+		"none": {plugin.Validating, nil, pod(container("x", "", "")), nil},
+		"judged": {plugin.Validating, []*corev1.LimitRange{most("a", corev1.LimitTypeContainer, "cpu=2"),
 			most("b", corev1.LimitTypePod, "cpu=1")}, pod(container("x", "cpu=2", "cpu=2")),
 			[]string{"LimitRange a Admitted: ",
 				"LimitRange b Refused: maximum cpu usage per Pod is 1, but limit is 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			observer := chain.ObserverFuncs{Calls: true, Plugin: func(_ context.Context, s chain.PluginStep) {
+			observer := plugin.Observe{Want: plugin.Wants{Calls: true}, Step: func(_ context.Context, s plugin.Step) {
 				for _, c := range s.Calls {
 					got = append(got, fmt.Sprintf("%s %s %s: %s", c.Kind, c.Name, c.Verdict, c.Why))
 				}
 			}}
-			err := newPlugin(t, test.ranges...).Observe(t.Context(), t, test.phase, chaintest.Create(test.object),
+			err := newPlugin(t, test.ranges...).Observe(t.Context(), t, test.phase, plugintest.Create(test.object),
 				observer)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("%v\n-want +got:\n%s", err, diff)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/policy"
+	"gatehouse.dev/plugin"
 )
 
 var (
@@ -24,17 +24,19 @@ var (
 
 // Descriptor is MutatingAdmissionPolicy, not yet built. It needs clients, informers, an authorizer,
 // a REST mapper and to know when the server is done.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionPolicy",
 	Summary:    "Has objects changed by the expressions of MutatingAdmissionPolicies",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Connect},
-	Outside:    "the API server itself enforces its policies",
 	Default:    true,
 	Gate:       "MutatingAdmissionPolicy", // on since 1.36: no v1 of its kinds is served by servers that emulate others
-	Needs:      []schema.GroupVersionResource{policies, bindings},
-	Enforces:   []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Only:     "the API server itself enforces its policies",
+		Needs:    []schema.GroupVersionResource{policies, bindings},
+		Enforces: []plugin.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		plugin, err := policy.NewMutating(config, env)
 		if err != nil {
 			return nil, err

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func TestObjectsAreChanged(t *testing.T) {
-	cluster := chaintest.NewCluster(t,
+	cluster := plugintest.NewCluster(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
 		&admissionregistrationv1.MutatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "p"},
@@ -43,19 +43,19 @@ func TestObjectsAreChanged(t *testing.T) {
 			Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"},
 		})
 	whole(cluster)
-	plugin := cluster.Build(t, Descriptor, "")
+	subject := cluster.Build(t, Descriptor, "")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	for name, request := range map[string]chaintest.Request{
-		"create": chaintest.Create(pod), "update": chaintest.Update(pod, pod)} {
-		result := plugin.Admit(t, request).Admitted(t)
+	for name, request := range map[string]plugintest.Request{
+		"create": plugintest.Create(pod), "update": plugintest.Update(pod, pod)} {
+		result := subject.Admit(t, request).Admitted(t)
 		if got := result.Object.(*corev1.Pod).Labels["by"]; got != "policy" {
 			t.Errorf("%s: the label is %q", name, got)
 		}
 	}
-	if plugin.Admit(t, chaintest.Delete(pod)).Admitted(t).Handled {
+	if subject.Admit(t, plugintest.Delete(pod)).Admitted(t).Handled {
 		t.Error("what is deleted is handled")
 	}
-	result := plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{
+	result := subject.Admit(t, plugintest.Create(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).Admitted(t)
 	if result.Changed {
 		t.Error("something else is changed")
@@ -63,22 +63,22 @@ func TestObjectsAreChanged(t *testing.T) {
 }
 
 // whole gives the cluster all that the plugin needs.
-func whole(cluster *chaintest.Cluster) {
+func whole(cluster *plugintest.Cluster) {
 	cluster.Serve(runtime.NewScheme(), nil)
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	cluster.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	cluster := chaintest.NewCluster(t)
+	cluster := plugintest.NewCluster(t)
 	whole(cluster)
-	for missing, remove := range map[string]func(*chain.Env){
-		"needs a client":                        func(e *chain.Env) { e.Client = nil },
-		"needs a dynamic client":                func(e *chain.Env) { e.Dynamic = nil },
-		"needs informers":                       func(e *chain.Env) { e.Informers = nil },
-		"needs an authorizer":                   func(e *chain.Env) { e.Authorizer = nil },
-		"needs a REST mapper":                   func(e *chain.Env) { e.RESTMapper = nil },
-		"needs to know when the server is done": func(e *chain.Env) { e.Done = nil },
+	for missing, remove := range map[string]func(*plugin.Env){
+		"needs a client":                        func(e *plugin.Env) { e.Client = nil },
+		"needs a dynamic client":                func(e *plugin.Env) { e.Dynamic = nil },
+		"needs informers":                       func(e *plugin.Env) { e.Informers = nil },
+		"needs an authorizer":                   func(e *plugin.Env) { e.Authorizer = nil },
+		"needs a REST mapper":                   func(e *plugin.Env) { e.RESTMapper = nil },
+		"needs to know when the server is done": func(e *plugin.Env) { e.Done = nil },
 	} {
 		env := *cluster.Env
 		remove(&env)

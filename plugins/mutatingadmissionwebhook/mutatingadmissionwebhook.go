@@ -11,26 +11,27 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook"
 )
 
 // Descriptor is MutatingAdmissionWebhook, not yet built. It needs a client, informers, an
 // authorizer and to know when the server is done.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionWebhook",
 	Summary:    "Has objects changed by the webhooks of MutatingWebhookConfigurations",
-	Phases:     chain.Mutating,
-	Operations: chain.EveryOperation,
-	Outside:    "the API server itself asks the webhooks",
+	Phases:     plugin.Mutating,
+	Operations: plugin.EveryOperation,
 	Default:    true,
-	Needs: []schema.GroupVersionResource{
-		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
+	Server: plugin.Server{
+		Only: "the API server itself asks the webhooks",
+		Needs: []schema.GroupVersionResource{
+			admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
+		},
+		Enforces: []plugin.Enforced{{Resource: admissionregistrationv1.Resource("mutatingwebhookconfigurations")}},
 	},
-	Enforces: []chain.Enforced{{Resource: admissionregistrationv1.Resource("mutatingwebhookconfigurations")}},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		plugin, err := webhook.NewMutating(config, env)
 		if err != nil {
 			return nil, err

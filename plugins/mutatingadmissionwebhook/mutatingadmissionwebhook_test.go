@@ -9,16 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func TestObjectsAreChanged(t *testing.T) {
 	backend := webhooktest.New(t,
 		webhooktest.Patch(`[{"op":"add","path":"/metadata/labels","value":{"by":"webhook"}}]`))
 	none := admissionregistrationv1.SideEffectClassNone
-	cluster := chaintest.NewCluster(t,
+	cluster := plugintest.NewCluster(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "c"},
@@ -34,8 +34,8 @@ func TestObjectsAreChanged(t *testing.T) {
 			}},
 		})
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	plugin := cluster.Build(t, Descriptor, "")
-	result := plugin.Admit(t, chaintest.Create(&corev1.Pod{
+	subject := cluster.Build(t, Descriptor, "")
+	result := subject.Admit(t, plugintest.Create(&corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
 	})).Admitted(t)
@@ -49,14 +49,14 @@ func TestObjectsAreChanged(t *testing.T) {
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	cluster := chaintest.NewCluster(t)
+	cluster := plugintest.NewCluster(t)
 	whole := *cluster.Env
 	whole.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	for missing, remove := range map[string]func(*chain.Env){
-		"needs a client":                        func(e *chain.Env) { e.Client = nil },
-		"needs informers":                       func(e *chain.Env) { e.Informers = nil },
-		"needs an authorizer":                   func(e *chain.Env) { e.Authorizer = nil },
-		"needs to know when the server is done": func(e *chain.Env) { e.Done = nil },
+	for missing, remove := range map[string]func(*plugin.Env){
+		"needs a client":                        func(e *plugin.Env) { e.Client = nil },
+		"needs informers":                       func(e *plugin.Env) { e.Informers = nil },
+		"needs an authorizer":                   func(e *plugin.Env) { e.Authorizer = nil },
+		"needs to know when the server is done": func(e *plugin.Env) { e.Done = nil },
 	} {
 		env := whole
 		remove(&env)

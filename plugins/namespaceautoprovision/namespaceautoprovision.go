@@ -26,23 +26,25 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
 )
 
 const name = "NamespaceAutoProvision"
 
 // Descriptor is NamespaceAutoProvision, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Creates the namespace of a request where it doesn't exist",
 	Remedy:     "Have the namespace created by hand; the message says why it could not be.",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Outside:    "an API server refuses what is for a missing namespace before it asks webhooks",
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Only: "an API server refuses what is for a missing namespace before it asks webhooks",
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -50,17 +52,16 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &namespaceAutoProvision{admission.NewHandler(admission.Create, admission.Update), found, env.Client}, nil
+		return &namespaceAutoProvision{found, env.Client}, nil
 	},
 }
 
 type namespaceAutoProvision struct {
-	*admission.Handler
 	namespaces *namespaces.Namespaces
 	client     kubernetes.Interface
 }
 
-var _ admission.MutationInterface = &namespaceAutoProvision{}
+var _ plugin.Mutator = &namespaceAutoProvision{}
 
 // Admit creates the request's namespace where it is missing.
 func (p *namespaceAutoProvision) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

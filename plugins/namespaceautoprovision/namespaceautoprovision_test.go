@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -29,25 +29,25 @@ func pod(namespace string) *corev1.Pod {
 
 func TestNamespaceIsCreatedWhereMissing(t *testing.T) {
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		creates bool
 	}{
-		"create":                {chaintest.Create(pod("new")), true},
-		"update":                {chaintest.Update(pod("new"), pod("new")), true},
-		"subresource":           {chaintest.Create(pod("new")).On("pods", "eviction"), true},
-		"namespace exists":      {chaintest.Create(pod("old")), false},
-		"dry run":               {chaintest.Create(pod("new")).AsDryRun(), false},
-		"delete":                {chaintest.Delete(pod("new")), false},
-		"connect":               {chaintest.Connect(pod("new"), "exec", &corev1.PodExecOptions{}), false},
-		"the namespace itself":  {chaintest.Create(namespace("new")), false},
-		"update of a namespace": {chaintest.Update(namespace("new"), namespace("new")), false},
-		"cluster-scoped, no effect": {chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}),
+		"create":                {plugintest.Create(pod("new")), true},
+		"update":                {plugintest.Update(pod("new"), pod("new")), true},
+		"subresource":           {plugintest.Create(pod("new")).On("pods", "eviction"), true},
+		"namespace exists":      {plugintest.Create(pod("old")), false},
+		"dry run":               {plugintest.Create(pod("new")).AsDryRun(), false},
+		"delete":                {plugintest.Delete(pod("new")), false},
+		"connect":               {plugintest.Connect(pod("new"), "exec", &corev1.PodExecOptions{}), false},
+		"the namespace itself":  {plugintest.Create(namespace("new")), false},
+		"update of a namespace": {plugintest.Update(namespace("new"), namespace("new")), false},
+		"cluster-scoped, no effect": {plugintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}),
 			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", namespace("old"))
-			plugin.Admit(t, test.request).Admitted(t)
-			if calls := plugin.Calls(); slices.Contains(calls, "create namespaces new") != test.creates {
+			subject := plugintest.New(t, Descriptor, "", namespace("old"))
+			subject.Admit(t, test.request).Admitted(t)
+			if calls := subject.Calls(); slices.Contains(calls, "create namespaces new") != test.creates {
 				t.Errorf("should create: %t, calls: %q", test.creates, calls)
 			} else if !test.creates && len(calls) != 0 {
 				t.Errorf("needless calls: %q", calls)
@@ -57,13 +57,13 @@ func TestNamespaceIsCreatedWhereMissing(t *testing.T) {
 }
 
 func TestConcurrentCreationIsSuccess(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	var requests sync.WaitGroup
 	for range 16 {
-		requests.Go(func() { plugin.Admit(t, chaintest.Create(pod("new"))).Admitted(t) })
+		requests.Go(func() { subject.Admit(t, plugintest.Create(pod("new"))).Admitted(t) })
 	}
 	requests.Wait()
-	if _, err := plugin.Client.CoreV1().Namespaces().Get(t.Context(), "new", metav1.GetOptions{}); err != nil {
+	if _, err := subject.Client.CoreV1().Namespaces().Get(t.Context(), "new", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -80,12 +80,12 @@ func TestFailureToCreateRefusesTheRequest(t *testing.T) {
 		"anything else is told": {errors.New("no leader"), `pods "p" is forbidden: no leader`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "")
-			plugin.Client.PrependReactor("create", "namespaces",
+			subject := plugintest.New(t, Descriptor, "")
+			subject.Client.PrependReactor("create", "namespaces",
 				func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, test.failure
 				})
-			plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403, test.message)
+			subject.Admit(t, plugintest.Create(pod("new"))).Refused(t, 403, test.message)
 		})
 	}
 }
@@ -95,12 +95,12 @@ func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod("new"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Admit(t, plugintest.Create(pod("new"))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
 		if len(client.Actions()) != 0 {
 			t.Errorf("calls before the cache is ready: %v", client.Actions())

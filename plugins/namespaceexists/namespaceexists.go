@@ -19,22 +19,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
 )
 
 const name = "NamespaceExists"
 
 // Descriptor is NamespaceExists, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses requests in a namespace that doesn't exist",
 	Remedy:     "Create the namespace, or name one that exists.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -42,16 +42,15 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &namespaceExists{admission.NewHandler(admission.Create, admission.Update, admission.Delete), found}, nil
+		return &namespaceExists{found}, nil
 	},
 }
 
 type namespaceExists struct {
-	*admission.Handler
 	namespaces *namespaces.Namespaces
 }
 
-var _ admission.ValidationInterface = &namespaceExists{}
+var _ plugin.Validator = &namespaceExists{}
 
 // Validate refuses the request if its namespace doesn't exist.
 func (p *namespaceExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

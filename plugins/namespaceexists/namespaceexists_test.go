@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -30,30 +30,30 @@ func TestNamespaceMustExist(t *testing.T) {
 	terminating := namespace("ending")
 	terminating.Status.Phase = corev1.NamespaceTerminating
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		refused string
 	}{
-		"create":               {chaintest.Create(pod("here")), ""},
-		"update":               {chaintest.Update(pod("here"), pod("here")), ""},
-		"delete":               {chaintest.Delete(pod("here")), ""},
-		"terminating exists":   {chaintest.Create(pod("ending")), ""},
-		"create, missing":      {chaintest.Create(pod("gone")), missing},
-		"update, missing":      {chaintest.Update(pod("gone"), pod("gone")), missing},
-		"delete, missing":      {chaintest.Delete(pod("gone")), missing},
-		"dry run, missing":     {chaintest.Create(pod("gone")).AsDryRun(), missing},
-		"subresource, missing": {chaintest.Create(pod("gone")).On("pods", "eviction"), missing},
-		"connect is not asked": {chaintest.Connect(pod("gone"), "exec", &corev1.PodExecOptions{}), ""},
-		"the namespace itself": {chaintest.Create(namespace("gone")), ""},
-		"cluster-scoped":       {chaintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), ""},
+		"create":               {plugintest.Create(pod("here")), ""},
+		"update":               {plugintest.Update(pod("here"), pod("here")), ""},
+		"delete":               {plugintest.Delete(pod("here")), ""},
+		"terminating exists":   {plugintest.Create(pod("ending")), ""},
+		"create, missing":      {plugintest.Create(pod("gone")), missing},
+		"update, missing":      {plugintest.Update(pod("gone"), pod("gone")), missing},
+		"delete, missing":      {plugintest.Delete(pod("gone")), missing},
+		"dry run, missing":     {plugintest.Create(pod("gone")).AsDryRun(), missing},
+		"subresource, missing": {plugintest.Create(pod("gone")).On("pods", "eviction"), missing},
+		"connect is not asked": {plugintest.Connect(pod("gone"), "exec", &corev1.PodExecOptions{}), ""},
+		"the namespace itself": {plugintest.Create(namespace("gone")), ""},
+		"cluster-scoped":       {plugintest.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", namespace("here"), terminating)
+			subject := plugintest.New(t, Descriptor, "", namespace("here"), terminating)
 			if test.refused != "" {
-				plugin.Validate(t, test.request).Refused(t, 404, test.refused)
+				subject.Validate(t, test.request).Refused(t, 404, test.refused)
 				return
 			}
-			plugin.Validate(t, test.request).Admitted(t)
-			if calls := plugin.Calls(); len(calls) != 0 {
+			subject.Validate(t, test.request).Admitted(t)
+			if calls := subject.Calls(); len(calls) != 0 {
 				t.Errorf("the cache should do, but there were calls: %q", calls)
 			}
 		})
@@ -61,25 +61,25 @@ func TestNamespaceMustExist(t *testing.T) {
 }
 
 // liveOnly makes the namespace exist for reads, while the cache knows nothing of it.
-func liveOnly(plugin *chaintest.Plugin, namespace *corev1.Namespace, err error) {
-	plugin.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+func liveOnly(subject *plugintest.Plugin, namespace *corev1.Namespace, err error) {
+	subject.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, namespace, err
 	})
 }
 
 func TestMissInTheCacheIsReadLive(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	liveOnly(plugin, namespace("fresh"), nil)
-	plugin.Validate(t, chaintest.Create(pod("fresh"))).Admitted(t)
-	if calls := plugin.Calls(); !slices.Equal(calls, []string{"get namespaces fresh"}) {
+	subject := plugintest.New(t, Descriptor, "")
+	liveOnly(subject, namespace("fresh"), nil)
+	subject.Validate(t, plugintest.Create(pod("fresh"))).Admitted(t)
+	if calls := subject.Calls(); !slices.Equal(calls, []string{"get namespaces fresh"}) {
 		t.Errorf("calls: %q", calls)
 	}
 }
 
 func TestFailingReadIsAnInternalError(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	liveOnly(plugin, nil, errors.New("no leader"))
-	plugin.Validate(t, chaintest.Create(pod("fresh"))).Refused(t, 500, "Internal error occurred: no leader")
+	subject := plugintest.New(t, Descriptor, "")
+	liveOnly(subject, nil, errors.New("no leader"))
+	subject.Validate(t, plugintest.Create(pod("fresh"))).Refused(t, 500, "Internal error occurred: no leader")
 }
 
 // The informers of this host never start; ten seconds pass at once in the bubble.
@@ -87,12 +87,12 @@ func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(namespace("here"))
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, chaintest.Create(pod("here"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Validate(t, plugintest.Create(pod("here"))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }

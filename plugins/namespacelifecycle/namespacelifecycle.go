@@ -43,8 +43,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
 )
 
@@ -71,16 +71,18 @@ var (
 )
 
 // Descriptor is NamespaceLifecycle, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name: name,
 	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's " +
 		"namespaces",
 	Remedy:     "Create the namespace, or name one that exists and isn't being deleted.",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
-	Outside:    "every API server runs it itself, before it asks webhooks",
 	Default:    true,
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Only: "every API server runs it itself, before it asks webhooks",
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -89,7 +91,6 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		return &namespaceLifecycle{
-			Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 			namespaces: found,
 			deleted:    cache.NewLRUExpireCache(deletionsRemembered),
 		}, nil
@@ -97,13 +98,12 @@ var Descriptor = chain.Descriptor{
 }
 
 type namespaceLifecycle struct {
-	*admission.Handler
 	namespaces *namespaces.Namespaces
 	// deleted holds the names of the namespaces for which the cache isn't believed.
 	deleted *cache.LRUExpireCache
 }
 
-var _ admission.MutationInterface = &namespaceLifecycle{}
+var _ plugin.Mutator = &namespaceLifecycle{}
 
 // Admit refuses what the namespace's state doesn't allow. It changes nothing, but belongs into the
 // mutating phase: a refused request must not have had the side effects of other plugins.

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func namespace(name string, phase corev1.NamespacePhase) *corev1.Namespace {
@@ -39,34 +39,36 @@ func TestRequests(t *testing.T) {
 	)
 	active, ending := namespace("active", corev1.NamespaceActive), namespace("ending", corev1.NamespaceTerminating)
 	review := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "gone"}}
-	immortal := func(name string) chaintest.Request { return chaintest.Delete(namespace(name, corev1.NamespaceActive)) }
+	immortal := func(name string) plugintest.Request {
+		return plugintest.Delete(namespace(name, corev1.NamespaceActive))
+	}
 
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		code    int
 		message string
 	}{
-		"create in an active namespace":      {chaintest.Create(pod("active")), 0, ""},
-		"update in an active namespace":      {chaintest.Update(pod("active"), pod("active")), 0, ""},
-		"create in a terminating namespace":  {chaintest.Create(pod("ending")), 403, terminating},
-		"dry run in a terminating namespace": {chaintest.Create(pod("ending")).AsDryRun(), 403, terminating},
-		"evict in a terminating namespace": {chaintest.Create(pod("ending")).On("pods", "eviction"), 403,
+		"create in an active namespace":      {plugintest.Create(pod("active")), 0, ""},
+		"update in an active namespace":      {plugintest.Update(pod("active"), pod("active")), 0, ""},
+		"create in a terminating namespace":  {plugintest.Create(pod("ending")), 403, terminating},
+		"dry run in a terminating namespace": {plugintest.Create(pod("ending")).AsDryRun(), 403, terminating},
+		"evict in a terminating namespace": {plugintest.Create(pod("ending")).On("pods", "eviction"), 403,
 			terminating},
-		"update in a terminating namespace": {chaintest.Update(pod("ending"), pod("ending")), 0, ""},
-		"delete in a terminating namespace": {chaintest.Delete(pod("ending")), 0, ""},
-		"create in no namespace":            {chaintest.Create(pod("gone")), 404, missing},
-		"dry run in no namespace":           {chaintest.Create(pod("gone")).AsDryRun(), 404, missing},
-		"update in no namespace":            {chaintest.Update(pod("gone"), pod("gone")), 404, missing},
-		"delete in no namespace":            {chaintest.Delete(pod("gone")), 0, ""},
-		"connect in no namespace": {chaintest.Connect(pod("gone"), "exec", &corev1.PodExecOptions{}), 0,
+		"update in a terminating namespace": {plugintest.Update(pod("ending"), pod("ending")), 0, ""},
+		"delete in a terminating namespace": {plugintest.Delete(pod("ending")), 0, ""},
+		"create in no namespace":            {plugintest.Create(pod("gone")), 404, missing},
+		"dry run in no namespace":           {plugintest.Create(pod("gone")).AsDryRun(), 404, missing},
+		"update in no namespace":            {plugintest.Update(pod("gone"), pod("gone")), 404, missing},
+		"delete in no namespace":            {plugintest.Delete(pod("gone")), 0, ""},
+		"connect in no namespace": {plugintest.Connect(pod("gone"), "exec", &corev1.PodExecOptions{}), 0,
 			""},
-		"access review in no namespace": {chaintest.Create(review), 0, ""},
-		"cluster-scoped": {chaintest.Create(
+		"access review in no namespace": {plugintest.Create(review), 0, ""},
+		"cluster-scoped": {plugintest.Create(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), 0, ""},
-		"create a namespace":             {chaintest.Create(namespace("gone", "")), 0, ""},
-		"update a namespace":             {chaintest.Update(active, active), 0, ""},
-		"update a terminating namespace": {chaintest.Update(ending, ending), 0, ""},
-		"delete a namespace":             {chaintest.Delete(active), 0, ""},
+		"create a namespace":             {plugintest.Create(namespace("gone", "")), 0, ""},
+		"update a namespace":             {plugintest.Update(active, active), 0, ""},
+		"update a terminating namespace": {plugintest.Update(ending, ending), 0, ""},
+		"delete a namespace":             {plugintest.Delete(active), 0, ""},
 		"delete kube-node-lease":         {immortal("kube-node-lease"), 0, ""},
 		"delete default": {immortal("default"), 403,
 			strings.ReplaceAll(protected, "NAME", "default")},
@@ -78,21 +80,21 @@ func TestRequests(t *testing.T) {
 			strings.ReplaceAll(protected, "NAME", "default")},
 		"delete default, dry run": {immortal("default").AsDryRun(), 403,
 			strings.ReplaceAll(protected, "NAME", "default")},
-		"update default": {chaintest.Update(namespace("default", ""), namespace("default", "")),
+		"update default": {plugintest.Update(namespace("default", ""), namespace("default", "")),
 			0, ""},
-		"delete a pod that's named kube-system": {chaintest.Delete(
+		"delete a pod that's named kube-system": {plugintest.Delete(
 			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "active", Name: "kube-system"}}), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := chaintest.New(t, Descriptor, "", active, ending)
-				result := plugin.Admit(t, test.request)
+				subject := plugintest.New(t, Descriptor, "", active, ending)
+				result := subject.Admit(t, test.request)
 				if test.code != 0 {
 					result.Refused(t, test.code, test.message)
 				} else if result.Admitted(t); result.Changed {
 					t.Error("the object is changed")
 				}
-				if calls := plugin.Calls(); test.code != 404 && len(calls) != 0 {
+				if calls := subject.Calls(); test.code != 404 && len(calls) != 0 {
 					t.Errorf("the cache should do, but there were calls: %q", calls)
 				}
 			})
@@ -110,9 +112,9 @@ func (u unread) GetObject() runtime.Object    { u.t.Error("the object is looked 
 func (u unread) GetOldObject() runtime.Object { u.t.Error("the old object is looked at"); return nil }
 
 func TestObjectsAreNotLookedAt(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("active", corev1.NamespaceActive),
+	subject := plugintest.New(t, Descriptor, "", namespace("active", corev1.NamespaceActive),
 		namespace("ending", corev1.NamespaceTerminating))
-	mutation := plugin.Interface.(admission.MutationInterface)
+	mutation := subject.Built.(plugin.Mutator)
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	for _, operation := range []admission.Operation{admission.Create, admission.Update, admission.Delete} {
 		for _, namespace := range []string{"active", "ending"} {
@@ -127,8 +129,8 @@ func TestObjectsAreNotLookedAt(t *testing.T) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	plugin := chaintest.New(b, Descriptor, "", namespace("active", corev1.NamespaceActive))
-	mutation := plugin.Interface.(admission.MutationInterface)
+	subject := plugintest.New(b, Descriptor, "", namespace("active", corev1.NamespaceActive))
+	mutation := subject.Built.(plugin.Mutator)
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	a := admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "active", "p", pods, "",
 		admission.Create, nil, false, nil)
@@ -141,8 +143,8 @@ func BenchmarkAdmit(b *testing.B) {
 }
 
 func TestRefusalNamesItsCause(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("ending", corev1.NamespaceTerminating))
-	result := plugin.Admit(t, chaintest.Create(pod("ending")))
+	subject := plugintest.New(t, Descriptor, "", namespace("ending", corev1.NamespaceTerminating))
+	result := subject.Admit(t, plugintest.Create(pod("ending")))
 	got, _ := apierrors.StatusCause(result.Err, corev1.NamespaceTerminatingCause)
 	want := metav1.StatusCause{
 		Type:    corev1.NamespaceTerminatingCause,
@@ -155,46 +157,46 @@ func TestRefusalNamesItsCause(t *testing.T) {
 }
 
 // answerLive makes live reads answer something else than the cache holds.
-func answerLive(plugin *chaintest.Plugin, namespace *corev1.Namespace, err error) {
-	plugin.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+func answerLive(subject *plugintest.Plugin, namespace *corev1.Namespace, err error) {
+	subject.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, namespace, err
 	})
 }
 
 func TestMissInTheCacheIsReadLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, request := range []chaintest.Request{
-			chaintest.Create(pod("fresh")),
-			chaintest.Update(pod("fresh"), pod("fresh")),
+		for _, request := range []plugintest.Request{
+			plugintest.Create(pod("fresh")),
+			plugintest.Update(pod("fresh"), pod("fresh")),
 		} {
-			plugin := chaintest.New(t, Descriptor, "")
-			answerLive(plugin, namespace("fresh", corev1.NamespaceActive), nil)
-			plugin.Admit(t, request).Admitted(t)
-			if !slices.Contains(plugin.Calls(), "get namespaces fresh") {
-				t.Errorf("calls: %q", plugin.Calls())
+			subject := plugintest.New(t, Descriptor, "")
+			answerLive(subject, namespace("fresh", corev1.NamespaceActive), nil)
+			subject.Admit(t, request).Admitted(t)
+			if !slices.Contains(subject.Calls(), "get namespaces fresh") {
+				t.Errorf("calls: %q", subject.Calls())
 			}
 
-			plugin = chaintest.New(t, Descriptor, "")
-			answerLive(plugin, nil, errors.New("no leader"))
-			plugin.Admit(t, request).Refused(t, 500, "Internal error occurred: no leader")
+			subject = plugintest.New(t, Descriptor, "")
+			answerLive(subject, nil, errors.New("no leader"))
+			subject.Admit(t, request).Refused(t, 500, "Internal error occurred: no leader")
 		}
 	})
 }
 
 func TestCreateWaitsForTheCacheToCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor, "")
+		subject := plugintest.New(t, Descriptor, "")
 		time.AfterFunc(missingWait/2, func() {
-			if err := plugin.Client.Tracker().Add(namespace("fresh", corev1.NamespaceActive)); err != nil {
+			if err := subject.Client.Tracker().Add(namespace("fresh", corev1.NamespaceActive)); err != nil {
 				t.Error(err)
 			}
 		})
 		began := time.Now()
-		plugin.Admit(t, chaintest.Create(pod("fresh"))).Admitted(t)
+		subject.Admit(t, plugintest.Create(pod("fresh"))).Admitted(t)
 		if waited := time.Since(began); waited > missingWait/2+missingPoll {
 			t.Errorf("waited %v, although the cache had it after %v", waited, missingWait/2)
 		}
-		if calls := plugin.Calls(); len(calls) != 0 {
+		if calls := subject.Calls(); len(calls) != 0 {
 			t.Errorf("the cache should do, but there were calls: %q", calls)
 		}
 	})
@@ -202,13 +204,13 @@ func TestCreateWaitsForTheCacheToCatchUp(t *testing.T) {
 
 func TestOnlyCreatesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := chaintest.New(t, Descriptor, "")
+		subject := plugintest.New(t, Descriptor, "")
 		began := time.Now()
-		plugin.Admit(t, chaintest.Update(pod("gone"), pod("gone"))).Refused(t, 404, `namespaces "gone" not found`)
+		subject.Admit(t, plugintest.Update(pod("gone"), pod("gone"))).Refused(t, 404, `namespaces "gone" not found`)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("an update waited %v", waited)
 		}
-		plugin.Admit(t, chaintest.Create(pod("gone"))).Refused(t, 404, `namespaces "gone" not found`)
+		subject.Admit(t, plugintest.Create(pod("gone"))).Refused(t, 404, `namespaces "gone" not found`)
 		if waited := time.Since(began); waited != missingWait {
 			t.Errorf("a create waited %v", waited)
 		}
@@ -222,65 +224,65 @@ func TestDeletionIsRememberedWhileTheCacheLags(t *testing.T) {
 	active := namespace("ns", corev1.NamespaceActive)
 
 	for name, test := range map[string]struct {
-		notice  chaintest.Request
+		notice  plugintest.Request
 		noticed bool
 	}{
-		"delete":                  {chaintest.Delete(active), true},
-		"update of a deleted one": {chaintest.Update(deleted, deleted), true},
-		"finalize of a deleted one": {chaintest.Update(deleted, deleted).On("namespaces", "finalize"),
+		"delete":                  {plugintest.Delete(active), true},
+		"update of a deleted one": {plugintest.Update(deleted, deleted), true},
+		"finalize of a deleted one": {plugintest.Update(deleted, deleted).On("namespaces", "finalize"),
 			true},
-		"update of an active one":               {chaintest.Update(active, active), false},
-		"update that only claims it is deleted": {chaintest.Update(deleted, active), false},
-		"delete of something else of that name": {chaintest.Delete(
+		"update of an active one":               {plugintest.Update(active, active), false},
+		"update that only claims it is deleted": {plugintest.Update(deleted, active), false},
+		"delete of something else of that name": {plugintest.Delete(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const refusal = `pods "p" is forbidden: unable to create new content in namespace ns because it is ` +
 					`being terminated`
-				plugin := chaintest.New(t, Descriptor, "", active)
-				answerLive(plugin, namespace("ns", corev1.NamespaceTerminating), nil)
-				create := chaintest.Create(pod("ns"))
+				subject := plugintest.New(t, Descriptor, "", active)
+				answerLive(subject, namespace("ns", corev1.NamespaceTerminating), nil)
+				create := plugintest.Create(pod("ns"))
 
-				plugin.Admit(t, create).Admitted(t)
-				plugin.Admit(t, test.notice).Admitted(t)
-				if calls := plugin.Calls(); len(calls) != 0 {
+				subject.Admit(t, create).Admitted(t)
+				subject.Admit(t, test.notice).Admitted(t)
+				if calls := subject.Calls(); len(calls) != 0 {
 					t.Errorf("calls before anything was doubtful: %q", calls)
 				}
 				if !test.noticed {
-					plugin.Admit(t, create).Admitted(t)
+					subject.Admit(t, create).Admitted(t)
 					return
 				}
-				plugin.Admit(t, create).Refused(t, 403, refusal)
-				plugin.Admit(t, chaintest.Update(pod("ns"), pod("ns"))).Admitted(t)
+				subject.Admit(t, create).Refused(t, 403, refusal)
+				subject.Admit(t, plugintest.Update(pod("ns"), pod("ns"))).Admitted(t)
 				time.Sleep(deletionMemory)
-				plugin.Admit(t, create).Refused(t, 403, refusal)
+				subject.Admit(t, create).Refused(t, 403, refusal)
 				time.Sleep(time.Millisecond)
-				plugin.Admit(t, create).Admitted(t)
+				subject.Admit(t, create).Admitted(t)
 			})
 		})
 	}
 }
 
 func TestDeletedAndGoneIsNotFound(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("ns", corev1.NamespaceActive))
-	plugin.Admit(t, chaintest.Delete(namespace("ns", corev1.NamespaceActive))).Admitted(t)
-	answerLive(plugin, nil, apierrors.NewNotFound(corev1.Resource("namespaces"), "ns"))
-	plugin.Admit(t, chaintest.Create(pod("ns"))).Refused(t, 404, `namespaces "ns" not found`)
+	subject := plugintest.New(t, Descriptor, "", namespace("ns", corev1.NamespaceActive))
+	subject.Admit(t, plugintest.Delete(namespace("ns", corev1.NamespaceActive))).Admitted(t)
+	answerLive(subject, nil, apierrors.NewNotFound(corev1.Resource("namespaces"), "ns"))
+	subject.Admit(t, plugintest.Create(pod("ns"))).Refused(t, 404, `namespaces "ns" not found`)
 }
 
 // With the namespace back, the live read says so.
 func TestDeletedAndCreatedAgainIsAdmitted(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("ns", corev1.NamespaceActive))
-	plugin.Admit(t, chaintest.Delete(namespace("ns", corev1.NamespaceActive))).Admitted(t)
-	plugin.Admit(t, chaintest.Create(pod("ns"))).Admitted(t)
+	subject := plugintest.New(t, Descriptor, "", namespace("ns", corev1.NamespaceActive))
+	subject.Admit(t, plugintest.Delete(namespace("ns", corev1.NamespaceActive))).Admitted(t)
+	subject.Admit(t, plugintest.Create(pod("ns"))).Admitted(t)
 }
 
 func TestTheTerminatingCacheIsBelieved(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("ns", corev1.NamespaceTerminating))
-	plugin.Admit(t, chaintest.Delete(namespace("ns", corev1.NamespaceTerminating))).Admitted(t)
-	if plugin.Admit(t, chaintest.Create(pod("ns"))); len(plugin.Calls()) != 0 {
-		t.Errorf("calls: %q", plugin.Calls())
+	subject := plugintest.New(t, Descriptor, "", namespace("ns", corev1.NamespaceTerminating))
+	subject.Admit(t, plugintest.Delete(namespace("ns", corev1.NamespaceTerminating))).Admitted(t)
+	if subject.Admit(t, plugintest.Create(pod("ns"))); len(subject.Calls()) != 0 {
+		t.Errorf("calls: %q", subject.Calls())
 	}
 }
 
@@ -289,15 +291,15 @@ func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(namespace("active", corev1.NamespaceActive))
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod("active"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Admit(t, plugintest.Create(pod("active"))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
-		plugin.Admit(t, chaintest.Create(namespace("new", ""))).Admitted(t)
-		plugin.Admit(t, chaintest.Delete(pod("active"))).Admitted(t)
+		subject.Admit(t, plugintest.Create(namespace("new", ""))).Admitted(t)
+		subject.Admit(t, plugintest.Delete(pod("active"))).Admitted(t)
 	})
 }
 

@@ -28,26 +28,26 @@ import (
 	features "k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "NodeDeclaredFeatureValidator"
 
 // Descriptor is NodeDeclaredFeatureValidator, not yet built. It needs informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to change pods to what their node doesn't know yet",
 	Remedy:     "Leave out what the pod's node doesn't have, or take a node that has it.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},
-	Resources:  chain.On(corev1.Resource("pods"), "", "resize"),
+	Resources:  plugin.On(corev1.Resource("pods"), "", "resize"),
 	Gate:       "NodeDeclaredFeatures",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes"), chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "", "nodes"), plugin.AskGates},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -59,13 +59,12 @@ var Descriptor = chain.Descriptor{
 			return nil, fmt.Errorf("%s: the version of Kubernetes: %w", name, err)
 		}
 		nodes := env.Informers.Core().V1().Nodes()
-		return &nodeDeclaredFeatureValidator{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister(),
+		return &nodeDeclaredFeatureValidator{ready.After(nodes.Informer()), nodes.Lister(),
 			features.DefaultFramework, current}, nil
 	},
 }
 
 type nodeDeclaredFeatureValidator struct {
-	*admission.Handler
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
 	known  *features.Framework
@@ -73,7 +72,7 @@ type nodeDeclaredFeatureValidator struct {
 	current *versionutil.Version
 }
 
-var _ admission.ValidationInterface = &nodeDeclaredFeatureValidator{}
+var _ plugin.Validator = &nodeDeclaredFeatureValidator{}
 
 // Validate refuses an update that needs what the pod's node doesn't declare.
 func (p *nodeDeclaredFeatureValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -13,8 +13,8 @@ import (
 	features "k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -51,7 +51,7 @@ func TestUpdate(t *testing.T) {
 		unavailable = ` which are not available on node `
 		refused     = requires + initResize + unavailable
 	)
-	plugin := chaintest.New(t, Descriptor, "", node("knows", "GuaranteedQoSPodCPUResize", initResize), node("old"),
+	subject := plugintest.New(t, Descriptor, "", node("knows", "GuaranteedQoSPodCPUResize", initResize), node("old"),
 		node("other", "Other"))
 	whole := func(p *corev1.Pod, cpu string) *corev1.Pod {
 		resources := requesting(cpu)
@@ -77,9 +77,9 @@ func TestUpdate(t *testing.T) {
 			requires + podResize + ", " + initResize + unavailable + `"old"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, request := range []chaintest.Request{chaintest.Update(test.pod, test.old),
-				chaintest.Update(test.pod, test.old).On("pods", "resize")} {
-				result := plugin.Validate(t, request)
+			for _, request := range []plugintest.Request{plugintest.Update(test.pod, test.old),
+				plugintest.Update(test.pod, test.old).On("pods", "resize")} {
+				result := subject.Validate(t, request)
 				if test.want == "" {
 					result.Admitted(t)
 				} else {
@@ -106,9 +106,9 @@ func TestWhatAllNodesHaveIsNotAskedFor(t *testing.T) {
 		"1.99.0": `pods "p" is forbidden: pod update requires features Resizing which are not available on node "old"`,
 		"1.34.0": "",
 	} {
-		built := chaintest.New(t, Descriptor, "", node("old"))
-		built.Interface.(*nodeDeclaredFeatureValidator).known = features.New([]types.Feature{resizing{last}})
-		result := built.Validate(t, chaintest.Update(pod("old", 2, "1"), pod("old", 1, "1")))
+		built := plugintest.New(t, Descriptor, "", node("old"))
+		built.Built.(*nodeDeclaredFeatureValidator).known = features.New([]types.Feature{resizing{last}})
+		result := built.Validate(t, plugintest.Update(pod("old", 2, "1"), pod("old", 1, "1")))
 		if want == "" {
 			result.Admitted(t)
 		} else {
@@ -118,37 +118,37 @@ func TestWhatAllNodesHaveIsNotAskedFor(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	given, old := pod("gone", 2, "2"), pod("gone", 1, "1")
-	for name, request := range map[string]chaintest.Request{
-		"create":     chaintest.Create(given),
-		"status":     chaintest.Update(given, old).On("pods", "status"),
-		"ephemerals": chaintest.Update(given, old).On("pods", "ephemeralcontainers"),
-		"delete":     chaintest.Delete(given),
-		"others":     chaintest.Update(given, old).On("others", ""),
+	for name, request := range map[string]plugintest.Request{
+		"create":     plugintest.Create(given),
+		"status":     plugintest.Update(given, old).On("pods", "status"),
+		"ephemerals": plugintest.Update(given, old).On("pods", "ephemeralcontainers"),
+		"delete":     plugintest.Delete(given),
+		"others":     plugintest.Update(given, old).On("others", ""),
 	} {
-		if plugin.Validate(t, request).Admitted(t).Handled {
+		if subject.Validate(t, request).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
 	const noPod = "NodeDeclaredFeatureValidator: the object of a request for pods is a *v1.Secret"
-	wrong := chaintest.Update(given, old)
+	wrong := plugintest.Update(given, old)
 	wrong.Object = &corev1.Secret{}
-	plugin.Validate(t, wrong).Refused(t, 400, noPod)
+	subject.Validate(t, wrong).Refused(t, 400, noPod)
 	wrong.Object, wrong.OldObject = given, &corev1.Secret{}
-	plugin.Validate(t, wrong).Refused(t, 400, noPod)
+	subject.Validate(t, wrong).Refused(t, 400, noPod)
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
+		built, err := Descriptor.New(nil, &plugin.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
 			0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, chaintest.Update(pod("n", 2, "1"), pod("n", 1, "1"))).Admitted(t)
-		plugin.Validate(t, chaintest.Update(pod("n", 2, "2"), pod("n", 1, "1"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Validate(t, plugintest.Update(pod("n", 2, "1"), pod("n", 1, "1"))).Admitted(t)
+		subject.Validate(t, plugintest.Update(pod("n", 2, "2"), pod("n", 1, "1"))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }

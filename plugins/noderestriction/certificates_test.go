@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // requestPEM is a certificate request for a common name.
@@ -78,11 +78,11 @@ func TestSigningRequests(t *testing.T) {
 				s.on = []featuregate.Feature{insecureRequests}
 			}
 			object := signingRequest(test.signer, test.request)
-			plugin := s.build(t)
-			verdict(t, plugin.Admit(t, byMine(chaintest.Create(object))),
+			subject := s.build(t)
+			verdict(t, subject.Admit(t, byMine(plugintest.Create(object))),
 				"certificatesigningrequests.certificates.k8s.io", "csr", test.refused)
-			plugin.Admit(t, byMine(chaintest.Update(object, object))).Admitted(t)
-			plugin.Admit(t, byMine(chaintest.Delete(object))).Admitted(t)
+			subject.Admit(t, byMine(plugintest.Update(object, object))).Admitted(t)
+			subject.Admit(t, byMine(plugintest.Delete(object))).Admitted(t)
 		})
 	}
 }
@@ -96,9 +96,9 @@ func FuzzSigningRequest(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	plugin := setup{}.build(f)
+	subject := setup{}.build(f)
 	f.Fuzz(func(t *testing.T, request []byte) {
-		result := plugin.Admit(t, byMine(chaintest.Create(signingRequest("kubernetes.io/kubelet-serving", request))))
+		result := subject.Admit(t, byMine(plugintest.Create(signingRequest("kubernetes.io/kubelet-serving", request))))
 		parsed, err := parseRequest(request)
 		if mine := err == nil && parsed.Subject.CommonName == "system:node:mine"; mine != (result.Err == nil) ||
 			!mine && result.Code() != 403 {
@@ -141,7 +141,7 @@ func TestPodCertificateRequests(t *testing.T) {
 			if !test.off {
 				s.on = []featuregate.Feature{podCertificates}
 			}
-			verdict(t, s.build(t).Admit(t, byMine(chaintest.Create(podCertificateRequest(test.change)))), resource,
+			verdict(t, s.build(t).Admit(t, byMine(plugintest.Create(podCertificateRequest(test.change)))), resource,
 				"pcr", test.refused)
 		})
 	}
@@ -153,14 +153,14 @@ func TestPodCertificateRequests(t *testing.T) {
 		`serviceaccounts "sa" not found`: {nodeNamed("mine"), podOn("mine")},
 	} {
 		setup{objects: objects, on: gateOn}.build(t).Admit(t,
-			byMine(chaintest.Create(podCertificateRequest(same)))).Refused(t, 404, missing)
+			byMine(plugintest.Create(podCertificateRequest(same)))).Refused(t, 404, missing)
 	}
-	plugin, object := setup{on: gateOn}.build(t), podCertificateRequest(same)
-	for _, request := range []chaintest.Request{chaintest.Update(object, object), chaintest.Delete(object)} {
-		verdict(t, plugin.Admit(t, byMine(request)), resource, "pcr",
+	subject, object := setup{on: gateOn}.build(t), podCertificateRequest(same)
+	for _, request := range []plugintest.Request{plugintest.Update(object, object), plugintest.Delete(object)} {
+		verdict(t, subject.Admit(t, byMine(request)), resource, "pcr",
 			fmt.Sprintf("unexpected operation %s", request.Operation))
 	}
-	verdict(t, plugin.Admit(t, byMine(chaintest.Create(object).On("podcertificaterequests", "status"))), resource,
+	verdict(t, subject.Admit(t, byMine(plugintest.Create(object).On("podcertificaterequests", "status"))), resource,
 		"pcr", "unexpected subresource status")
 }
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // Upstream: TestAdmitPVCStatus.
@@ -61,9 +61,9 @@ func TestClaims(t *testing.T) {
 			ok bool
 		}{{setup{}, test.ok}, {setup{off: []featuregate.Feature{expansionRecovery}}, test.okWithout}} {
 			t.Run(fmt.Sprint(name, way.off), func(t *testing.T) {
-				plugin := way.build(t)
-				result := plugin.Admit(t,
-					byMine(chaintest.Update(claim(test.change), claim()).On("persistentvolumeclaims", "status")))
+				subject := way.build(t)
+				result := subject.Admit(t,
+					byMine(plugintest.Update(claim(test.change), claim()).On("persistentvolumeclaims", "status")))
 				if way.ok {
 					result.Admitted(t)
 					return
@@ -76,13 +76,13 @@ func TestClaims(t *testing.T) {
 			})
 		}
 	}
-	plugin := setup{}.build(t)
-	for _, request := range []chaintest.Request{chaintest.Create(claim()), chaintest.Update(claim(), claim()),
-		chaintest.Delete(claim())} {
-		verdict(t, plugin.Admit(t, byMine(request)), "persistentvolumeclaims", "c", "may only update PVC status")
+	subject := setup{}.build(t)
+	for _, request := range []plugintest.Request{plugintest.Create(claim()), plugintest.Update(claim(), claim()),
+		plugintest.Delete(claim())} {
+		verdict(t, subject.Admit(t, byMine(request)), "persistentvolumeclaims", "c", "may only update PVC status")
 	}
-	for _, request := range []chaintest.Request{chaintest.Create(claim()), chaintest.Delete(claim())} {
-		verdict(t, plugin.Admit(t, byMine(request.On("persistentvolumeclaims", "status"))), "persistentvolumeclaims",
+	for _, request := range []plugintest.Request{plugintest.Create(claim()), plugintest.Delete(claim())} {
+		verdict(t, subject.Admit(t, byMine(request.On("persistentvolumeclaims", "status"))), "persistentvolumeclaims",
 			"c", fmt.Sprintf("unexpected operation %q", request.Operation))
 	}
 }

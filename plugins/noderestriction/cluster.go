@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/ready"
 )
 
 // cluster is where requests are compared with what they name. The objects it gives are not to be
@@ -24,7 +24,7 @@ type cluster struct {
 	client   kubernetes.Interface
 }
 
-func newCluster(env *chain.Env) *cluster {
+func newCluster(env *plugin.Env) *cluster {
 	core := env.Informers.Core().V1()
 	return &cluster{
 		synced:   ready.After(core.Pods().Informer(), core.Nodes().Informer(), core.ServiceAccounts().Informer()),

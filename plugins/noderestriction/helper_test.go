@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // The tests' requests are those of the node mine, unless they say otherwise. What has a UID has its
@@ -51,9 +51,9 @@ func mirrorPodOn(node string, changes ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 // byMine makes the request that of the node mine.
-func byMine(r chaintest.Request) chaintest.Request { return byNode(r, "mine") }
+func byMine(r plugintest.Request) plugintest.Request { return byNode(r, "mine") }
 
-func byNode(r chaintest.Request, node string) chaintest.Request {
+func byNode(r plugintest.Request, node string) plugintest.Request {
 	return r.By("system:node:"+node, "system:nodes", "system:authenticated")
 }
 
@@ -65,7 +65,7 @@ type setup struct {
 }
 
 // gates are the plugin's feature gates as Kubernetes 1.36 has them by default.
-func gates(t chaintest.TB, off, on []featuregate.Feature) featuregate.FeatureGate {
+func gates(t plugintest.TB, off, on []featuregate.Feature) featuregate.FeatureGate {
 	t.Helper()
 	gates := featuregate.NewFeatureGate()
 	set := map[string]bool{}
@@ -89,9 +89,9 @@ func gates(t chaintest.TB, off, on []featuregate.Feature) featuregate.FeatureGat
 	return gates
 }
 
-func (s setup) build(t chaintest.TB) *chaintest.Plugin {
+func (s setup) build(t plugintest.TB) *plugintest.Plugin {
 	t.Helper()
-	cluster := chaintest.NewCluster(t, s.objects...)
+	cluster := plugintest.NewCluster(t, s.objects...)
 	cluster.Env.Authorizer = s.authorizer
 	if s.authorizer == nil {
 		cluster.Env.Authorizer = authorizer.AuthorizerFunc(deny)
@@ -102,7 +102,7 @@ func (s setup) build(t chaintest.TB) *chaintest.Plugin {
 
 // verdict is what a test expects: empty where the request is admitted, else what follows
 // `<resource> "<name>" is forbidden: `.
-func verdict(t *testing.T, result chaintest.Result, resource, name, refused string) {
+func verdict(t *testing.T, result plugintest.Result, resource, name, refused string) {
 	t.Helper()
 	if result.Changed {
 		t.Error("the plugin changes the object")
@@ -115,9 +115,9 @@ func verdict(t *testing.T, result chaintest.Result, resource, name, refused stri
 }
 
 // emptyEnv has everything that the plugin needs.
-func emptyEnv(t *testing.T) *chain.Env {
+func emptyEnv(t *testing.T) *plugin.Env {
 	client := fake.NewClientset()
-	return &chain.Env{
+	return &plugin.Env{
 		Client: client, Informers: informers.NewSharedInformerFactory(client, 0),
 		Authorizer: authorizer.AuthorizerFunc(deny), Features: gates(t, nil, nil),
 	}

@@ -54,9 +54,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 )
 
 const (
@@ -95,24 +95,24 @@ var (
 
 // Descriptor is NodeRestriction, not yet built. It needs a client, informers, an authorizer, and
 // Kubernetes' feature gates.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Keeps kubelets to the objects of their own node",
 	Remedy: "A node may write itself, and what belongs to the pods that are bound to it. Have somebody else do " +
 		"the rest.",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},
 	Access: []rbacv1.PolicyRule{
-		chain.To("get list watch", "", "pods", "nodes", "serviceaccounts"),
-		chain.To("list watch", "", "persistentvolumeclaims", "persistentvolumes"),
-		chain.To("list watch", "storage.k8s.io", "csidrivers"),
-		chain.AskAuthorizer,
-		chain.AskGates,
+		plugin.To("get list watch", "", "pods", "nodes", "serviceaccounts"),
+		plugin.To("list watch", "", "persistentvolumeclaims", "persistentvolumes"),
+		plugin.To("list watch", "storage.k8s.io", "csidrivers"),
+		plugin.AskAuthorizer,
+		plugin.AskGates,
 	},
 	New: build,
 }
 
-func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
+func build(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 	if err := pluginconfig.None(name, config); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,6 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		return nil, errors.New(name + " needs feature gates")
 	}
 	p := &nodeRestriction{
-		Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 		cluster: newCluster(env),
 	}
 	// Asking for a gate that a host doesn't have would panic.
@@ -152,14 +151,13 @@ func build(config io.Reader, env *chain.Env) (admission.Interface, error) {
 }
 
 type nodeRestriction struct {
-	*admission.Handler
 	cluster   *cluster
 	audiences *audiences // nil without audienceRestriction
 
 	insecureRequests, audienceRestriction, podCertificates, expansionRecovery bool
 }
 
-var _ admission.MutationInterface = &nodeRestriction{}
+var _ plugin.Mutator = &nodeRestriction{}
 
 // request is what a node asks for.
 type request struct {

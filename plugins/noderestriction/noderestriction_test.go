@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func deny(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -26,8 +26,8 @@ func deny(context.Context, authorizer.Attributes) (authorizer.Decision, string, 
 // Upstream: nodeidentifier.NewDefaultNodeIdentifier, for which a user in the group with another
 // name is no node.
 func TestWhoIsANode(t *testing.T) {
-	plugin := setup{}.build(t)
-	other := chaintest.Create(nodeNamed("other"))
+	subject := setup{}.build(t)
+	other := plugintest.Create(nodeNamed("other"))
 	const foreign = `node "mine" is not allowed to modify node "other"`
 	for name, test := range map[string]struct {
 		user    string
@@ -44,38 +44,38 @@ func TestWhoIsANode(t *testing.T) {
 			`could not determine node from user "system:nodes:mine"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			verdict(t, plugin.Admit(t, other.By(test.user, test.groups...)), "nodes", "other", test.refused)
+			verdict(t, subject.Admit(t, other.By(test.user, test.groups...)), "nodes", "other", test.refused)
 		})
 	}
 	nobody := other
 	nobody.User = nil
-	plugin.Admit(t, nobody).Admitted(t)
+	subject.Admit(t, nobody).Admitted(t)
 
 	// Also for what nodes may write freely.
-	event := chaintest.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}})
-	verdict(t, plugin.Admit(t, event.By("alice", "system:nodes")), "events", "e",
+	event := plugintest.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}})
+	verdict(t, subject.Admit(t, event.By("alice", "system:nodes")), "events", "e",
 		`could not determine node from user "alice"`)
 }
 
 // Upstream: "unrelated object" in Test_nodePlugin_Admit.
 func TestOtherResources(t *testing.T) {
-	plugin := setup{}.build(t)
+	subject := setup{}.build(t)
 	for _, object := range []runtime.Object{
 		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}},
 	} {
-		for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object),
-			chaintest.Delete(object)} {
-			plugin.Admit(t, byMine(request)).Admitted(t)
+		for _, request := range []plugintest.Request{plugintest.Create(object), plugintest.Update(object, object),
+			plugintest.Delete(object)} {
+			subject.Admit(t, byMine(request)).Admitted(t)
 		}
 	}
-	if result := plugin.Admit(t,
-		byMine(chaintest.Connect(podOn("other"), "exec", &corev1.PodExecOptions{}))); result.Handled {
+	if result := subject.Admit(t,
+		byMine(plugintest.Connect(podOn("other"), "exec", &corev1.PodExecOptions{}))); result.Handled {
 		t.Error("CONNECT is handled, which authorization decides")
 	}
-	if calls := plugin.Calls(); len(calls) > 0 {
+	if calls := subject.Calls(); len(calls) > 0 {
 		t.Errorf("calls %q", calls)
 	}
 }
@@ -83,10 +83,10 @@ func TestOtherResources(t *testing.T) {
 // Where the chain runs once more after a webhook, what the webhook made of the request is judged as
 // if the node had sent it: it would be a way around the rules.
 func TestASecondRunIsJudged(t *testing.T) {
-	p := setup{objects: []runtime.Object{nodeNamed("mine")}}.build(t).Interface.(*nodeRestriction)
+	p := setup{objects: []runtime.Object{nodeNamed("mine")}}.build(t).Built.(*nodeRestriction)
 	labelled := nodeNamed("mine",
 		func(n *corev1.Node) { n.Labels = map[string]string{"node-restriction.kubernetes.io/pool": "a"} })
-	again := func(request chaintest.Request) error {
+	again := func(request plugintest.Request) error {
 		object := request.Object.(metav1.Object)
 		a := admission.NewAttributesRecord(request.Object, request.OldObject, request.Kind, object.GetNamespace(),
 			object.GetName(), request.Resource, request.Subresource, request.Operation, nil, false,
@@ -94,18 +94,18 @@ func TestASecondRunIsJudged(t *testing.T) {
 		a.GetReinvocationContext().SetIsReinvoke()
 		return p.Admit(t.Context(), a, nil)
 	}
-	for what, request := range map[string]chaintest.Request{
-		"a new node":   chaintest.Create(labelled),
-		"a node":       chaintest.Update(labelled, nodeNamed("mine")),
-		"a mirror pod": chaintest.Create(mirrorPodOn("other")),
+	for what, request := range map[string]plugintest.Request{
+		"a new node":   plugintest.Create(labelled),
+		"a node":       plugintest.Update(labelled, nodeNamed("mine")),
+		"a mirror pod": plugintest.Create(mirrorPodOn("other")),
 	} {
 		if err := again(request); !apierrors.IsForbidden(err) {
 			t.Errorf("%s in the second run: %v", what, err)
 		}
 	}
-	for what, request := range map[string]chaintest.Request{
-		"a new node":   chaintest.Create(nodeNamed("mine")),
-		"a mirror pod": chaintest.Create(mirrorPodOn("mine")),
+	for what, request := range map[string]plugintest.Request{
+		"a new node":   plugintest.Create(nodeNamed("mine")),
+		"a mirror pod": plugintest.Create(mirrorPodOn("mine")),
 	} {
 		if err := again(request); err != nil {
 			t.Errorf("%s in the second run: %v", what, err)
@@ -121,17 +121,17 @@ func TestRequestsWaitForTheCache(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, byMine(chaintest.Create(mirrorPodOn("mine")))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Admit(t, byMine(plugintest.Create(mirrorPodOn("mine")))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
-		plugin.Admit(t, byMine(chaintest.Create(nodeNamed("mine")))).Admitted(t)
-		plugin.Admit(t, chaintest.Create(mirrorPodOn("other"))).Admitted(t)
+		subject.Admit(t, byMine(plugintest.Create(nodeNamed("mine")))).Admitted(t)
+		subject.Admit(t, plugintest.Create(mirrorPodOn("other"))).Admitted(t)
 	})
 }
 
 // What isn't a node's costs nothing.
 func TestOthersDoNotAllocate(t *testing.T) {
-	p := setup{}.build(t).Interface.(*nodeRestriction)
+	p := setup{}.build(t).Built.(*nodeRestriction)
 	a := admission.NewAttributesRecord(podOn("mine"), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "",
 		admission.Create, nil, false, &user.DefaultInfo{Name: "alice", Groups: []string{"dev", "system:authenticated"}})
@@ -145,12 +145,12 @@ func TestOthersDoNotAllocate(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for want, spoil := range map[string]func(*chain.Env){
-		"NodeRestriction needs a client":      func(e *chain.Env) { e.Client = nil },
-		"NodeRestriction needs informers":     func(e *chain.Env) { e.Informers = nil },
-		"NodeRestriction needs an authorizer": func(e *chain.Env) { e.Authorizer = nil },
-		"NodeRestriction needs feature gates": func(e *chain.Env) { e.Features = nil },
-		"NodeRestriction needs the feature gate PodCertificateRequest, on or off": func(e *chain.Env) {
+	for want, spoil := range map[string]func(*plugin.Env){
+		"NodeRestriction needs a client":      func(e *plugin.Env) { e.Client = nil },
+		"NodeRestriction needs informers":     func(e *plugin.Env) { e.Informers = nil },
+		"NodeRestriction needs an authorizer": func(e *plugin.Env) { e.Authorizer = nil },
+		"NodeRestriction needs feature gates": func(e *plugin.Env) { e.Features = nil },
+		"NodeRestriction needs the feature gate PodCertificateRequest, on or off": func(e *plugin.Env) {
 			few := featuregate.NewFeatureGate()
 			if err := few.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 				insecureRequests:    {PreRelease: featuregate.Deprecated},

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // Upstream: "My node object" and "Other node object" in Test_nodePlugin_Admit.
@@ -45,37 +45,37 @@ func TestNodes(t *testing.T) {
 		noSourceAt = `node "mine" is not allowed to create pods with a non-nil configSource`
 	)
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		refused string
 	}{
-		"create":                   {chaintest.Create(mine), ""},
-		"create with taints":       {chaintest.Create(tainted("a")), ""},
-		"update":                   {chaintest.Update(ready, mine), ""},
-		"update status":            {chaintest.Update(ready, mine).On("nodes", "status"), ""},
-		"delete":                   {chaintest.Delete(mine), ""},
-		"create another":           {chaintest.Create(other), foreign},
-		"update another":           {chaintest.Update(other, other), foreign},
-		"update another's status":  {chaintest.Update(other, other).On("nodes", "status"), foreign},
-		"delete another":           {chaintest.Delete(other), foreign},
-		"same taints":              {chaintest.Update(tainted("a"), tainted("a")), ""},
-		"add a taint":              {chaintest.Update(tainted("a"), mine), noTaints},
-		"change a taint":           {chaintest.Update(tainted("a"), tainted("b")), noTaints},
-		"remove a taint":           {chaintest.Update(mine, tainted("a")), noTaints},
-		"taint through the status": {chaintest.Update(tainted("a"), mine).On("nodes", "status"), noTaints},
-		"same owner":               {chaintest.Update(owned("a"), owned("a")), ""},
-		"add an owner":             {chaintest.Update(owned("a"), mine), noOwners},
-		"change an owner":          {chaintest.Update(owned("a"), owned("b")), noOwners},
-		"remove an owner":          {chaintest.Update(mine, owned("a")), noOwners},
-		"create with configSource": {chaintest.Create(configured("a")), noSourceAt},
-		"same configSource":        {chaintest.Update(configured("a"), configured("a")), ""},
-		"add a configSource":       {chaintest.Update(configured("a"), mine), noSource},
-		"change the configSource":  {chaintest.Update(configured("a"), configured("b")), noSource},
-		"remove the configSource":  {chaintest.Update(mine, configured("a")), ""},
+		"create":                   {plugintest.Create(mine), ""},
+		"create with taints":       {plugintest.Create(tainted("a")), ""},
+		"update":                   {plugintest.Update(ready, mine), ""},
+		"update status":            {plugintest.Update(ready, mine).On("nodes", "status"), ""},
+		"delete":                   {plugintest.Delete(mine), ""},
+		"create another":           {plugintest.Create(other), foreign},
+		"update another":           {plugintest.Update(other, other), foreign},
+		"update another's status":  {plugintest.Update(other, other).On("nodes", "status"), foreign},
+		"delete another":           {plugintest.Delete(other), foreign},
+		"same taints":              {plugintest.Update(tainted("a"), tainted("a")), ""},
+		"add a taint":              {plugintest.Update(tainted("a"), mine), noTaints},
+		"change a taint":           {plugintest.Update(tainted("a"), tainted("b")), noTaints},
+		"remove a taint":           {plugintest.Update(mine, tainted("a")), noTaints},
+		"taint through the status": {plugintest.Update(tainted("a"), mine).On("nodes", "status"), noTaints},
+		"same owner":               {plugintest.Update(owned("a"), owned("a")), ""},
+		"add an owner":             {plugintest.Update(owned("a"), mine), noOwners},
+		"change an owner":          {plugintest.Update(owned("a"), owned("b")), noOwners},
+		"remove an owner":          {plugintest.Update(mine, owned("a")), noOwners},
+		"create with configSource": {plugintest.Create(configured("a")), noSourceAt},
+		"same configSource":        {plugintest.Update(configured("a"), configured("a")), ""},
+		"add a configSource":       {plugintest.Update(configured("a"), mine), noSource},
+		"change the configSource":  {plugintest.Update(configured("a"), configured("b")), noSource},
+		"remove the configSource":  {plugintest.Update(mine, configured("a")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := setup{}.build(t)
-			verdict(t, plugin.Admit(t, byMine(test.request)), "nodes", test.request.Name, test.refused)
-			plugin.Admit(t, test.request).Admitted(t) // by somebody else
+			subject := setup{}.build(t)
+			verdict(t, subject.Admit(t, byMine(test.request)), "nodes", test.request.Name, test.refused)
+			subject.Admit(t, test.request).Admitted(t) // by somebody else
 		})
 	}
 }
@@ -128,10 +128,10 @@ func TestLabels(t *testing.T) {
 			labelled := func(labels map[string]string) *corev1.Node {
 				return nodeNamed("mine", func(n *corev1.Node) { n.Labels = labels })
 			}
-			request, refused := chaintest.Create(labelled(test.after)),
+			request, refused := plugintest.Create(labelled(test.after)),
 				`node "mine" is not allowed to set the following labels: `
 			if test.before != nil {
-				request, refused = chaintest.Update(labelled(test.after), labelled(test.before)),
+				request, refused = plugintest.Update(labelled(test.after), labelled(test.before)),
 					"is not allowed to modify labels: "
 			}
 			if test.refused == "" {
@@ -180,10 +180,10 @@ func ofName(t *testing.T, object runtime.Object, resource, name, refused string)
 	if name == "" {
 		name = "Unknown"
 	}
-	plugin := setup{}.build(t)
-	for _, request := range []chaintest.Request{chaintest.Create(object), chaintest.Update(object, object),
-		chaintest.Delete(object)} {
-		verdict(t, plugin.Admit(t, byMine(request)), resource, name, refused)
+	subject := setup{}.build(t)
+	for _, request := range []plugintest.Request{plugintest.Create(object), plugintest.Update(object, object),
+		plugintest.Delete(object)} {
+		verdict(t, subject.Admit(t, byMine(request)), resource, name, refused)
 	}
 }
 
@@ -212,16 +212,16 @@ func TestResourceSlices(t *testing.T) {
 		"own": {new("mine"), true}, "another node's": {new("other"), false}, "no single node's": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := setup{}.build(t)
+			subject := setup{}.build(t)
 			for version, slice := range of(test.node) {
 				t.Log(version)
 				create, remove := noCreate, noDelete
 				if test.ok {
 					create, remove = "", ""
 				}
-				verdict(t, plugin.Admit(t, byMine(chaintest.Create(slice))), resource, "s", create)
-				verdict(t, plugin.Admit(t, byMine(chaintest.Delete(slice))), resource, "s", remove)
-				verdict(t, plugin.Admit(t, byMine(chaintest.Update(slice, slice))), resource, "s", "")
+				verdict(t, subject.Admit(t, byMine(plugintest.Create(slice))), resource, "s", create)
+				verdict(t, subject.Admit(t, byMine(plugintest.Delete(slice))), resource, "s", remove)
+				verdict(t, subject.Admit(t, byMine(plugintest.Update(slice, slice))), resource, "s", "")
 			}
 		})
 	}
@@ -230,7 +230,7 @@ func TestResourceSlices(t *testing.T) {
 // What a request for a resource carries is of the resource's kind. If it ever isn't it is refused,
 // not believed.
 func TestUnexpectedObjects(t *testing.T) {
-	plugin := setup{on: []featuregate.Feature{podCertificates}}.build(t)
+	subject := setup{on: []featuregate.Feature{podCertificates}}.build(t)
 	for _, test := range []struct {
 		group, resource, subresource string
 		operations                   []admission.Operation
@@ -245,9 +245,9 @@ func TestUnexpectedObjects(t *testing.T) {
 		{"certificates.k8s.io", "podcertificaterequests", "", []admission.Operation{admission.Create}},
 	} {
 		for _, operation := range test.operations {
-			request := chaintest.Update(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, &corev1.Secret{})
+			request := plugintest.Update(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, &corev1.Secret{})
 			request.Operation, request.Resource.Group = operation, test.group
-			result := plugin.Admit(t, byMine(request.On(test.resource, test.subresource)))
+			result := subject.Admit(t, byMine(request.On(test.resource, test.subresource)))
 			resource := test.resource
 			if test.group != "" {
 				resource += "." + test.group

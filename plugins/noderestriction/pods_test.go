@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // Upstream: Test_nodePlugin_Admit and, for owners, Test_nodePlugin_Admit_OwnerReference in
@@ -90,40 +90,40 @@ func TestMirrorPods(t *testing.T) {
 			`error checking mirror pod for API references: unknown volume type for volume "v"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := setup{objects: []runtime.Object{nodeNamed("mine"), nodeNamed("other")}}.build(t)
-			verdict(t, plugin.Admit(t, byMine(chaintest.Create(test.pod))), "pods", "p", test.refused)
-			plugin.Admit(t, chaintest.Create(test.pod)).Admitted(t) // by somebody else
+			subject := setup{objects: []runtime.Object{nodeNamed("mine"), nodeNamed("other")}}.build(t)
+			verdict(t, subject.Admit(t, byMine(plugintest.Create(test.pod))), "pods", "p", test.refused)
+			subject.Admit(t, plugintest.Create(test.pod)).Admitted(t) // by somebody else
 		})
 	}
-	setup{}.build(t).Admit(t, byMine(chaintest.Create(mirrorPodOn("mine")))).Refused(t, 404, `nodes "mine" not found`)
+	setup{}.build(t).Admit(t, byMine(plugintest.Create(mirrorPodOn("mine")))).Refused(t, 404, `nodes "mine" not found`)
 }
 
 // Upstream: "forbid update of mirror pod bound to self", "allow delete of normal pod bound to self"
 // and so on in Test_nodePlugin_Admit.
 func TestPods(t *testing.T) {
-	plugin := setup{}.build(t)
+	subject := setup{}.build(t)
 	const notUpdate = `unexpected operation "UPDATE", node "mine" can only create and delete mirror pods`
 	const notDelete = `node "mine" can only delete pods with spec.nodeName set to itself`
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		refused string
 	}{
-		"update own pod":              {chaintest.Update(podOn("mine"), podOn("mine")), notUpdate},
-		"update own mirror pod":       {chaintest.Update(mirrorPodOn("mine"), mirrorPodOn("mine")), notUpdate},
-		"delete own pod":              {chaintest.Delete(podOn("mine")), ""},
-		"delete own mirror pod":       {chaintest.Delete(mirrorPodOn("mine")), ""},
-		"delete another node's pod":   {chaintest.Delete(podOn("other")), notDelete},
-		"delete another's mirror pod": {chaintest.Delete(mirrorPodOn("other")), notDelete},
-		"delete an unbound pod":       {chaintest.Delete(podOn("")), notDelete},
+		"update own pod":              {plugintest.Update(podOn("mine"), podOn("mine")), notUpdate},
+		"update own mirror pod":       {plugintest.Update(mirrorPodOn("mine"), mirrorPodOn("mine")), notUpdate},
+		"delete own pod":              {plugintest.Delete(podOn("mine")), ""},
+		"delete own mirror pod":       {plugintest.Delete(mirrorPodOn("mine")), ""},
+		"delete another node's pod":   {plugintest.Delete(podOn("other")), notDelete},
+		"delete another's mirror pod": {plugintest.Delete(mirrorPodOn("other")), notDelete},
+		"delete an unbound pod":       {plugintest.Delete(podOn("")), notDelete},
 	} {
-		t.Run(name, func(t *testing.T) { verdict(t, plugin.Admit(t, byMine(test.request)), "pods", "p", test.refused) })
+		t.Run(name, func(t *testing.T) { verdict(t, subject.Admit(t, byMine(test.request)), "pods", "p", test.refused) })
 	}
 	for _, subresource := range []string{"binding", "ephemeralcontainers", "resize"} {
-		verdict(t, plugin.Admit(t, byMine(chaintest.Update(podOn("mine"), podOn("mine")).On("pods", subresource))),
+		verdict(t, subject.Admit(t, byMine(plugintest.Update(podOn("mine"), podOn("mine")).On("pods", subresource))),
 			"pods", "p",
 			fmt.Sprintf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", subresource))
 	}
-	if calls := plugin.Calls(); len(calls) > 0 {
+	if calls := subject.Calls(); len(calls) > 0 {
 		t.Errorf("calls %q: all is in the requests", calls)
 	}
 }
@@ -188,17 +188,17 @@ func TestPodStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			verdict(t, setup{}.build(t).Admit(t,
-				byMine(chaintest.Update(test.after, test.before).On("pods", "status"))), "pods", "p", test.refused)
+				byMine(plugintest.Update(test.after, test.before).On("pods", "status"))), "pods", "p", test.refused)
 		})
 	}
-	for _, request := range []chaintest.Request{chaintest.Create(podOn("mine")), chaintest.Delete(podOn("mine"))} {
+	for _, request := range []plugintest.Request{plugintest.Create(podOn("mine")), plugintest.Delete(podOn("mine"))} {
 		verdict(t, setup{}.build(t).Admit(t, byMine(request.On("pods", "status"))), "pods", "p",
 			fmt.Sprintf("unexpected operation %q", request.Operation))
 	}
 }
 
-func evict(name string) chaintest.Request {
-	r := chaintest.Create(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}).On("pods",
+func evict(name string) plugintest.Request {
+	r := plugintest.Create(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}).On("pods",
 		"eviction")
 	r.Resource = corev1.SchemeGroupVersion.WithResource("pods")
 	return byMine(r)
@@ -216,17 +216,17 @@ func TestEvictions(t *testing.T) {
 		"unbound":        {podOn(""), "node mine can only evict pods with spec.nodeName set to itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := setup{objects: []runtime.Object{test.pod}}.build(t)
-			verdict(t, plugin.Admit(t, evict("p")), "pods", "p", test.refused)
+			subject := setup{objects: []runtime.Object{test.pod}}.build(t)
+			verdict(t, subject.Admit(t, evict("p")), "pods", "p", test.refused)
 		})
 	}
-	plugin := setup{objects: []runtime.Object{podOn("mine")}}.build(t)
-	plugin.Admit(t, evict("unknown")).Refused(t, 404, `pods "unknown" not found`)
-	plugin.Admit(t, evict("")).Refused(t, 403, `pods "Unknown" is forbidden: could not determine pod from request data`)
+	subject := setup{objects: []runtime.Object{podOn("mine")}}.build(t)
+	subject.Admit(t, evict("unknown")).Refused(t, 404, `pods "unknown" not found`)
+	subject.Admit(t, evict("")).Refused(t, 403, `pods "Unknown" is forbidden: could not determine pod from request data`)
 	for _, operation := range []admission.Operation{admission.Update, admission.Delete} {
 		request := evict("p")
 		request.Operation = operation
-		verdict(t, plugin.Admit(t, request), "pods", "p", "unexpected operation "+string(operation))
+		verdict(t, subject.Admit(t, request), "pods", "p", "unexpected operation "+string(operation))
 	}
 }
 
@@ -243,19 +243,19 @@ func TestAPodThatTheCacheDoesNotShowYet(t *testing.T) {
 		"can't be read":     {nil, errors.New("no leader"), `error looking up "p": no leader`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := setup{objects: []runtime.Object{stale}}.build(t)
-			plugin.Client.PrependReactor("get", "pods",
+			subject := setup{objects: []runtime.Object{stale}}.build(t)
+			subject.Client.PrependReactor("get", "pods",
 				func(clienttesting.Action) (bool, runtime.Object, error) { return true, test.live, test.err })
-			verdict(t, plugin.Admit(t, evict("p")), "pods", "p", test.refused)
+			verdict(t, subject.Admit(t, evict("p")), "pods", "p", test.refused)
 		})
 	}
-	plugin := setup{objects: []runtime.Object{podOn("mine")}}.build(t)
-	plugin.Admit(t, evict("p")).Admitted(t)
-	if calls := plugin.Calls(); len(calls) > 0 {
+	subject := setup{objects: []runtime.Object{podOn("mine")}}.build(t)
+	subject.Admit(t, evict("p")).Admitted(t)
+	if calls := subject.Calls(); len(calls) > 0 {
 		t.Errorf("calls %q although the cache is right", calls)
 	}
-	plugin.Admit(t, evict("unknown"))
-	if calls := plugin.Calls(); !slices.Equal(calls, []string{"get pods ns/unknown"}) {
+	subject.Admit(t, evict("unknown"))
+	if calls := subject.Calls(); !slices.Equal(calls, []string{"get pods ns/unknown"}) {
 		t.Errorf("calls %q", calls)
 	}
 }

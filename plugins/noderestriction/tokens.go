@@ -15,8 +15,8 @@ import (
 	csitrans "k8s.io/csi-translation-lib"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/ready"
 )
 
 // admitToken lets a node have the tokens that its pods need. The API server itself wants the
@@ -64,7 +64,7 @@ type audiences struct {
 	inTree     csitrans.CSITranslator
 }
 
-func newAudiences(env *chain.Env) *audiences {
+func newAudiences(env *plugin.Env) *audiences {
 	core, drivers := env.Informers.Core().V1(), env.Informers.Storage().V1().CSIDrivers()
 	return &audiences{
 		synced: ready.After(core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),

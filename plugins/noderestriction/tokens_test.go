@@ -15,15 +15,15 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
-func askToken(ref *authenticationv1.BoundObjectReference, audiences ...string) chaintest.Request {
+func askToken(ref *authenticationv1.BoundObjectReference, audiences ...string) plugintest.Request {
 	asked := &authenticationv1.TokenRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"},
 		Spec:       authenticationv1.TokenRequestSpec{BoundObjectRef: ref, Audiences: audiences},
 	}
-	r := chaintest.Create(asked)
+	r := plugintest.Create(asked)
 	r.Resource = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
 	return byMine(r.On("serviceaccounts", "token"))
 }
@@ -78,8 +78,8 @@ func TestTokens(t *testing.T) {
 			notBound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := setup{objects: []runtime.Object{test.pod}}.build(t)
-			verdict(t, plugin.Admit(t, askToken(test.ref)), "serviceaccounts", "sa", test.refused)
+			subject := setup{objects: []runtime.Object{test.pod}}.build(t)
+			verdict(t, subject.Admit(t, askToken(test.ref)), "serviceaccounts", "sa", test.refused)
 		})
 	}
 	setup{}.build(t).Admit(t, askToken(boundTo("p", "p-uid"))).Refused(t, 404, `pods "p" not found`)

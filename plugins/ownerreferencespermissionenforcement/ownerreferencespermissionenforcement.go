@@ -38,8 +38,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const name = "OwnerReferencesPermissionEnforcement"
@@ -48,17 +48,19 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is OwnerReferencesPermissionEnforcement, not yet built. It needs an authorizer and a
 // REST mapper.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
 	Remedy: "Have the right to delete the object whose owners change, and for blockOwnerDeletion to update the " +
 		"finalizers of its owner.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	// It looks at the metadata of everything that is written, which needs no conversion.
-	Internal: true,
-	Access:   []rbacv1.PolicyRule{chain.AskAuthorizer},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access: []rbacv1.PolicyRule{plugin.AskAuthorizer},
+	Server: plugin.Server{
+		Internal: true,
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -68,17 +70,16 @@ var Descriptor = chain.Descriptor{
 		if env.RESTMapper == nil {
 			return nil, errors.New(name + " needs a REST mapper")
 		}
-		return &ownerReferencesPermissionEnforcement{admission.NewHandler(admission.Create, admission.Update), env.Authorizer, env.RESTMapper}, nil
+		return &ownerReferencesPermissionEnforcement{env.Authorizer, env.RESTMapper}, nil
 	},
 }
 
 type ownerReferencesPermissionEnforcement struct {
-	*admission.Handler
 	authorizer authorizer.Authorizer
 	mapper     meta.RESTMapper
 }
 
-var _ admission.ValidationInterface = &ownerReferencesPermissionEnforcement{}
+var _ plugin.Validator = &ownerReferencesPermissionEnforcement{}
 
 // Validate refuses owner references that the user may not set.
 func (p *ownerReferencesPermissionEnforcement) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // refs are owner references of "kind/name", with "!" behind it where it blocks, "?" where it says
@@ -86,9 +86,9 @@ func (r *rights) Authorize(_ context.Context, a authorizer.Attributes) (authoriz
 	return authorizer.DecisionAllow, "", nil
 }
 
-func newPlugin(t chaintest.TB, r *rights, m meta.RESTMapper) *chaintest.Plugin {
+func newPlugin(t plugintest.TB, r *rights, m meta.RESTMapper) *plugintest.Plugin {
 	t.Helper()
-	cluster := chaintest.NewCluster(t)
+	cluster := plugintest.NewCluster(t)
 	cluster.Env.Authorizer, cluster.Env.RESTMapper = r, m
 	return cluster.Build(t, Descriptor, "")
 }
@@ -106,27 +106,27 @@ const (
 // Upstream: TestGCAdmission in k8s.io/kubernetes/plugin/pkg/admission/gc/gc_admission_test.go.
 func TestChangesNeedDelete(t *testing.T) {
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		needs   bool
 	}{
-		"create without": {chaintest.Create(pod()), false},
-		"create with":    {chaintest.Create(pod("Pod/a", "Pod/b")), false},
-		"update without": {chaintest.Update(pod(), pod()), false},
-		"same":           {chaintest.Update(pod("Pod/a"), pod("Pod/a")), false},
-		"nil and empty": {chaintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		"create without": {plugintest.Create(pod()), false},
+		"create with":    {plugintest.Create(pod("Pod/a", "Pod/b")), false},
+		"update without": {plugintest.Update(pod(), pod()), false},
+		"same":           {plugintest.Update(pod("Pod/a"), pod("Pod/a")), false},
+		"nil and empty": {plugintest.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
 			Name: "p", OwnerReferences: []metav1.OwnerReference{}}}, pod()), false},
-		"first":                   {chaintest.Update(pod("Pod/a"), pod()), true},
-		"one more":                {chaintest.Update(pod("Pod/a", "Pod/b"), pod("Pod/a")), true},
-		"one less":                {chaintest.Update(pod("Pod/a"), pod("Pod/a", "Pod/b")), true},
-		"none any more":           {chaintest.Update(pod(), pod("Pod/a")), true},
-		"another order":           {chaintest.Update(pod("Pod/b", "Pod/a"), pod("Pod/a", "Pod/b")), true},
-		"another name":            {chaintest.Update(pod("Pod/b@u"), pod("Pod/a@u")), true},
-		"another uid":             {chaintest.Update(pod("Pod/a@u"), pod("Pod/a@v")), true},
-		"another kind":            {chaintest.Update(pod("Node/a"), pod("Pod/a")), true},
-		"another version":         {chaintest.Update(pod("DaemonSet/a"), pod("Pod/a")), true},
-		"doesn't block, and says": {chaintest.Update(pod("Pod/a?"), pod("Pod/a")), true},
-		"status":                  {chaintest.Update(pod("Pod/a"), pod()).On("pods", "status"), false},
-		"another subresource":     {chaintest.Update(pod("Pod/a"), pod()).On("pods", "resize"), true},
+		"first":                   {plugintest.Update(pod("Pod/a"), pod()), true},
+		"one more":                {plugintest.Update(pod("Pod/a", "Pod/b"), pod("Pod/a")), true},
+		"one less":                {plugintest.Update(pod("Pod/a"), pod("Pod/a", "Pod/b")), true},
+		"none any more":           {plugintest.Update(pod(), pod("Pod/a")), true},
+		"another order":           {plugintest.Update(pod("Pod/b", "Pod/a"), pod("Pod/a", "Pod/b")), true},
+		"another name":            {plugintest.Update(pod("Pod/b@u"), pod("Pod/a@u")), true},
+		"another uid":             {plugintest.Update(pod("Pod/a@u"), pod("Pod/a@v")), true},
+		"another kind":            {plugintest.Update(pod("Node/a"), pod("Pod/a")), true},
+		"another version":         {plugintest.Update(pod("DaemonSet/a"), pod("Pod/a")), true},
+		"doesn't block, and says": {plugintest.Update(pod("Pod/a?"), pod("Pod/a")), true},
+		"status":                  {plugintest.Update(pod("Pod/a"), pod()).On("pods", "status"), false},
+		"another subresource":     {plugintest.Update(pod("Pod/a"), pod()).On("pods", "resize"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &rights{denied: []string{everything, "delete pods", "delete pods/resize"}}
@@ -158,47 +158,47 @@ func TestBlockingNeedsFinalizersOfTheOwner(t *testing.T) {
 	denied := func(what ...string) []string { return append(what, everything) }
 	for name, test := range map[string]struct {
 		denied  []string
-		request chaintest.Request
+		request plugintest.Request
 		refused string
 	}{
-		"create": {denied(), chaintest.Create(pod("ReplicationController/a!")), ""},
-		"create, may not": {denied(rc), chaintest.Create(pod("ReplicationController/a!")), noBlock +
+		"create": {denied(), plugintest.Create(pod("ReplicationController/a!")), ""},
+		"create, may not": {denied(rc), plugintest.Create(pod("ReplicationController/a!")), noBlock +
 			`replicationcontrollers/finalizers "a"`},
-		"may everything": {[]string{rc}, chaintest.Create(pod("ReplicationController/a!")), ""},
+		"may everything": {[]string{rc}, plugintest.Create(pod("ReplicationController/a!")), ""},
 		"doesn't block": {denied(rc),
-			chaintest.Create(pod("ReplicationController/a", "ReplicationController/b?")), ""},
-		"second": {denied(rc), chaintest.Create(pod("Node/n!", "ReplicationController/a!")),
+			plugintest.Create(pod("ReplicationController/a", "ReplicationController/b?")), ""},
+		"second": {denied(rc), plugintest.Create(pod("Node/n!", "ReplicationController/a!")),
 			noBlock + `replicationcontrollers/finalizers "a"`},
-		"cluster-scoped owner": {denied(node), chaintest.Create(pod("Node/n!")), noBlock +
+		"cluster-scoped owner": {denied(node), plugintest.Create(pod("Node/n!")), noBlock +
 			`nodes/finalizers "n"`},
-		"of a group": {denied(ds), chaintest.Create(pod("DaemonSet/d!")), noBlock +
+		"of a group": {denied(ds), plugintest.Create(pod("DaemonSet/d!")), noBlock +
 			`daemonsets.apps/finalizers "d"`},
-		"update, first": {denied(rc), chaintest.Update(pod("ReplicationController/a!"), pod()), noBlock +
+		"update, first": {denied(rc), plugintest.Update(pod("ReplicationController/a!"), pod()), noBlock +
 			`replicationcontrollers/finalizers "a"`},
-		"update, one more": {denied(rc), chaintest.Update(pod("ReplicationController/a!",
+		"update, one more": {denied(rc), plugintest.Update(pod("ReplicationController/a!",
 			"ReplicationController/b!"), pod("ReplicationController/a!")), noBlock +
 			`replicationcontrollers/finalizers "b"`},
-		"update, one that blocks not": {denied(rc), chaintest.Update(pod("ReplicationController/a!",
+		"update, one that blocks not": {denied(rc), plugintest.Update(pod("ReplicationController/a!",
 			"ReplicationController/b"), pod("ReplicationController/a!")), ""},
-		"update, begins to block": {denied(rc), chaintest.Update(pod("ReplicationController/a!"),
+		"update, begins to block": {denied(rc), plugintest.Update(pod("ReplicationController/a!"),
 			pod("ReplicationController/a")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"update, from false": {denied(rc), chaintest.Update(pod("ReplicationController/a!"),
+		"update, from false": {denied(rc), plugintest.Update(pod("ReplicationController/a!"),
 			pod("ReplicationController/a?")), noBlock + `replicationcontrollers/finalizers "a"`},
 		"update, blocks no more": {denied(rc),
-			chaintest.Update(pod("ReplicationController/a?"), pod("ReplicationController/a!")), ""},
-		"update, removed": {denied(rc), chaintest.Update(pod(), pod("ReplicationController/a!")), ""},
+			plugintest.Update(pod("ReplicationController/a?"), pod("ReplicationController/a!")), ""},
+		"update, removed": {denied(rc), plugintest.Update(pod(), pod("ReplicationController/a!")), ""},
 		"update, same": {denied(rc),
-			chaintest.Update(pod("ReplicationController/a!"), pod("ReplicationController/a!")), ""},
+			plugintest.Update(pod("ReplicationController/a!"), pod("ReplicationController/a!")), ""},
 		"update, same, moved": {denied(rc),
-			chaintest.Update(pod("Pod/x", "ReplicationController/a!"), pod("ReplicationController/a!")), ""},
-		"update, another object": {denied(rc), chaintest.Update(pod("ReplicationController/a@v!"),
+			plugintest.Update(pod("Pod/x", "ReplicationController/a!"), pod("ReplicationController/a!")), ""},
+		"update, another object": {denied(rc), plugintest.Update(pod("ReplicationController/a@v!"),
 			pod("ReplicationController/a@u!")), noBlock + `replicationcontrollers/finalizers "a"`},
-		"unknown kind": {denied(), chaintest.Create(pod("Unknown/a!")), noMapping +
+		"unknown kind": {denied(), plugintest.Create(pod("Unknown/a!")), noMapping +
 			`v1 Kind Unknown: no matches for kind "Unknown" in version "v1"`},
-		"unknown kind, may everything": {nil, chaintest.Create(pod("Unknown/a!")), ""},
-		"unknown kind, blocks not":     {denied(), chaintest.Create(pod("Unknown/a")), ""},
+		"unknown kind, may everything": {nil, plugintest.Create(pod("Unknown/a!")), ""},
+		"unknown kind, blocks not":     {denied(), plugintest.Create(pod("Unknown/a")), ""},
 		"no delete, no finalizers": {denied(rc, "delete pods"),
-			chaintest.Update(pod("ReplicationController/a!"), pod()), noDelete},
+			plugintest.Update(pod("ReplicationController/a!"), pod()), noDelete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := newPlugin(t, &rights{denied: test.denied}, mapper()).Validate(t, test.request)
@@ -212,7 +212,7 @@ func TestBlockingNeedsFinalizersOfTheOwner(t *testing.T) {
 
 	bad := pod("Pod/a!")
 	bad.OwnerReferences[0].APIVersion = "a/b/c"
-	newPlugin(t, &rights{denied: denied()}, mapper()).Validate(t, chaintest.Create(bad)).
+	newPlugin(t, &rights{denied: denied()}, mapper()).Validate(t, plugintest.Create(bad)).
 		Refused(t, 403, noMapping+"a/b/c Kind Pod: unexpected GroupVersion string: a/b/c")
 }
 
@@ -220,7 +220,7 @@ func TestBlockingNeedsFinalizersOfTheOwner(t *testing.T) {
 // ownerRefToDeleteAttributeRecords.
 func TestWhatTheAuthorizerIsAsked(t *testing.T) {
 	r := &rights{denied: []string{everything}}
-	newPlugin(t, r, mapper()).Validate(t, chaintest.Update(pod("Node/n!", "DaemonSet/d!"), pod()).By("u")).Admitted(t)
+	newPlugin(t, r, mapper()).Validate(t, plugintest.Update(pod("Node/n!", "DaemonSet/d!"), pod()).By("u")).Admitted(t)
 	want := []string{
 		"u delete pods of /v1 ns/p",
 		"u update */finalizers of */* /*",
@@ -245,26 +245,26 @@ func (m twice) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.
 
 func TestAllResourcesOfAKindMustBeAllowed(t *testing.T) {
 	r := &rights{denied: []string{everything, "update others/finalizers"}}
-	newPlugin(t, r, twice{}).Validate(t, chaintest.Create(pod("Thing/a!"))).Refused(t, 403,
+	newPlugin(t, r, twice{}).Validate(t, plugintest.Create(pod("Thing/a!"))).Refused(t, 403,
 		noBlock+`others/finalizers "a"`)
 	r = &rights{denied: []string{everything}}
-	newPlugin(t, r, twice{}).Validate(t, chaintest.Create(pod("Thing/a!"))).Admitted(t)
+	newPlugin(t, r, twice{}).Validate(t, plugintest.Create(pod("Thing/a!"))).Admitted(t)
 }
 
 // Who may everything is never kept waiting for a mapping. Upstream: neverReturningRESTMapper.
 func TestWhoMayEverythingNeedsNoMapping(t *testing.T) {
-	newPlugin(t, &rights{}, twice{nil}).Validate(t, chaintest.Create(pod("Thing/a!"))).Admitted(t)
+	newPlugin(t, &rights{}, twice{nil}).Validate(t, plugintest.Create(pod("Thing/a!"))).Admitted(t)
 }
 
 func TestTheAuthorizersReasonIsTold(t *testing.T) {
 	r := &rights{denied: []string{"delete pods"}, reason: "RBAC says no", err: errors.New("role r not found")}
-	newPlugin(t, r, mapper()).Validate(t, chaintest.Update(pod("Pod/a"), pod())).Refused(t, 403,
+	newPlugin(t, r, mapper()).Validate(t, plugintest.Update(pod("Pod/a"), pod())).Refused(t, 403,
 		noDelete+", RBAC says no, role r not found")
 }
 
 // Objects are not converted for the plugin: it takes metadata wherever it is.
 func TestMetadataOfAnyObject(t *testing.T) {
-	if !Descriptor.Internal {
+	if !Descriptor.Server.Internal {
 		t.Error("every object that is written is converted")
 	}
 	custom := func(owners ...string) runtime.Object {
@@ -279,41 +279,41 @@ func TestMetadataOfAnyObject(t *testing.T) {
 	}
 	for name, object := range map[string]func(...string) runtime.Object{"custom": custom, "partial": partial} {
 		t.Run(name, func(t *testing.T) {
-			plugin := newPlugin(t, &rights{denied: []string{everything, "delete pods",
+			subject := newPlugin(t, &rights{denied: []string{everything, "delete pods",
 				"update replicationcontrollers/finalizers"}}, mapper())
-			update := func(after, before runtime.Object) chaintest.Result {
-				request := chaintest.Update(pod(), pod())
+			update := func(after, before runtime.Object) plugintest.Result {
+				request := plugintest.Update(pod(), pod())
 				request.Object, request.OldObject = after, before
-				return plugin.Validate(t, request)
+				return subject.Validate(t, request)
 			}
 			update(object("Pod/a"), object("Pod/a")).Admitted(t)
 			update(object("Pod/a"), object()).Refused(t, 403, noDelete)
-			create := chaintest.Create(pod())
+			create := plugintest.Create(pod())
 			create.Object = object("ReplicationController/a!")
-			plugin.Validate(t, create).Refused(t, 403, noBlock+`replicationcontrollers/finalizers "a"`)
+			subject.Validate(t, create).Refused(t, 403, noBlock+`replicationcontrollers/finalizers "a"`)
 		})
 	}
 }
 
 func TestWhatHasNoReferencesIsLeftAlone(t *testing.T) {
 	r := &rights{denied: []string{everything, "delete deployments/scale"}}
-	plugin := newPlugin(t, r, mapper())
+	subject := newPlugin(t, r, mapper())
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}}
-	request := chaintest.Update(scale, scale)
+	request := plugintest.Update(scale, scale)
 	request.Resource = appsv1.SchemeGroupVersion.WithResource("deployments")
 	request.Subresource = "scale"
-	plugin.Validate(t, request).Admitted(t)
-	options := chaintest.Create(&corev1.Pod{})
+	subject.Validate(t, request).Admitted(t)
+	options := plugintest.Create(&corev1.Pod{})
 	options.Object = &runtime.Unknown{} // no metadata at all
-	plugin.Validate(t, options).Admitted(t)
-	plugin.Validate(t, chaintest.Delete(pod("Pod/a!"))).Admitted(t)
+	subject.Validate(t, options).Admitted(t)
+	subject.Validate(t, plugintest.Delete(pod("Pod/a!"))).Admitted(t)
 	if len(r.asked) > 0 {
 		t.Errorf("asked %q", r.asked)
 	}
 }
 
 func TestWithoutReferencesNothingIsAllocated(t *testing.T) {
-	p := newPlugin(t, &rights{}, mapper()).Interface.(*ownerReferencesPermissionEnforcement)
+	p := newPlugin(t, &rights{}, mapper()).Built.(*ownerReferencesPermissionEnforcement)
 	a := admission.NewAttributesRecord(pod("Pod/a!"), pod("Pod/a!"), corev1.SchemeGroupVersion.WithKind("Pod"), "ns",
 		"p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Update, nil, false, nil)
@@ -327,7 +327,7 @@ func TestWithoutReferencesNothingIsAllocated(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for want, env := range map[string]*chain.Env{
+	for want, env := range map[string]*plugin.Env{
 		name + " needs an authorizer": {RESTMapper: mapper()},
 		name + " needs a REST mapper": {Authorizer: &rights{}},
 	} {
@@ -335,7 +335,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{}); err == nil ||
+	if _, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{}); err == nil ||
 		err.Error() != name+" takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

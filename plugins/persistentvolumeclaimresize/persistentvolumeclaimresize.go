@@ -32,10 +32,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "PersistentVolumeClaimResize"
@@ -50,17 +50,19 @@ var (
 )
 
 // Descriptor is PersistentVolumeClaimResize, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
 	Remedy:     "Only a bound claim can grow, and only if its StorageClass has allowVolumeExpansion.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},
-	Resources:  chain.On(claims),
+	Resources:  plugin.On(claims),
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "storage.k8s.io", "storageclasses")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "storage.k8s.io", "storageclasses")},
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -69,22 +71,20 @@ var Descriptor = chain.Descriptor{
 		}
 		informer := env.Informers.Storage().V1().StorageClasses()
 		return &persistentVolumeClaimResize{
-			Handler: admission.NewHandler(admission.Update),
-			synced:  ready.After(informer.Informer()),
-			cache:   informer.Lister(),
-			client:  env.Client,
+			synced: ready.After(informer.Informer()),
+			cache:  informer.Lister(),
+			client: env.Client,
 		}, nil
 	},
 }
 
 type persistentVolumeClaimResize struct {
-	*admission.Handler
 	synced ready.Gate
 	cache  storagev1listers.StorageClassLister
 	client kubernetes.Interface
 }
 
-var _ admission.ValidationInterface = &persistentVolumeClaimResize{}
+var _ plugin.Validator = &persistentVolumeClaimResize{}
 
 // Validate refuses a claim that requests more than it did and can't get it.
 func (p *persistentVolumeClaimResize) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

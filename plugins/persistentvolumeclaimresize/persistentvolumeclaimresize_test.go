@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -86,8 +86,8 @@ func TestUpdate(t *testing.T) {
 		"nothing any more":                       {"2Gi Bound no", "- Bound no", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := chaintest.New(t, Descriptor, "", classes...).Validate(t,
-				chaintest.Update(claim(test.claim), claim(test.old)))
+			result := plugintest.New(t, Descriptor, "", classes...).Validate(t,
+				plugintest.Update(claim(test.claim), claim(test.old)))
 			if test.want == "" {
 				result.Admitted(t)
 				return
@@ -98,21 +98,21 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	more, old := claim("2Gi Pending no"), claim("1Gi Pending no")
-	plugin.Validate(t, chaintest.Create(more)).Admitted(t)
-	plugin.Validate(t, chaintest.Delete(old)).Admitted(t)
-	plugin.Validate(t, chaintest.Update(more, old).On("persistentvolumeclaims", "status")).Admitted(t)
-	plugin.Validate(t, chaintest.Update(more, old).On("others", "")).Admitted(t)
+	subject.Validate(t, plugintest.Create(more)).Admitted(t)
+	subject.Validate(t, plugintest.Delete(old)).Admitted(t)
+	subject.Validate(t, plugintest.Update(more, old).On("persistentvolumeclaims", "status")).Admitted(t)
+	subject.Validate(t, plugintest.Update(more, old).On("others", "")).Admitted(t)
 
 	const noClaim = "PersistentVolumeClaimResize: the object of a request for persistentvolumeclaims is a *v1.Pod"
-	plugin.Validate(t, chaintest.Update(&corev1.Pod{}, old).On("persistentvolumeclaims", "")).Refused(t, 400, noClaim)
-	plugin.Validate(t, chaintest.Update(more, &corev1.Pod{})).Refused(t, 400, noClaim)
+	subject.Validate(t, plugintest.Update(&corev1.Pod{}, old).On("persistentvolumeclaims", "")).Refused(t, 400, noClaim)
+	subject.Validate(t, plugintest.Update(more, &corev1.Pod{})).Refused(t, 400, noClaim)
 }
 
 // Only what the cache would refuse is read live.
 func TestPermissionHoldsAtOnce(t *testing.T) {
-	update := chaintest.Update(claim("2Gi Bound a"), claim("1Gi Bound a"))
+	update := plugintest.Update(claim("2Gi Bound a"), claim("1Gi Bound a"))
 	for name, test := range map[string]struct {
 		cached, live *storagev1.StorageClass
 		want         string
@@ -130,44 +130,44 @@ func TestPermissionHoldsAtOnce(t *testing.T) {
 			if test.cached != nil {
 				cached = append(cached, test.cached)
 			}
-			plugin := chaintest.New(t, Descriptor, "", cached...)
-			plugin.Client.PrependReactor("get", "storageclasses",
+			subject := plugintest.New(t, Descriptor, "", cached...)
+			subject.Client.PrependReactor("get", "storageclasses",
 				func(clienttesting.Action) (bool, runtime.Object, error) {
 					if test.live == nil {
 						return true, nil, apierrors.NewNotFound(storagev1.Resource("storageclasses"), "a")
 					}
 					return true, test.live, nil
 				})
-			result := plugin.Validate(t, update)
+			result := subject.Validate(t, update)
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, 403, test.want)
 			}
-			if got := plugin.Calls(); !slices.Equal(got, test.calls) {
+			if got := subject.Calls(); !slices.Equal(got, test.calls) {
 				t.Errorf("calls %q, want %q", got, test.calls)
 			}
 		})
 	}
 
-	plugin := chaintest.New(t, Descriptor, "")
-	plugin.Client.PrependReactor("get", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject := plugintest.New(t, Descriptor, "")
+	subject.Client.PrependReactor("get", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("etcd is down")
 	})
-	plugin.Validate(t, update).Refused(t, 500, "Internal error occurred: failed to get StorageClass a: etcd is down")
+	subject.Validate(t, update).Refused(t, 500, "Internal error occurred: failed to get StorageClass a: etcd is down")
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, chaintest.Update(claim("1Gi Bound a"), claim("1Gi Bound a"))).Admitted(t)
-		plugin.Validate(t, chaintest.Update(claim("2Gi Bound a"), claim("1Gi Bound a"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Validate(t, plugintest.Update(claim("1Gi Bound a"), claim("1Gi Bound a"))).Admitted(t)
+		subject.Validate(t, plugintest.Update(claim("2Gi Bound a"), claim("1Gi Bound a"))).Refused(t, 403,
 			`persistentvolumeclaims "c" is forbidden: not yet ready to handle request`)
 	})
 }

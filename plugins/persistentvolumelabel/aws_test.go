@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/volumelabel/cloudtest"
 )
 
@@ -42,7 +42,7 @@ func TestEBS(t *testing.T) {
 		"vol-gov": "us-gov-west-1b", "vol-nowhere": "", "vol-odd": "here or\nthere",
 		"vol-a+b&c=d é": "eu-west-3c",
 	})
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, ""))
+	p := plugintest.New(t, Descriptor, awsConfig(cloud, ""))
 	const query = `persistentvolumes "pv" is forbidden: error querying AWS EBS volume `
 	for id, want := range map[string]struct{ region, zone, refusal string }{
 		"vol-1":                  {"us-east-1", "us-east-1a", ""},
@@ -64,7 +64,7 @@ func TestEBS(t *testing.T) {
 		"":            {refusal: query + ": invalid format for AWS volume ()"},
 	} {
 		t.Run(id, func(t *testing.T) {
-			result := p.Admit(t, chaintest.Create(onEBS(id, "")))
+			result := p.Admit(t, plugintest.Create(onEBS(id, "")))
 			if want.refusal != "" {
 				result.Refused(t, 403, want.refusal)
 				return
@@ -80,7 +80,7 @@ func TestEBS(t *testing.T) {
 
 func TestWhatEC2Answers(t *testing.T) {
 	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s")).Interface.(*persistentVolumeLabel).aws.(*aws)
+	p := plugintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s")).Built.(*persistentVolumeLabel).aws.(*aws)
 	p.backoff.Duration = time.Millisecond
 	const item = "<item><volumeId>vol-1</volumeId><availabilityZone>us-east-1b</availabilityZone></item>"
 	for name, test := range map[string]struct {
@@ -134,7 +134,7 @@ func TestWhatEC2Answers(t *testing.T) {
 // Who gives up doesn't wait for the cloud.
 func TestNoAnswer(t *testing.T) {
 	cloud := cloudtest.EC2(t, nil)
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, "")).Interface.(*persistentVolumeLabel)
+	p := plugintest.New(t, Descriptor, awsConfig(cloud, "")).Built.(*persistentVolumeLabel)
 	ctx, cancel := context.WithCancel(t.Context())
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
 		cancel()
@@ -151,7 +151,7 @@ func TestNoAnswer(t *testing.T) {
 func TestForeignCertificate(t *testing.T) {
 	cloud := cloudtest.EC2(t, nil)
 	foreign := strings.ReplaceAll(awsConfig(cloud, ""), "certificateAuthorityFile: "+cloud.AuthorityFile+", ", "")
-	result := chaintest.New(t, Descriptor, foreign).Admit(t, chaintest.Create(onEBS("vol-1", "")))
+	result := plugintest.New(t, Descriptor, foreign).Admit(t, plugintest.Create(onEBS("vol-1", "")))
 	if result.Code() != 403 || !strings.Contains(result.Message(), "x509: certificate signed by unknown authority") ||
 		len(cloud.Requests()) != 0 {
 		t.Errorf("got %v after %d requests", result.Err, len(cloud.Requests()))
@@ -161,10 +161,10 @@ func TestForeignCertificate(t *testing.T) {
 // Credentials can be replaced while the server runs, and nothing of them is ever told.
 func TestAWSCredentials(t *testing.T) {
 	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s"))
+	p := plugintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s"))
 	refused := func(want string) {
 		t.Helper()
-		result := p.Admit(t, chaintest.Create(onEBS("vol-1", "")))
+		result := p.Admit(t, plugintest.Create(onEBS("vol-1", "")))
 		if result.Code() != 403 || !strings.Contains(result.Message(), want) {
 			t.Errorf("got  %v\nwant %s", result.Err, want)
 		}
@@ -183,7 +183,7 @@ func TestAWSCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Admitted(t)
+	p.Admit(t, plugintest.Create(onEBS("vol-1", ""))).Admitted(t)
 	replace(cloudtest.EC2Credentials("WRONGSECRET"), 0o600)
 	refused("vol-1: SignatureDoesNotMatch: The request signature we calculated does not match the signature you " +
 		"provided. The Canonical String for this request should have been")
@@ -193,7 +193,7 @@ func TestAWSCredentials(t *testing.T) {
 	refused(cloud.CredentialsFile +
 		" has mode 0640: it holds secrets, so nobody but its owner may have access (chmod 600)")
 	replace(cloudtest.EC2Credentials(cloudtest.SecretAccessKey), 0o600)
-	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Admitted(t)
+	p.Admit(t, plugintest.Create(onEBS("vol-1", ""))).Admitted(t)
 	if err := os.Remove(cloud.CredentialsFile); err != nil {
 		t.Fatal(err)
 	}
@@ -247,16 +247,16 @@ func TestParseAWSCredentials(t *testing.T) {
 // The cloud is asked once about a volume, also when the plugin runs again on what it has labelled.
 func TestAnswersAreRemembered(t *testing.T) {
 	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
-	p := chaintest.New(t, Descriptor, awsConfig(cloud, ""))
+	p := plugintest.New(t, Descriptor, awsConfig(cloud, ""))
 	var labelled *corev1.PersistentVolume
 	for range 3 {
-		labelled = p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Admitted(t).Object.(*corev1.PersistentVolume)
+		labelled = p.Admit(t, plugintest.Create(onEBS("vol-1", ""))).Admitted(t).Object.(*corev1.PersistentVolume)
 	}
 	if pages := len(cloud.Requests()); pages != 3 || labelled.Labels[zone] != "us-east-1a" {
 		t.Errorf("%d pages were asked for, zone %q", pages, labelled.Labels[zone])
 	}
-	p.Admit(t, chaintest.Create(onEBS("vol-2", "")))
-	p.Admit(t, chaintest.Create(onEBS("vol-2", "")))
+	p.Admit(t, plugintest.Create(onEBS("vol-2", "")))
+	p.Admit(t, plugintest.Create(onEBS("vol-2", "")))
 	if after := len(cloud.Requests()); after != 5 {
 		t.Errorf("of a volume that doesn't exist something is remembered: %d requests", after)
 	}

@@ -17,7 +17,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const (

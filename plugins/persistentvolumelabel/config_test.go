@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/test/volumelabel/cloudtest"
 )
 
@@ -121,7 +123,7 @@ func TestWrongConfiguration(t *testing.T) {
 				`value: "x": must be a region of Google Cloud, such as us-central1]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(test.config), &chain.Env{})
+			_, err := Descriptor.New(strings.NewReader(test.config), &plugin.Env{})
 			if want := "the configuration of PersistentVolumeLabel: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -130,7 +132,7 @@ func TestWrongConfiguration(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Descriptor.New(iotest.ErrReader(errors.New("disk gone")), &chain.Env{}); err == nil ||
+	if _, err := Descriptor.New(iotest.ErrReader(errors.New("disk gone")), &plugin.Env{}); err == nil ||
 		err.Error() != "reading the configuration of PersistentVolumeLabel: disk gone" {
 		t.Errorf("got %v", err)
 	}
@@ -159,11 +161,11 @@ func TestManual(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(block, "/etc/gatehouse", dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := chain.LoadConfig(file)
+	config, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chain.New([]chain.Descriptor{Descriptor}, config, &chain.Env{}); err != nil {
+	if _, err := chain.New([]plugin.Descriptor{Descriptor}, config, &plugin.Env{}); err != nil {
 		t.Error(err)
 	}
 }

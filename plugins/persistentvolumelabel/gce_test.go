@@ -14,7 +14,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/volumelabel/cloudtest"
 )
 
@@ -46,7 +46,7 @@ func TestPD(t *testing.T) {
 		"a machine's own account": "metadataServer: " + cloudtest.MetadataServer(t),
 	} {
 		t.Run("with "+credentials, func(t *testing.T) {
-			p := chaintest.New(t, Descriptor, gceConfig(cloud, "", field))
+			p := plugintest.New(t, Descriptor, gceConfig(cloud, "", field))
 			const query = `persistentvolumes "pv" is forbidden: error querying GCE PD volume `
 			for name, test := range map[string]struct {
 				disk, labels  string
@@ -92,7 +92,7 @@ func TestPD(t *testing.T) {
 					"^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
 			} {
 				t.Run(name, func(t *testing.T) {
-					result := p.Admit(t, chaintest.Create(onPD(test.disk, test.labels)))
+					result := p.Admit(t, plugintest.Create(onPD(test.disk, test.labels)))
 					if test.refusal != "" {
 						result.Refused(t, 403, test.refusal)
 						return
@@ -113,8 +113,8 @@ func TestPD(t *testing.T) {
 
 func TestWhatComputeAnswers(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
-	p := chaintest.New(t, Descriptor,
-		gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*persistentVolumeLabel)
+	p := plugintest.New(t, Descriptor,
+		gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Built.(*persistentVolumeLabel)
 	p.gce.(*gce).backoff.Duration = time.Millisecond
 	if _, err := p.gce.locate(t.Context(), "zonal", ""); err != nil { // and there is a token
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestTokens(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
 	fileField := "credentialsFile: " + cloud.CredentialsFile
 	build := func() provider {
-		g := chaintest.New(t, Descriptor, gceConfig(cloud, "cacheTTL: 0s", fileField)).Interface.(*persistentVolumeLabel).gce.(*gce)
+		g := plugintest.New(t, Descriptor, gceConfig(cloud, "cacheTTL: 0s", fileField)).Built.(*persistentVolumeLabel).gce.(*gce)
 		g.backoff.Duration = time.Millisecond
 		return g
 	}
@@ -271,8 +271,8 @@ func TestTokenForCenturies(t *testing.T) {
 // Two requests that need a token: the one that gives up leaves the other its chance.
 func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 	cloud := cloudtest.GCE(t, disks...)
-	p := chaintest.New(t, Descriptor,
-		gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Interface.(*persistentVolumeLabel)
+	p := plugintest.New(t, Descriptor,
+		gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Built.(*persistentVolumeLabel)
 	impatient, giveUp := context.WithCancel(t.Context())
 	var waited sync.WaitGroup
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
@@ -339,7 +339,7 @@ func TestMetadataServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud.Next(test.answer)
-			p := chaintest.New(t, Descriptor, gceConfig(cloud, "", "metadataServer: "+cloud.URL)).Interface.(*persistentVolumeLabel)
+			p := plugintest.New(t, Descriptor, gceConfig(cloud, "", "metadataServer: "+cloud.URL)).Built.(*persistentVolumeLabel)
 			if _, err := p.gce.locate(t.Context(), "zonal", ""); err == nil || err.Error() != test.want {
 				t.Errorf("got %v, want %s", err, test.want)
 			}

@@ -42,7 +42,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 const name = "PersistentVolumeLabel"
@@ -55,21 +55,21 @@ var persistentVolumes = corev1.Resource("persistentvolumes")
 
 // Descriptor is PersistentVolumeLabel, not yet built. It needs nothing; its configuration is of
 // kind PersistentVolumeLabelConfiguration.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Labels volumes of AWS and GCE with their region and zone",
 	Deprecated: "clouds' own controllers label volumes",
 	Remedy: "Name a disk that exists, in the form that the message names; where the cloud can't be asked, " +
 		"correct the plugin's configuration.",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(persistentVolumes),
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(persistentVolumes),
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		c, err := load(config)
 		if err != nil {
 			return nil, err
 		}
-		return &persistentVolumeLabel{Handler: admission.NewHandler(admission.Create), configuration: c, calls: env.Webhooks}, nil
+		return &persistentVolumeLabel{configuration: c, calls: env.Webhooks}, nil
 	},
 }
 
@@ -82,13 +82,12 @@ type configuration struct {
 }
 
 type persistentVolumeLabel struct {
-	*admission.Handler
 	*configuration
 	// calls says whether the clouds are asked at all.
-	calls chain.WebhookCalls
+	calls plugin.WebhookCalls
 }
 
-var _ admission.MutationInterface = &persistentVolumeLabel{}
+var _ plugin.Mutator = &persistentVolumeLabel{}
 
 // Admit labels a new volume.
 func (p *persistentVolumeLabel) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -36,10 +36,10 @@ func (f failing) locate(context.Context, string, string) (location, error) {
 }
 
 // over is the plugin over these clouds.
-func over(aws, gce provider) chain.Descriptor {
+func over(aws, gce provider) plugin.Descriptor {
 	d := Descriptor
-	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &persistentVolumeLabel{admission.NewHandler(admission.Create), &configuration{aws, gce, time.Minute}, ""}, nil
+	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+		return &persistentVolumeLabel{&configuration{aws, gce, time.Minute}, ""}, nil
 	}
 	return d
 }
@@ -166,7 +166,7 @@ func TestAdmit(t *testing.T) {
 			withFields(requiring(onEBS("vol-1", inA), reqA)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := chaintest.New(t, over(test.aws, test.gce), "").Admit(t, chaintest.Create(test.given)).Admitted(t)
+			result := plugintest.New(t, over(test.aws, test.gce), "").Admit(t, plugintest.Create(test.given)).Admitted(t)
 			if !apiequality.Semantic.DeepEqual(result.Object, test.want) {
 				t.Errorf("got  %v\nwant %v", result.Object, test.want)
 			}
@@ -205,7 +205,7 @@ func TestRefusals(t *testing.T) {
 			`persistentvolumes "pv" is forbidden: failed to convert label string for Zone:  to a Set`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := chaintest.New(t, over(invalid, invalid), "").Admit(t, chaintest.Create(test.given)).Refused(t,
+			result := plugintest.New(t, over(invalid, invalid), "").Admit(t, plugintest.Create(test.given)).Refused(t,
 				403, test.want)
 			if result.Changed {
 				t.Errorf("is changed to %v", result.Object)
@@ -217,30 +217,30 @@ func TestRefusals(t *testing.T) {
 // The recommended plugins of Kubernetes 1.5 had this one, with no configuration. There a cluster
 // that was in no cloud refused too.
 func TestWithoutConfiguration(t *testing.T) {
-	p := chaintest.New(t, Descriptor, "")
-	p.Admit(t, chaintest.Create(withLabels(""))).Admitted(t)
-	p.Admit(t, chaintest.Create(onEBS("vol-1", ""))).Refused(t, 403,
+	p := plugintest.New(t, Descriptor, "")
+	p.Admit(t, plugintest.Create(withLabels(""))).Admitted(t)
+	p.Admit(t, plugintest.Create(onEBS("vol-1", ""))).Refused(t, 403,
 		`persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: unable to build AWS cloud `+
 			`provider for EBS: the configuration of PersistentVolumeLabel has no field aws`)
-	p.Admit(t, chaintest.Create(onPD("disk", ""))).Refused(t, 403,
+	p.Admit(t, plugintest.Create(onPD("disk", ""))).Refused(t, 403,
 		`persistentvolumes "pv" is forbidden: error querying GCE PD volume disk: unable to build GCE cloud provider `+
 			`for PD: the configuration of PersistentVolumeLabel has no field gce`)
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	nobody := failing("nobody should be asked")
-	p := chaintest.New(t, over(nobody, nobody), "")
+	p := plugintest.New(t, over(nobody, nobody), "")
 	v := onEBS("vol-1", "")
-	for name, request := range map[string]chaintest.Request{
-		"another resource": chaintest.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c",
+	for name, request := range map[string]plugintest.Request{
+		"another resource": plugintest.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c",
 			Namespace: "ns"}}),
-		"another group": func() chaintest.Request {
-			r := chaintest.Create(
+		"another group": func() plugintest.Request {
+			r := plugintest.Create(
 				v)
 			r.Resource.Group = "example.com"
 			return r
 		}(),
-		"a subresource": chaintest.Create(v).On("persistentvolumes", "status"),
+		"a subresource": plugintest.Create(v).On("persistentvolumes", "status"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if result := p.Admit(t, request).Admitted(t); result.Changed {
@@ -248,12 +248,12 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 			}
 		})
 	}
-	for _, request := range []chaintest.Request{chaintest.Update(v, v), chaintest.Delete(v)} {
+	for _, request := range []plugintest.Request{plugintest.Update(v, v), plugintest.Delete(v)} {
 		if p.Admit(t, request).Handled {
 			t.Errorf("handles %s", request.Operation)
 		}
 	}
-	p.Admit(t, chaintest.Create(&corev1.Pod{}).On("persistentvolumes", "")).Refused(t, 400,
+	p.Admit(t, plugintest.Create(&corev1.Pod{}).On("persistentvolumes", "")).Refused(t, 400,
 		"PersistentVolumeLabel: the object of a request for persistentvolumes is a *v1.Pod")
 }
 
@@ -273,31 +273,30 @@ func (waiting) locate(ctx context.Context, _, _ string) (location, error) {
 
 func TestTimeout(t *testing.T) {
 	d := over(waiting{}, waiting{})
-	d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return &persistentVolumeLabel{admission.NewHandler(admission.Create), &configuration{waiting{}, waiting{}, time.Nanosecond},
+	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+		return &persistentVolumeLabel{&configuration{waiting{}, waiting{}, time.Nanosecond},
 			""}, nil
 	}
-	chaintest.New(t, d, "").Admit(t, chaintest.Create(onEBS("vol-1", ""))).
+	plugintest.New(t, d, "").Admit(t, plugintest.Create(onEBS("vol-1", ""))).
 		Refused(t, 403,
 			`persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: context deadline exceeded`)
 }
 
 // Where webhooks aren't called the cloud isn't either.
 func TestNotCalled(t *testing.T) {
-	for calls, want := range map[chain.WebhookCalls]string{
-		chain.WebhooksSkipped: "it would be asked, about AWS EBS volume vol-1, but no webhooks are; <nil>",
-		chain.WebhooksDown: `; persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: all ` +
+	for calls, want := range map[plugin.WebhookCalls]string{
+		plugin.WebhooksSkipped: "it would be asked, about AWS EBS volume vol-1, but no webhooks are; <nil>",
+		plugin.WebhooksDown: `; persistentvolumes "pv" is forbidden: error querying AWS EBS volume vol-1: all ` +
 			"webhooks are taken to be down",
 	} {
-		cluster := chaintest.NewCluster(t)
+		cluster := plugintest.NewCluster(t)
 		d := over(failing("asked"), failing("asked"))
-		d.New = func(io.Reader, *chain.Env) (admission.Interface, error) {
-			return &persistentVolumeLabel{admission.NewHandler(admission.Create),
-				&configuration{failing("asked"), failing("asked"), time.Minute}, calls}, nil
+		d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+			return &persistentVolumeLabel{&configuration{failing("asked"), failing("asked"), time.Minute}, calls}, nil
 		}
 		told := ""
-		err := cluster.Build(t, d, "").Observe(t.Context(), t, chain.Mutating, chaintest.Create(onEBS("vol-1", "")),
-			chain.ObserverFuncs{Calls: true, Plugin: func(_ context.Context, step chain.PluginStep) {
+		err := cluster.Build(t, d, "").Observe(t.Context(), t, plugin.Mutating, plugintest.Create(onEBS("vol-1", "")),
+			plugin.Observe{Want: plugin.Wants{Calls: true}, Step: func(_ context.Context, step plugin.Step) {
 				for _, c := range step.Calls {
 					told += c.Why
 				}
@@ -310,7 +309,7 @@ func TestNotCalled(t *testing.T) {
 
 // What isn't handled costs nothing.
 func BenchmarkOtherResource(b *testing.B) {
-	p := &persistentVolumeLabel{Handler: admission.NewHandler(admission.Create), configuration: &configuration{}}
+	p := &persistentVolumeLabel{configuration: &configuration{}}
 	a := admission.NewAttributesRecord(&corev1.Pod{}, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	b.ReportAllocs()

@@ -17,8 +17,8 @@ import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
@@ -29,26 +29,26 @@ const (
 )
 
 // Descriptor is PodGroupProtection, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives PodGroups a finalizer that keeps them as long as pods are in them",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(schedulingv1alpha2.Resource("podgroups")),
+	Resources:  plugin.On(schedulingv1alpha2.Resource("podgroups")),
 	Gate:       "GenericWorkload",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.AskGates},
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.AskGates},
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return &podGroupProtection{admission.NewHandler(admission.Create)}, nil
+		return &podGroupProtection{}, nil
 	},
 }
 
-type podGroupProtection struct{ *admission.Handler }
+type podGroupProtection struct{}
 
-var _ admission.MutationInterface = &podGroupProtection{}
+var _ plugin.Mutator = &podGroupProtection{}
 
 // Admit gives a new PodGroup its finalizer.
 func (*podGroupProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

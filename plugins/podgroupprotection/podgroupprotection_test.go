@@ -8,7 +8,7 @@ import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func group(finalizers ...string) *schedulingv1alpha2.PodGroup {
@@ -20,7 +20,7 @@ func group(finalizers ...string) *schedulingv1alpha2.PodGroup {
 // plugin/pkg/admission/scheduling/podgroupprotection/admission_test.go.
 func TestFinalizer(t *testing.T) {
 	const ours = "scheduling.k8s.io/podgroup-protection"
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		given *schedulingv1alpha2.PodGroup
 		want  []string
@@ -30,7 +30,7 @@ func TestFinalizer(t *testing.T) {
 		"there already": {group(ours, "example.com/f"), []string{ours, "example.com/f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := plugin.Admit(t, chaintest.Create(test.given)).Admitted(t).Object.(*schedulingv1alpha2.PodGroup)
+			got := subject.Admit(t, plugintest.Create(test.given)).Admitted(t).Object.(*schedulingv1alpha2.PodGroup)
 			if !slices.Equal(got.Finalizers, test.want) {
 				t.Errorf("got %q", got.Finalizers)
 			}
@@ -39,18 +39,18 @@ func TestFinalizer(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	for name, request := range map[string]chaintest.Request{
-		"update": chaintest.Update(group(), group()),
-		"status": chaintest.Create(group()).On("podgroups", "status"),
-		"delete": chaintest.Delete(group()),
-		"others": chaintest.Create(group()).On("workloads", ""),
+	subject := plugintest.New(t, Descriptor, "")
+	for name, request := range map[string]plugintest.Request{
+		"update": plugintest.Update(group(), group()),
+		"status": plugintest.Create(group()).On("podgroups", "status"),
+		"delete": plugintest.Delete(group()),
+		"others": plugintest.Create(group()).On("workloads", ""),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Handled {
+		if subject.Admit(t, request).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
-	wrong := chaintest.Create(group())
+	wrong := plugintest.Create(group())
 	wrong.Object = &corev1.Pod{}
-	plugin.Admit(t, wrong).Refused(t, 400, "PodGroupProtection: the object of a request for podgroups is a *v1.Pod")
+	subject.Admit(t, wrong).Refused(t, 400, "PodGroupProtection: the object of a request for podgroups is a *v1.Pod")
 }

@@ -27,28 +27,30 @@ import (
 	"k8s.io/client-go/kubernetes"
 	schedulingv1alpha2listers "k8s.io/client-go/listers/scheduling/v1alpha2"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/ready"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
 const name = "PodGroupWorkloadExists"
 
 // Descriptor is PodGroupWorkloadExists, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses PodGroups whose Workload, or its template, doesn't exist",
 	Remedy:     "Create the Workload, with a template of that name, first.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(schedulingv1alpha2.Resource("podgroups")),
+	Resources:  plugin.On(schedulingv1alpha2.Resource("podgroups")),
 	Gate:       "GenericWorkload",
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "scheduling.k8s.io", "workloads"), chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "scheduling.k8s.io", "workloads"), plugin.AskGates},
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -57,22 +59,20 @@ var Descriptor = chain.Descriptor{
 		}
 		workloads := env.Informers.Scheduling().V1alpha2().Workloads()
 		return &podGroupWorkloadExists{
-			Handler: admission.NewHandler(admission.Create),
-			synced:  ready.After(workloads.Informer()),
-			cache:   workloads.Lister(),
-			client:  env.Client,
+			synced: ready.After(workloads.Informer()),
+			cache:  workloads.Lister(),
+			client: env.Client,
 		}, nil
 	},
 }
 
 type podGroupWorkloadExists struct {
-	*admission.Handler
 	synced ready.Gate
 	cache  schedulingv1alpha2listers.WorkloadLister
 	client kubernetes.Interface
 }
 
-var _ admission.ValidationInterface = &podGroupWorkloadExists{}
+var _ plugin.Validator = &podGroupWorkloadExists{}
 
 // Validate refuses a PodGroup of a Workload, or of a template, that isn't there.
 func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func workload(name string, templates ...string) *schedulingv1alpha2.Workload {
@@ -43,7 +43,7 @@ func TestWorkloads(t *testing.T) {
 	elsewhere.Namespace = "other"
 	none, empty := group("", ""), group("", "")
 	none.Spec.PodGroupTemplateRef, empty.Spec.PodGroupTemplateRef.Workload = nil, nil
-	plugin := chaintest.New(t, Descriptor, "", workload("w", "a", "b"), leaving, elsewhere)
+	subject := plugintest.New(t, Descriptor, "", workload("w", "a", "b"), leaving, elsewhere)
 	for name, test := range map[string]struct {
 		group *schedulingv1alpha2.PodGroup
 		want  string
@@ -57,7 +57,7 @@ func TestWorkloads(t *testing.T) {
 		"of another namespace": {group("elsewhere", "a"), `Workload "elsewhere" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Validate(t, chaintest.Create(test.group))
+			result := subject.Validate(t, plugintest.Create(test.group))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -80,17 +80,17 @@ func TestAWorkloadIsReadLiveWhereTheCacheHasNone(t *testing.T) {
 		"the read fails": {nil, errors.New("etcd is down"), 500, "Internal error occurred: etcd is down"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "")
-			plugin.Client.PrependReactor("get", "workloads", func(clienttesting.Action) (bool, runtime.Object, error) {
+			subject := plugintest.New(t, Descriptor, "")
+			subject.Client.PrependReactor("get", "workloads", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, test.live, test.err
 			})
-			result := plugin.Validate(t, chaintest.Create(group("w", "a")))
+			result := subject.Validate(t, plugintest.Create(group("w", "a")))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, test.code, test.want)
 			}
-			if got := plugin.Calls(); !slices.Equal(got, []string{"get workloads ns/w"}) {
+			if got := subject.Calls(); !slices.Equal(got, []string{"get workloads ns/w"}) {
 				t.Errorf("calls %q", got)
 			}
 		})
@@ -98,21 +98,21 @@ func TestAWorkloadIsReadLiveWhereTheCacheHasNone(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	given := group("gone", "a")
-	for name, request := range map[string]chaintest.Request{
-		"update": chaintest.Update(given, given),
-		"status": chaintest.Create(given).On("podgroups", "status"),
-		"delete": chaintest.Delete(given),
-		"others": chaintest.Create(given).On("others", ""),
+	for name, request := range map[string]plugintest.Request{
+		"update": plugintest.Update(given, given),
+		"status": plugintest.Create(given).On("podgroups", "status"),
+		"delete": plugintest.Delete(given),
+		"others": plugintest.Create(given).On("others", ""),
 	} {
-		if plugin.Validate(t, request).Admitted(t).Handled {
+		if subject.Validate(t, request).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
-	wrong := chaintest.Create(given)
+	wrong := plugintest.Create(given)
 	wrong.Object = &corev1.Pod{}
-	plugin.Validate(t, wrong).Refused(t, 400,
+	subject.Validate(t, wrong).Refused(t, 400,
 		"PodGroupWorkloadExists: the object of a request for podgroups is a *v1.Pod")
 }
 
@@ -120,12 +120,12 @@ func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, chaintest.Create(group("w", "a"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Validate(t, plugintest.Create(group("w", "a"))).Refused(t, 403,
 			`podgroups.scheduling.k8s.io "g" is forbidden: not yet ready to handle request`)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // clusterDefault is the one key of the configuration that is not a namespace. No namespace can be

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 func TestConfiguration(t *testing.T) {
@@ -63,7 +63,7 @@ func TestWrongConfiguration(t *testing.T) {
 				`podNodeSelectorPluginConfig[b]: Invalid value: true: must be a string]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Descriptor.New(strings.NewReader(test.config), &chain.Env{})
+			_, err := Descriptor.New(strings.NewReader(test.config), &plugin.Env{})
 			if want := "the configuration of PodNodeSelector: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}

@@ -33,8 +33,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/podspec"
 	"gatehouse.dev/plugins/internal/namespaces"
 )
 
@@ -47,16 +47,16 @@ const annotation = "scheduler.alpha.kubernetes.io/node-selector"
 
 // Descriptor is PodNodeSelector, not yet built. It needs a client and informers; its configuration
 // has the one field podNodeSelectorPluginConfig.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",
 	Remedy: "Take the labels that the message speaks of out of the pod's node selector, or have the namespace's " +
 		"annotation changed.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(pods),
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods),
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		selectors, err := load(config)
 		if err != nil {
 			return nil, err
@@ -65,13 +65,12 @@ var Descriptor = chain.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &podNodeSelector{admission.NewHandler(admission.Create), found, namespaces.Derive(annotated),
+		return &podNodeSelector{found, namespaces.Derive(annotated),
 			selectors}, nil
 	},
 }
 
 type podNodeSelector struct {
-	*admission.Handler
 	namespaces *namespaces.Namespaces
 	annotated  *namespaces.Derived[said]
 	selectors  *selectors
@@ -86,8 +85,8 @@ type said struct {
 }
 
 var (
-	_ admission.MutationInterface   = &podNodeSelector{}
-	_ admission.ValidationInterface = &podNodeSelector{}
+	_ plugin.Mutator   = &podNodeSelector{}
+	_ plugin.Validator = &podNodeSelector{}
 )
 
 // Admit merges the namespace's node selector into that of a new pod, and refuses what Validate

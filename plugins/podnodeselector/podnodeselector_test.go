@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -88,9 +88,9 @@ func TestCreate(t *testing.T) {
 		"a whitelist without labels allows all": {"", none, "", set{"zone": "b"}, set{"zone": "b"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, configured(test.clusterDefault, test.whitelist),
+			subject := plugintest.New(t, Descriptor, configured(test.clusterDefault, test.whitelist),
 				namespace(test.namespace))
-			result := plugin.Admit(t, chaintest.Create(pod(test.pod)))
+			result := subject.Admit(t, plugintest.Create(pod(test.pod)))
 			if test.refused != "" { // before anybody else is asked about the pod
 				result.Refused(t, 403, test.refused)
 				return
@@ -99,7 +99,7 @@ func TestCreate(t *testing.T) {
 			if !maps.Equal(merged.Spec.NodeSelector, test.want) {
 				t.Errorf("got %v, want %v", merged.Spec.NodeSelector, test.want)
 			}
-			plugin.Validate(t, chaintest.Create(merged)).Admitted(t)
+			subject.Validate(t, plugintest.Create(merged)).Admitted(t)
 		})
 	}
 }
@@ -138,9 +138,9 @@ func TestAnnotations(t *testing.T) {
 				`'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, configured("by=default", ""), annotatedWith(test.annotations))
-			admit, validate := plugin.Admit(t, chaintest.Create(pod(nil))),
-				plugin.Validate(t, chaintest.Create(pod(nil)))
+			subject := plugintest.New(t, Descriptor, configured("by=default", ""), annotatedWith(test.annotations))
+			admit, validate := subject.Admit(t, plugintest.Create(pod(nil))),
+				subject.Validate(t, plugintest.Create(pod(nil)))
 			if test.refused != "" {
 				// What can't be read opens no door, in neither phase.
 				admit.Refused(t, 403, `pods "p" is forbidden: `+test.refused)
@@ -161,28 +161,28 @@ func unreadable(annotation string) string {
 
 // What others changed after the mutating phase, a webhook say.
 func TestValidateSeesTheFinalPod(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured("", "infra=true, env=test"), namespace("infra=true"))
-	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "false"}))).Refused(t, 403, conflicts)
-	plugin.Validate(t, chaintest.Create(pod(map[string]string{"infra": "true", "zone": "b"}))).Refused(t, 403,
+	subject := plugintest.New(t, Descriptor, configured("", "infra=true, env=test"), namespace("infra=true"))
+	subject.Validate(t, plugintest.Create(pod(map[string]string{"infra": "false"}))).Refused(t, 403, conflicts)
+	subject.Validate(t, plugintest.Create(pod(map[string]string{"infra": "true", "zone": "b"}))).Refused(t, 403,
 		notWhitelisted)
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("=="))
+	subject := plugintest.New(t, Descriptor, "", namespace("=="))
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	for name, request := range map[string]chaintest.Request{
-		"update":      chaintest.Update(pod(map[string]string{"a": "b"}), pod(nil)),
-		"status":      chaintest.Update(pod(map[string]string{"a": "b"}), pod(nil)).On("pods", "status"),
-		"resize":      chaintest.Update(pod(map[string]string{"a": "b"}), pod(nil)).On("pods", "resize"),
-		"binding":     chaintest.Create(binding).On("pods", "binding"),
-		"delete":      chaintest.Delete(pod(nil)),
-		"connect":     chaintest.Connect(pod(nil), "exec", &corev1.PodExecOptions{}),
-		"configmap":   chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
-		"other group": chaintest.Create(podMetrics()),
+	for name, request := range map[string]plugintest.Request{
+		"update":      plugintest.Update(pod(map[string]string{"a": "b"}), pod(nil)),
+		"status":      plugintest.Update(pod(map[string]string{"a": "b"}), pod(nil)).On("pods", "status"),
+		"resize":      plugintest.Update(pod(map[string]string{"a": "b"}), pod(nil)).On("pods", "resize"),
+		"binding":     plugintest.Create(binding).On("pods", "binding"),
+		"delete":      plugintest.Delete(pod(nil)),
+		"connect":     plugintest.Connect(pod(nil), "exec", &corev1.PodExecOptions{}),
+		"configmap":   plugintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
+		"other group": plugintest.Create(podMetrics()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Validate(t, request).Admitted(t)
-			if plugin.Admit(t, request).Admitted(t).Changed {
+			subject.Validate(t, request).Admitted(t)
+			if subject.Admit(t, request).Admitted(t).Changed {
 				t.Error("the object is changed")
 			}
 		})
@@ -198,36 +198,36 @@ func podMetrics() runtime.Object {
 }
 
 func TestAnotherObjectIsABadRequest(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace("infra=true"))
+	subject := plugintest.New(t, Descriptor, "", namespace("infra=true"))
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	const want = "PodNodeSelector: the object of a request for pods is a *v1.ConfigMap"
-	plugin.Admit(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, want)
-	plugin.Validate(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, want)
+	subject.Admit(t, plugintest.Create(config).On("pods", "")).Refused(t, 400, want)
+	subject.Validate(t, plugintest.Create(config).On("pods", "")).Refused(t, 400, want)
 }
 
 func TestNamespaceIsReadLive(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	live := func(object *corev1.Namespace, err error) {
-		plugin.Client.PrependReactor("get", "namespaces",
+		subject.Client.PrependReactor("get", "namespaces",
 			func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err })
 	}
-	plugin.Admit(t, chaintest.Create(pod(nil))).Refused(t, 404, `namespaces "ns" not found`)
-	plugin.Client.ClearActions()
+	subject.Admit(t, plugintest.Create(pod(nil))).Refused(t, 404, `namespaces "ns" not found`)
+	subject.Client.ClearActions()
 	live(namespace("infra=true"), nil)
-	got := plugin.Admit(t, chaintest.Create(pod(nil))).Admitted(t).Object.(*corev1.Pod).Spec.NodeSelector
-	if !maps.Equal(got, map[string]string{"infra": "true"}) || !slices.Contains(plugin.Calls(), "get namespaces ns") {
-		t.Errorf("got %v after %q", got, plugin.Calls())
+	got := subject.Admit(t, plugintest.Create(pod(nil))).Admitted(t).Object.(*corev1.Pod).Spec.NodeSelector
+	if !maps.Equal(got, map[string]string{"infra": "true"}) || !slices.Contains(subject.Calls(), "get namespaces ns") {
+		t.Errorf("got %v after %q", got, subject.Calls())
 	}
 	live(nil, errors.New("no leader"))
-	plugin.Admit(t, chaintest.Create(pod(nil))).Refused(t, 500, "Internal error occurred: no leader")
+	subject.Admit(t, plugintest.Create(pod(nil))).Refused(t, 500, "Internal error occurred: no leader")
 }
 
 // The selector that a pod gets is its own.
 func TestTheDefaultIsNotShared(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured("infra=true", ""), namespace(none))
-	plugin.Admit(t, chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"] = "false"
-	if got := plugin.Admit(t,
-		chaintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"]; got != "true" {
+	subject := plugintest.New(t, Descriptor, configured("infra=true", ""), namespace(none))
+	subject.Admit(t, plugintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"] = "false"
+	if got := subject.Admit(t,
+		plugintest.Create(pod(nil))).Object.(*corev1.Pod).Spec.NodeSelector["infra"]; got != "true" {
 		t.Errorf("the default has become %q", got)
 	}
 }
@@ -235,10 +235,10 @@ func TestTheDefaultIsNotShared(t *testing.T) {
 // A namespace without a selector and a whitelist: nobody looks at the pod, which could mean
 // converting it.
 func TestAPodIsNotLookedAtForNothing(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", namespace(none)).Interface.(*podNodeSelector)
+	subject := plugintest.New(t, Descriptor, "", namespace(none)).Built.(*podNodeSelector)
 	a := unread{admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil), t}
-	if err := errors.Join(plugin.Admit(t.Context(), a, nil), plugin.Validate(t.Context(), a, nil)); err != nil {
+	if err := errors.Join(subject.Admit(t.Context(), a, nil), subject.Validate(t.Context(), a, nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -257,7 +257,7 @@ func TestItIsOff(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil || err.Error() != "PodNodeSelector needs a client" {
+	if _, err := Descriptor.New(nil, &plugin.Env{}); err == nil || err.Error() != "PodNodeSelector needs a client" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -293,15 +293,15 @@ func FuzzAnnotation(f *testing.F) {
 func BenchmarkAdmit(b *testing.B) {
 	for name, selector := range map[string]string{"none": none, "annotated": "infra=true"} {
 		b.Run(name, func(b *testing.B) {
-			plugin := chaintest.New(b, Descriptor, "", namespace(selector)).Interface.(*podNodeSelector)
+			subject := plugintest.New(b, Descriptor, "", namespace(selector)).Built.(*podNodeSelector)
 			a := admission.NewAttributesRecord(pod(nil), nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 				corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := plugin.Admit(b.Context(), a, nil); err != nil {
+				if err := subject.Admit(b.Context(), a, nil); err != nil {
 					b.Fatal(err)
 				}
-				if err := plugin.Validate(b.Context(), a, nil); err != nil {
+				if err := subject.Validate(b.Context(), a, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -44,11 +44,11 @@ import (
 	"k8s.io/klog/v2"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/chain/typed"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
+	"gatehouse.dev/plugin/typed"
 )
 
 const (
@@ -66,18 +66,20 @@ const (
 var pods = corev1.Resource("pods")
 
 // Descriptor is PodPreset, not yet built. It needs a client, a dynamic client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives new pods the environment, volumes and mounts of the PodPresets that select them",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(pods),
-	Needs:      []schema.GroupVersionResource{settingsv1alpha1.PodPresets},
+	Resources:  plugin.On(pods),
 	Access: []rbacv1.PolicyRule{
-		chain.To("list watch", "settings.k8s.io", "podpresets"),
-		chain.To("create patch", "", "events"),
+		plugin.To("list watch", "settings.k8s.io", "podpresets"),
+		plugin.To("create patch", "", "events"),
 	},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{settingsv1alpha1.PodPresets},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -94,7 +96,6 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		return &podPreset{
-			Handler:  admission.NewHandler(admission.Create),
 			ready:    ready.After(informer),
 			presets:  presets,
 			recorder: sync.OnceValue(func() record.EventRecorder { return newRecorder(env) }),
@@ -103,13 +104,12 @@ var Descriptor = chain.Descriptor{
 }
 
 type podPreset struct {
-	*admission.Handler
 	ready    ready.Gate
 	presets  *typed.Compiled[map[string][]preset]
 	recorder func() record.EventRecorder // made for the first conflict
 }
 
-var _ admission.MutationInterface = &podPreset{}
+var _ plugin.Mutator = &podPreset{}
 
 // preset is a PodPreset, ready for use.
 type preset struct {
@@ -240,7 +240,7 @@ func (p *podPreset) report(a admission.Attributes, pod *corev1.Pod, selected []p
 
 // newRecorder makes what writes events, in the background: a pod doesn't wait for its event, and of
 // events that are the same only the first is written, and counted from then on.
-func newRecorder(env *chain.Env) record.EventRecorder {
+func newRecorder(env *plugin.Env) record.EventRecorder {
 	events := record.NewBroadcaster()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: env.Client.CoreV1().Events("")})
 	go func() {

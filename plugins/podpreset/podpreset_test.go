@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // newPreset is a preset of namespace ns with a spec, in YAML.
@@ -55,7 +55,7 @@ func asYAML(t testing.TB, value any) string {
 	return string(content)
 }
 
-func newPlugin(t testing.TB, presets ...*settingsv1alpha1.PodPreset) *chaintest.Plugin {
+func newPlugin(t testing.TB, presets ...*settingsv1alpha1.PodPreset) *plugintest.Plugin {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
@@ -65,7 +65,7 @@ func newPlugin(t testing.TB, presets ...*settingsv1alpha1.PodPreset) *chaintest.
 	for _, p := range presets {
 		objects = append(objects, p)
 	}
-	c := chaintest.NewCluster(t)
+	c := plugintest.NewCluster(t)
 	c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"}, objects...)
 	return c.Build(t, Descriptor, "")
 }
@@ -73,7 +73,7 @@ func newPlugin(t testing.TB, presets ...*settingsv1alpha1.PodPreset) *chaintest.
 const web = `{selector: {matchLabels: {app: web}}, `
 
 // What is stated here is plugin/pkg/admission/podpreset of Kubernetes 1.19. The plugin sees to it,
-// without the test's asking, that what it gave is no conflict with itself: chaintest runs it twice.
+// without the test's asking, that what it gave is no conflict with itself: plugintest runs it twice.
 func TestWhatPodsGet(t *testing.T) {
 	for name, test := range map[string]struct {
 		presets []string // by name: a, b, …
@@ -131,7 +131,7 @@ func TestWhatPodsGet(t *testing.T) {
 			slices.Reverse(presets)
 			pod := newPod(t, test.pod)
 			pod.Annotations = map[string]string{"own": "x"}
-			got := newPlugin(t, presets...).Admit(t, chaintest.Create(pod)).Admitted(t).Object.(*corev1.Pod)
+			got := newPlugin(t, presets...).Admit(t, plugintest.Create(pod)).Admitted(t).Object.(*corev1.Pod)
 			if got, want := asYAML(t, got.Spec), asYAML(t, newPod(t, test.becomes).Spec); got != want {
 				t.Errorf("the pod becomes\n%s, want\n%s", got, want)
 			}
@@ -196,13 +196,13 @@ func TestConflicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := newPlugin(t, newPreset(t, "a", "1", test.preset),
+				subject := newPlugin(t, newPreset(t, "a", "1", test.preset),
 					newPreset(t, "fine", "1", `env: [{name: FINE, value: "yes"}]`))
-				if result := plugin.Admit(t, chaintest.Create(newPod(t, test.pod))).Admitted(t); result.Changed {
+				if result := subject.Admit(t, plugintest.Create(newPod(t, test.pod))).Admitted(t); result.Changed {
 					t.Errorf("the pod becomes\n%s", asYAML(t, result.Object))
 				}
 				synctest.Wait()
-				events, err := plugin.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
+				events, err := subject.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
 				// the second run's is counted in the first
 				if err != nil || len(events.Items) != 1 {
 					t.Fatalf("%d events, %v", len(events.Items), err)
@@ -232,10 +232,10 @@ func TestConflictInASecondRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := newPlugin(t,
+				subject := newPlugin(t,
 					newPreset(t, "a", "1", web+`env: [{name: A, value: "1"}, {name: B, value: "1"}]}`))
-				pod := plugin.Admit(t,
-					chaintest.Create(newPod(t, `{containers: [{name: c}]}`))).Admitted(t).Object.(*corev1.Pod)
+				pod := subject.Admit(t,
+					plugintest.Create(newPod(t, `{containers: [{name: c}]}`))).Admitted(t).Object.(*corev1.Pod)
 				pod.Spec.Containers[0].Env[1].Value = "2"
 				before := pod.DeepCopy()
 				a := admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
@@ -243,12 +243,12 @@ func TestConflictInASecondRun(t *testing.T) {
 				if test.again {
 					a.GetReinvocationContext().SetIsReinvoke()
 				}
-				if err := plugin.Interface.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil ||
+				if err := subject.Built.(plugin.Mutator).Admit(t.Context(), a, nil); err != nil ||
 					!reflect.DeepEqual(pod, before) {
 					t.Errorf("%v, the pod becomes\n%s", err, asYAML(t, pod))
 				}
 				synctest.Wait()
-				events, err := plugin.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
+				events, err := subject.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
 				if err != nil || len(events.Items) != 1 || !strings.HasPrefix(events.Items[0].Message, test.want) {
 					t.Errorf("got %v, %v", events.Items, err)
 				}
@@ -265,7 +265,7 @@ func TestLongNames(t *testing.T) {
 		presets = append(presets, newPreset(t, name, "1", web+`env: [{name: A}]}`))
 	}
 	pod := newPlugin(t, presets...).Admit(t,
-		chaintest.Create(newPod(t, `{containers: [{name: c}]}`))).Admitted(t).Object.(*corev1.Pod)
+		plugintest.Create(newPod(t, `{containers: [{name: c}]}`))).Admitted(t).Object.(*corev1.Pod)
 	if len(pod.Annotations) != len(presets) ||
 		pod.Annotations["podpreset.admission.kubernetes.io/podpreset-"+first] == "" {
 		t.Errorf("got %v", pod.Annotations)
@@ -277,17 +277,17 @@ func TestLongNames(t *testing.T) {
 
 func TestEventOfAPodWithoutName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t, newPreset(t, "a", "1", `env: [{name: A, value: "`+strings.Repeat("é", 1000)+`"}]`))
+		subject := newPlugin(t, newPreset(t, "a", "1", `env: [{name: A, value: "`+strings.Repeat("é", 1000)+`"}]`))
 		pod := newPod(t, `{containers: [{name: c, env: [{name: A}]}]}`)
 		pod.Name, pod.GenerateName = "", "web-"
-		plugin.Admit(t, chaintest.Create(pod).AsDryRun()).Admitted(t)
+		subject.Admit(t, plugintest.Create(pod).AsDryRun()).Admitted(t)
 		synctest.Wait()
-		if calls := plugin.Calls(); len(calls) > 0 {
+		if calls := subject.Calls(); len(calls) > 0 {
 			t.Errorf("a dry run has calls %q", calls)
 		}
-		plugin.Admit(t, chaintest.Create(pod)).Admitted(t)
+		subject.Admit(t, plugintest.Create(pod)).Admitted(t)
 		synctest.Wait()
-		events, err := plugin.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
+		events, err := subject.Client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(events.Items) != 1 {
 			t.Fatalf("%d events, %v", len(events.Items), err)
 		}
@@ -300,7 +300,7 @@ func TestEventOfAPodWithoutName(t *testing.T) {
 }
 
 func TestLeftAlone(t *testing.T) {
-	plugin := newPlugin(t,
+	subject := newPlugin(t,
 		newPreset(t, "web", "1", web+`env: [{name: A}]}`),
 		newPreset(t, "in", "1",
 			`{selector: {matchExpressions: [{key: tier, operator: In, values: [a, b]}]}, env: [{name: B}]}`))
@@ -310,31 +310,31 @@ func TestLeftAlone(t *testing.T) {
 		return p
 	}
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		changed bool
 	}{
-		"a pod that is selected": {chaintest.Create(pod(func(*corev1.Pod) {})), true},
-		"by an expression": {chaintest.Create(
+		"a pod that is selected": {plugintest.Create(pod(func(*corev1.Pod) {})), true},
+		"by an expression": {plugintest.Create(
 			pod(func(p *corev1.Pod) { p.Labels = map[string]string{"tier": "b"} })), true},
-		"not excluded": {chaintest.Create(pod(func(p *corev1.Pod) {
+		"not excluded": {plugintest.Create(pod(func(p *corev1.Pod) {
 			p.Annotations = map[string]string{"podpreset.admission.kubernetes.io/exclude": "false"}
 		})), true},
-		"excluded": {chaintest.Create(pod(func(p *corev1.Pod) {
+		"excluded": {plugintest.Create(pod(func(p *corev1.Pod) {
 			p.Annotations = map[string]string{"podpreset.admission.kubernetes.io/exclude": "true"}
 		})), false},
-		"a mirror pod": {chaintest.Create(
+		"a mirror pod": {plugintest.Create(
 			pod(func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })), false},
-		"other labels": {chaintest.Create(pod(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} })),
+		"other labels": {plugintest.Create(pod(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} })),
 			false},
-		"another namespace": {chaintest.Create(pod(func(p *corev1.Pod) { p.Namespace = "other" })), false},
-		"a subresource": {chaintest.Create(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		"another namespace": {plugintest.Create(pod(func(p *corev1.Pod) { p.Namespace = "other" })), false},
+		"a subresource": {plugintest.Create(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
 			Name: "p"}}).On("pods", "binding"), false},
-		"an update": {chaintest.Update(pod(func(*corev1.Pod) {}), pod(func(*corev1.Pod) {})), false},
-		"something else": {chaintest.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s",
+		"an update": {plugintest.Update(pod(func(*corev1.Pod) {}), pod(func(*corev1.Pod) {})), false},
+		"something else": {plugintest.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s",
 			Labels: map[string]string{"app": "web"}}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if result := plugin.Admit(t, test.request).Admitted(t); result.Changed != test.changed {
+			if result := subject.Admit(t, test.request).Admitted(t); result.Changed != test.changed {
 				t.Errorf("changed: %t\n%s", result.Changed, asYAML(t, result.Object))
 			}
 		})
@@ -342,14 +342,14 @@ func TestLeftAlone(t *testing.T) {
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	client := chaintest.NewCluster(t).Client
+	client := plugintest.NewCluster(t).Client
 	for name, test := range map[string]struct {
-		env    chain.Env
+		env    plugin.Env
 		config string
 		want   string
 	}{
 		"client": {want: "PodPreset needs a client"},
-		"dynamic client": {env: chain.Env{Client: client},
+		"dynamic client": {env: plugin.Env{Client: client},
 			want: "PodPreset needs a dynamic client"},
 		"nothing, but a configuration is given": {config: "a: b",
 			want: "PodPreset takes no configuration, but is given one"},

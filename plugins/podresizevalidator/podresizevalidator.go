@@ -26,10 +26,10 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/resource"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "PodResizeValidator"
@@ -41,17 +41,17 @@ const (
 )
 
 // Descriptor is PodResizeValidator, not yet built. It needs informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to resize pods to what their node can't give",
 	Remedy:     "Ask for no more than the node can give, on a node that resizes pods.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},
-	Resources:  chain.On(corev1.Resource("pods"), "resize"),
+	Resources:  plugin.On(corev1.Resource("pods"), "resize"),
 	Gate:       "InPlacePodVerticalScaling",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes"), chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "", "nodes"), plugin.AskGates},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -59,17 +59,16 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		nodes := env.Informers.Core().V1().Nodes()
-		return &podResizeValidator{admission.NewHandler(admission.Update), ready.After(nodes.Informer()), nodes.Lister()}, nil
+		return &podResizeValidator{ready.After(nodes.Informer()), nodes.Lister()}, nil
 	},
 }
 
 type podResizeValidator struct {
-	*admission.Handler
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
 }
 
-var _ admission.ValidationInterface = &podResizeValidator{}
+var _ plugin.Validator = &podResizeValidator{}
 
 // Validate refuses a resize that the pod's node can't do.
 func (p *podResizeValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func amounts(cpu, memory string) corev1.ResourceList {
@@ -42,8 +42,8 @@ func with(p *corev1.Pod, change func(*corev1.PodSpec)) *corev1.Pod {
 	return p
 }
 
-func resize(p *corev1.Pod) chaintest.Request {
-	return chaintest.Update(p, pod("linux", 1, "100m", "100Mi")).On("pods", "resize")
+func resize(p *corev1.Pod) plugintest.Request {
+	return plugintest.Update(p, pod("linux", 1, "100m", "100Mi")).On("pods", "resize")
 }
 
 // Upstream: TestValidate and TestValidateNodeAllocatable in
@@ -55,7 +55,7 @@ func TestResize(t *testing.T) {
 		cpu       = `cpu, requested: 2001, allocatable: 2000`
 		memory    = `memory, requested: 2147483648, allocatable: 1073741824`
 	)
-	plugin := chaintest.New(t, Descriptor, "", node("linux", "linux", amounts("2", "1Gi")),
+	subject := plugintest.New(t, Descriptor, "", node("linux", "linux", amounts("2", "1Gi")),
 		node("silent", "", amounts("2", "1Gi")), node("windows", "windows", amounts("2", "1Gi")),
 		node("bare", "linux", nil))
 	for name, test := range map[string]struct {
@@ -97,7 +97,7 @@ func TestResize(t *testing.T) {
 		}), lacking + cpu, "NodeCapacity"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Validate(t, resize(test.pod))
+			result := subject.Validate(t, resize(test.pod))
 			if test.want == "" {
 				result.Admitted(t)
 				return
@@ -117,37 +117,37 @@ func TestResize(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	given, old := pod("linux", 2, "100", "1"), pod("linux", 1, "1", "1")
-	for name, request := range map[string]chaintest.Request{
-		"create": chaintest.Create(given),
-		"update": chaintest.Update(given, old),
-		"status": chaintest.Update(given, old).On("pods", "status"),
-		"delete": chaintest.Delete(given),
-		"others": chaintest.Update(given, old).On("others", "resize"),
+	for name, request := range map[string]plugintest.Request{
+		"create": plugintest.Create(given),
+		"update": plugintest.Update(given, old),
+		"status": plugintest.Update(given, old).On("pods", "status"),
+		"delete": plugintest.Delete(given),
+		"others": plugintest.Update(given, old).On("others", "resize"),
 	} {
-		if plugin.Validate(t, request).Admitted(t).Handled {
+		if subject.Validate(t, request).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
 	const noPod = "PodResizeValidator: the object of a request for pods is a *v1.Secret"
 	wrong := resize(given)
 	wrong.Object = &corev1.Secret{}
-	plugin.Validate(t, wrong).Refused(t, 400, noPod)
+	subject.Validate(t, wrong).Refused(t, 400, noPod)
 	wrong.Object, wrong.OldObject = given, &corev1.Secret{}
-	plugin.Validate(t, wrong).Refused(t, 400, noPod)
+	subject.Validate(t, wrong).Refused(t, 400, noPod)
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
+		built, err := Descriptor.New(nil, &plugin.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
 			0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Validate(t, resize(pod("", 2, "1", "1"))).Admitted(t)
-		plugin.Validate(t, resize(pod("linux", 2, "1", "1"))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Validate(t, resize(pod("", 2, "1", "1"))).Admitted(t)
+		subject.Validate(t, resize(pod("linux", 2, "1", "1"))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }

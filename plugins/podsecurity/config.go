@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/pod-security-admission/api"
 
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // apiVersions are those of PodSecurityConfiguration. They have the same fields and defaults.

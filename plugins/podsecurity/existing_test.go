@@ -21,7 +21,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const violating = `existing pods in namespace "ns" violate the new PodSecurity enforce level "restricted:latest"`
@@ -66,10 +67,10 @@ func (a *annotated) EvaluatePod(_ api.LevelVersion, meta *metav1.ObjectMeta, _ *
 
 // surveyed is the plugin with such checks, and pods that are listed in pages, as the API server
 // does.
-func surveyed(t *testing.T, checks *annotated, pods []*corev1.Pod, listing func(page int) error) *chaintest.Plugin {
+func surveyed(t *testing.T, checks *annotated, pods []*corev1.Pod, listing func(page int) error) *plugintest.Plugin {
 	t.Helper()
-	built := chaintest.New(t, Descriptor, configured(""))
-	built.Interface.(*podSecurity).checks = checks
+	built := plugintest.New(t, Descriptor, configured(""))
+	built.Built.(*podSecurity).checks = checks
 	built.Client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		options := action.(clienttesting.ListActionImpl).ListOptions
 		if action.GetNamespace() != "ns" || options.Limit != page {
@@ -98,8 +99,8 @@ func surveyed(t *testing.T, checks *annotated, pods []*corev1.Pod, listing func(
 }
 
 // restricting is the update that makes a namespace strict.
-func restricting() chaintest.Request {
-	return chaintest.Update(labeled("enforce", "restricted"), labeled("enforce", "baseline"))
+func restricting() plugintest.Request {
+	return plugintest.Update(labeled("enforce", "restricted"), labeled("enforce", "baseline"))
 }
 
 // Source: upstream's TestValidateNamespace (update tests that tighten effective policy) and
@@ -151,10 +152,10 @@ func TestExistingPods(t *testing.T) {
 					inClass("exempt-class", pod)
 				}
 			}
-			plugin := surveyed(t, &annotated{}, test.pods, nil)
-			of(t, plugin.Validate(t, restricting())).want(t, said{warnings: test.want})
+			subject := surveyed(t, &annotated{}, test.pods, nil)
+			of(t, subject.Validate(t, restricting())).want(t, said{warnings: test.want})
 			// What a request is to change nothing of is told all the same.
-			of(t, plugin.Validate(t, restricting().AsDryRun())).want(t, said{warnings: test.want})
+			of(t, subject.Validate(t, restricting().AsDryRun())).want(t, said{warnings: test.want})
 		})
 	}
 }
@@ -203,7 +204,7 @@ func TestExistingPodsTakeTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := surveyed(t, &annotated{takes: test.checking}, pods, test.listing)
+				subject := surveyed(t, &annotated{takes: test.checking}, pods, test.listing)
 				ctx := t.Context()
 				if test.left > 0 {
 					var cancel func()
@@ -215,7 +216,7 @@ func TestExistingPodsTakeTime(t *testing.T) {
 				request, start := restricting(), time.Now()
 				a := admission.NewAttributesRecord(request.Object, request.OldObject, request.Kind, request.Namespace,
 					request.Name, request.Resource, "", admission.Update, request.Options, false, request.User)
-				if err := plugin.Interface.(admission.ValidationInterface).Validate(ctx, a, nil); err != nil {
+				if err := subject.Built.(plugin.Validator).Validate(ctx, a, nil); err != nil {
 					t.Errorf("refused: %v", err)
 				}
 				if !slices.Equal(got, test.want) {

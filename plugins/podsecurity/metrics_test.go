@@ -7,7 +7,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // counted are the metrics of the plugin that are not 0, by their names and labels.
@@ -61,54 +61,54 @@ func TestMetrics(t *testing.T) {
 	exemptClass := hostPod(func(spec *corev1.PodSpec) { spec.RuntimeClassName = ptr.To("exempt-class") })
 	for name, test := range map[string]struct {
 		namespace *corev1.Namespace
-		request   chaintest.Request
+		request   plugintest.Request
 		want      []string
 	}{
-		"privileged": {labeled(), chaintest.Create(hostPod(nil)),
+		"privileged": {labeled(), plugintest.Create(hostPod(nil)),
 			[]string{evaluation("allow", "enforce", "privileged", "latest", newPod)}},
-		"privileged, updated": {labeled(), chaintest.Update(hostPod(nil), hostPod(nil)),
+		"privileged, updated": {labeled(), plugintest.Update(hostPod(nil), hostPod(nil)),
 			[]string{evaluation("allow", "enforce", "privileged", "latest", updated)}},
-		"privileged, of a subresource": {labeled(), chaintest.Update(hostPod(nil), hostPod(nil)).On("pods", "resize"),
+		"privileged, of a subresource": {labeled(), plugintest.Update(hostPod(nil), hostPod(nil)).On("pods", "resize"),
 			[]string{evaluation("allow", "enforce", "privileged", "latest", updated+"resize")}},
-		"kept to": {all("baseline"), chaintest.Create(restrictedPod(nil)),
+		"kept to": {all("baseline"), plugintest.Create(restrictedPod(nil)),
 			[]string{evaluation("allow", "enforce", "baseline", "latest", newPod)}},
-		"violated": {all("baseline"), chaintest.Create(hostPod(nil)), []string{
+		"violated": {all("baseline"), plugintest.Create(hostPod(nil)), []string{
 			evaluation("deny", "enforce", "baseline", "latest", newPod),
 			evaluation("deny", "audit", "baseline", "latest", newPod)}},
 		"each mode": {labeled("enforce", "baseline", "enforce-version", "v1.22", "audit", "restricted", "audit-version",
-			"v1.36", "warn", "restricted", "warn-version", "v1.37"), chaintest.Create(rootPod()), []string{
+			"v1.36", "warn", "restricted", "warn-version", "v1.37"), plugintest.Create(rootPod()), []string{
 			evaluation("allow", "enforce", "baseline", "v1.22", newPod),
 			evaluation("deny", "audit", "restricted", "v1.36", newPod),
 			evaluation("deny", "warn", "restricted", "future", newPod)}},
 		"privileged of a version": {labeled("enforce", "privileged", "enforce-version", "v1.22", "audit", "baseline"),
-			chaintest.Create(rootPod()), []string{evaluation("allow", "enforce", "privileged", "latest", newPod)}},
+			plugintest.Create(rootPod()), []string{evaluation("allow", "enforce", "privileged", "latest", newPod)}},
 		"an image": {labeled("enforce", "baseline", "warn", "privileged"),
-			chaintest.Update(image(rootPod()), rootPod()),
+			plugintest.Update(image(rootPod()), rootPod()),
 			[]string{evaluation("allow", "enforce", "baseline", "latest", updated)}},
-		"nothing of importance": {all("baseline"), chaintest.Update(hostPod(nil), hostPod(nil)), nil},
-		"a template": {all("baseline"), chaintest.Create(deployment(hostPod(nil))), []string{
+		"nothing of importance": {all("baseline"), plugintest.Update(hostPod(nil), hostPod(nil)), nil},
+		"a template": {all("baseline"), plugintest.Create(deployment(hostPod(nil))), []string{
 			evaluation("deny", "audit", "baseline", "latest", "create resource=controller subresource="),
 			evaluation("deny", "warn", "baseline", "latest", "create resource=controller subresource=")}},
-		"a namespace": {labeled(), chaintest.Update(all("baseline"), labeled()), nil},
-		"status":      {all("baseline"), chaintest.Update(hostPod(nil), hostPod(nil)).On("pods", "status"), nil},
-		"an exempt user": {all("baseline"), chaintest.Create(hostPod(nil)).By("exempt-user"),
+		"a namespace": {labeled(), plugintest.Update(all("baseline"), labeled()), nil},
+		"status":      {all("baseline"), plugintest.Update(hostPod(nil), hostPod(nil)).On("pods", "status"), nil},
+		"an exempt user": {all("baseline"), plugintest.Create(hostPod(nil)).By("exempt-user"),
 			[]string{exemption(newPod)}},
-		"exempt namespace": {all("baseline"), chaintest.Create(elsewhere), []string{exemption(newPod)}},
-		"an exempt class":  {all("baseline"), chaintest.Create(exemptClass), []string{exemption(newPod)}},
-		"an exempt template": {all("baseline"), chaintest.Create(deployment(elsewhere)),
+		"exempt namespace": {all("baseline"), plugintest.Create(elsewhere), []string{exemption(newPod)}},
+		"an exempt class":  {all("baseline"), plugintest.Create(exemptClass), []string{exemption(newPod)}},
+		"an exempt template": {all("baseline"), plugintest.Create(deployment(elsewhere)),
 			[]string{exemption("create resource=controller subresource=")}},
-		"exempt, of a subresource": {all("baseline"), chaintest.Update(elsewhere, elsewhere).On("pods",
+		"exempt, of a subresource": {all("baseline"), plugintest.Update(elsewhere, elsewhere).On("pods",
 			"ephemeralcontainers"), []string{exemption(updated + "ephemeralcontainers")}},
-		"labels unreadable": {labeled("audit", "unknown"), chaintest.Create(hostPod(nil)), []string{
+		"labels unreadable": {labeled("audit", "unknown"), plugintest.Create(hostPod(nil)), []string{
 			failure("false", newPod), evaluation("allow", "enforce", "privileged", "latest", newPod)}},
-		"no namespace": {labeled(), chaintest.Create(lost), []string{failure("true", newPod)}},
-		"no namespace of a template": {labeled(), chaintest.Create(deployment(lost)),
+		"no namespace": {labeled(), plugintest.Create(lost), []string{failure("true", newPod)}},
+		"no namespace of a template": {labeled(), plugintest.Create(deployment(lost)),
 			[]string{failure("true", "create resource=controller subresource=")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, exempting, test.namespace)
+			subject := plugintest.New(t, Descriptor, exempting, test.namespace)
 			before := counted(t)
-			plugin.Validate(t, test.request)
+			subject.Validate(t, test.request)
 			got := map[string]float64{}
 			for key, count := range counted(t) {
 				if count -= before[key]; count != 0 {

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -44,14 +44,14 @@ func TestNewNamespaces(t *testing.T) {
 			wrongLabel("warn-version", "f", noVersion) + "]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "")
-			result := plugin.Validate(t, chaintest.Create(test.namespace))
+			subject := plugintest.New(t, Descriptor, "")
+			result := subject.Validate(t, plugintest.Create(test.namespace))
 			if test.refused == "" {
 				of(t, result).want(t, said{})
 			} else {
 				result.Refused(t, 422, `Namespace "ns" is invalid: `+test.refused)
 			}
-			if calls := plugin.Calls(); len(calls) > 0 {
+			if calls := subject.Calls(); len(calls) > 0 {
 				t.Errorf("calls %q", calls)
 			}
 		})
@@ -112,13 +112,13 @@ func TestUpdatesOfNamespaces(t *testing.T) {
 			refused: wrongLabel("enforce", "unknown", noLevel)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, test.config, hostPod(nil))
-			result := plugin.Validate(t, chaintest.Update(test.now, test.old))
+			subject := plugintest.New(t, Descriptor, test.config, hostPod(nil))
+			result := subject.Validate(t, plugintest.Update(test.now, test.old))
 			if test.refused != "" {
 				result.Refused(t, 422, `Namespace "ns" is invalid: `+test.refused)
 				return
 			}
-			calls := plugin.Calls()
+			calls := subject.Calls()
 			if test.warned == "" {
 				of(t, result).want(t, said{})
 				if len(calls) > 0 {
@@ -172,25 +172,25 @@ func TestExemptNamespaces(t *testing.T) {
 			"warn=baseline:v1.22", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, configured(test.defaults))
-			for ignored, request := range map[*string]chaintest.Request{
-				&test.created: chaintest.Create(test.namespace),
-				&test.updated: chaintest.Update(test.namespace, exempt()),
+			subject := plugintest.New(t, Descriptor, configured(test.defaults))
+			for ignored, request := range map[*string]plugintest.Request{
+				&test.created: plugintest.Create(test.namespace),
+				&test.updated: plugintest.Update(test.namespace, exempt()),
 			} {
 				want := said{}
 				if *ignored != "" {
 					want.warnings = []string{`namespace "exempt" is exempt from Pod Security, and the policy (` +
 						*ignored + `) will be ignored`}
 				}
-				of(t, plugin.Validate(t, request)).want(t, want)
+				of(t, subject.Validate(t, request)).want(t, want)
 			}
-			if calls := plugin.Calls(); len(calls) > 0 {
+			if calls := subject.Calls(); len(calls) > 0 {
 				t.Errorf("calls %q", calls)
 			}
 		})
 	}
 	// Its labels must be readable all the same.
-	plugin := chaintest.New(t, Descriptor, configured(""))
-	plugin.Validate(t, chaintest.Create(exempt("enforce", "unknown"))).Refused(t, 422,
+	subject := plugintest.New(t, Descriptor, configured(""))
+	subject.Validate(t, plugintest.Create(exempt("enforce", "unknown"))).Refused(t, 422,
 		`Namespace "exempt" is invalid: `+wrongLabel("enforce", "unknown", noLevel))
 }

@@ -60,7 +60,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/namespaces"
 )
 
@@ -73,27 +73,29 @@ var (
 
 // Descriptor is PodSecurity, not yet built. It needs a client, informers and the server's version;
 // its configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
 	Remedy: "Change the fields that the message names, or have the namespace's label " +
 		"pod-security.kubernetes.io/enforce name a level that allows them.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Default:    true,
 	Resources: slices.Concat(
 		// The other subresources don't write the spec, and their objects aren't pods.
-		chain.On(podResource, "", "ephemeralcontainers", "resize"),
-		chain.On(namespaceResource),
+		plugin.On(podResource, "", "ephemeralcontainers", "resize"),
+		plugin.On(namespaceResource),
 		// What has a template of pods.
-		chain.On(corev1.Resource("podtemplates")), chain.On(corev1.Resource("replicationcontrollers")),
+		plugin.On(corev1.Resource("podtemplates")), plugin.On(corev1.Resource("replicationcontrollers")),
 		workloads("apps"), workloads("extensions"),
-		chain.On(batchv1.Resource("jobs")), chain.On(batchv1.Resource("cronjobs")),
+		plugin.On(batchv1.Resource("jobs")), plugin.On(batchv1.Resource("cronjobs")),
 	),
 	// Without the plugin the labels do nothing.
-	Enforces: []chain.Enforced{{Resource: namespaceResource, Labels: api.AuditAnnotationPrefix}},
-	Access:   []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces"), chain.To("list", "", "pods")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access: []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces"), plugin.To("list", "", "pods")},
+	Server: plugin.Server{
+		Enforces: []plugin.Enforced{{Resource: namespaceResource, Labels: api.AuditAnnotationPrefix}},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		configured, err := load(config)
 		if err != nil {
 			return nil, err
@@ -111,7 +113,6 @@ var Descriptor = chain.Descriptor{
 		}
 		registerMetrics()
 		return &podSecurity{
-			Handler:       admission.NewHandler(admission.Create, admission.Update),
 			configuration: configured,
 			namespaces:    found,
 			pods:          env.Client.CoreV1(),
@@ -122,10 +123,10 @@ var Descriptor = chain.Descriptor{
 }
 
 // workloads are those of a group. What it doesn't have of them isn't served.
-func workloads(group string) []chain.Resource {
-	var all []chain.Resource
+func workloads(group string) []plugin.Resource {
+	var all []plugin.Resource
 	for _, name := range []string{"deployments", "replicasets", "statefulsets", "daemonsets"} {
-		all = append(all, chain.Resource{Group: group, Resource: name})
+		all = append(all, plugin.Resource{Group: group, Resource: name})
 	}
 	return all
 }
@@ -148,7 +149,6 @@ func minor(v interface {
 }
 
 type podSecurity struct {
-	*admission.Handler
 	configuration
 	namespaces *namespaces.Namespaces
 	pods       corev1client.PodsGetter
@@ -157,7 +157,7 @@ type podSecurity struct {
 	newest api.Version
 }
 
-var _ admission.ValidationInterface = &podSecurity{}
+var _ plugin.Validator = &podSecurity{}
 
 // Validate decides a request and tells what came of it.
 func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

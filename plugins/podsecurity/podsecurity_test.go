@@ -16,7 +16,7 @@ import (
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/utils/ptr"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // labeled is the namespace ns with labels of the plugin, as "enforce", "baseline", "warn", "…".
@@ -95,7 +95,7 @@ type said struct {
 	audit    map[string]string
 }
 
-func of(t *testing.T, result chaintest.Result) said {
+func of(t *testing.T, result plugintest.Result) said {
 	t.Helper()
 	s := said{refused: result.Message(), warnings: result.Warnings}
 	if len(result.Annotations) > 0 {
@@ -191,10 +191,10 @@ func TestNewPods(t *testing.T) {
 				`[` + wrongLabel("audit", "all", noLevel) + `, ` + wrongLabel("warn", "v1.20", noLevel) + `]`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", test.namespace)
-			result := plugin.Validate(t, chaintest.Create(test.pod))
+			subject := plugintest.New(t, Descriptor, "", test.namespace)
+			result := subject.Validate(t, plugintest.Create(test.pod))
 			of(t, result).want(t, test.want)
-			if calls := plugin.Calls(); len(calls) > 0 {
+			if calls := subject.Calls(); len(calls) > 0 {
 				t.Errorf("calls %q", calls)
 			}
 			if result.Err != nil && !apierrors.IsForbidden(result.Err) {
@@ -270,8 +270,8 @@ func TestUpdatesOfPods(t *testing.T) {
 				old.Finalizers = []string{"example.com/f"}
 				changed := old.DeepCopy()
 				test.change(changed)
-				plugin := chaintest.New(t, Descriptor, "", labeled("enforce", "baseline"))
-				got := of(t, plugin.Validate(t, chaintest.Update(changed, old).On("pods", subresource)))
+				subject := plugintest.New(t, Descriptor, "", labeled("enforce", "baseline"))
+				got := of(t, subject.Validate(t, plugintest.Update(changed, old).On("pods", subresource)))
 				if !test.checked {
 					got.want(t, said{})
 					return
@@ -281,34 +281,34 @@ func TestUpdatesOfPods(t *testing.T) {
 			})
 		}
 	}
-	plugin := chaintest.New(t, Descriptor, "", all("restricted"))
+	subject := plugintest.New(t, Descriptor, "", all("restricted"))
 	changed := restrictedPod(func(spec *corev1.PodSpec) { spec.Containers[0].Image = "main:2" })
-	of(t, plugin.Validate(t, chaintest.Update(changed, restrictedPod(nil)))).want(t,
+	of(t, subject.Validate(t, plugintest.Update(changed, restrictedPod(nil)))).want(t,
 		said{audit: notes{"enforce-policy": "restricted:latest"}})
 }
 
 // The plugin isn't called, so that nothing is paid for them.
 func TestWhatPasses(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", all("restricted"))
+	subject := plugintest.New(t, Descriptor, "", all("restricted"))
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	pod, web, namespace := hostPod(nil), deployment(hostPod(nil)), labeled("enforce", "unknown")
-	ofAnotherGroup := chaintest.Create(pod)
+	ofAnotherGroup := plugintest.Create(pod)
 	ofAnotherGroup.Resource.Group = "metrics.k8s.io"
-	for name, request := range map[string]chaintest.Request{
-		"binding":          chaintest.Create(binding).On("pods", "binding"),
-		"eviction":         chaintest.Create(eviction).On("pods", "eviction"),
-		"status of a pod":  chaintest.Update(pod, pod).On("pods", "status"),
-		"another resource": chaintest.Create(claim),
+	for name, request := range map[string]plugintest.Request{
+		"binding":          plugintest.Create(binding).On("pods", "binding"),
+		"eviction":         plugintest.Create(eviction).On("pods", "eviction"),
+		"status of a pod":  plugintest.Update(pod, pod).On("pods", "status"),
+		"another resource": plugintest.Create(claim),
 		"another group's":  ofAnotherGroup,
-		"scale":            chaintest.Update(web, web).On("deployments", "scale"),
-		"status":           chaintest.Update(web, web).On("deployments", "status"),
-		"finalize":         chaintest.Update(namespace, labeled()).On("namespaces", "finalize"),
-		"delete":           chaintest.Delete(pod),
-		"connect":          chaintest.Connect(pod, "exec", &corev1.PodExecOptions{}),
+		"scale":            plugintest.Update(web, web).On("deployments", "scale"),
+		"status":           plugintest.Update(web, web).On("deployments", "status"),
+		"finalize":         plugintest.Update(namespace, labeled()).On("namespaces", "finalize"),
+		"delete":           plugintest.Delete(pod),
+		"connect":          plugintest.Connect(pod, "exec", &corev1.PodExecOptions{}),
 	} {
-		if plugin.Validate(t, request).Handled {
+		if subject.Validate(t, request).Handled {
 			t.Errorf("%s is handled", name)
 		}
 	}
@@ -334,9 +334,9 @@ func TestExemptions(t *testing.T) {
 		"somebody without name": {hostPod(nil), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, exempting, all("baseline"))
-			pod := of(t, plugin.Validate(t, chaintest.Create(test.pod).By(test.user)))
-			template := of(t, plugin.Validate(t, chaintest.Create(deployment(test.pod)).By(test.user)))
+			subject := plugintest.New(t, Descriptor, exempting, all("baseline"))
+			pod := of(t, subject.Validate(t, plugintest.Create(test.pod).By(test.user)))
+			template := of(t, subject.Validate(t, plugintest.Create(deployment(test.pod)).By(test.user)))
 			if test.exempt != "" {
 				pod.want(t, said{audit: notes{"exempt": test.exempt}})
 				template.want(t, said{audit: notes{"exempt": test.exempt}})
@@ -348,39 +348,39 @@ func TestExemptions(t *testing.T) {
 		})
 	}
 	// A request without a user is one that nobody authenticated.
-	plugin := chaintest.New(t, Descriptor, exempting, all("baseline"))
-	anonymous := chaintest.Create(hostPod(nil))
+	subject := plugintest.New(t, Descriptor, exempting, all("baseline"))
+	anonymous := plugintest.Create(hostPod(nil))
 	anonymous.User = nil
-	if plugin.Validate(t, anonymous).Err == nil {
+	if subject.Validate(t, anonymous).Err == nil {
 		t.Error("a request without a user is exempt")
 	}
 }
 
 // Source: upstream's TestValidatePodAndController (namespace not found, failed decode, invalid).
 func TestWhatCantBeDecided(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", all("baseline"))
+	subject := plugintest.New(t, Descriptor, "", all("baseline"))
 	lost := hostPod(nil)
 	lost.Namespace = "lost"
-	result := plugin.Validate(t, chaintest.Create(lost))
+	result := subject.Validate(t, plugintest.Create(lost))
 	result.Refused(t, 500, `Internal error occurred: failed to lookup namespace "lost"`)
 	of(t, result).want(t, said{refused: result.Message(), audit: notes{"error": `Internal error occurred: failed to ` +
 		`lookup namespace "lost": namespaces "lost" not found`}})
-	if want := []string{"get namespaces lost"}; !slices.Equal(plugin.Calls(), want) {
-		t.Errorf("calls %q, want %q", plugin.Calls(), want)
+	if want := []string{"get namespaces lost"}; !slices.Equal(subject.Calls(), want) {
+		t.Errorf("calls %q, want %q", subject.Calls(), want)
 	}
 
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	for name, test := range map[string]struct {
-		request chaintest.Request
+		request plugintest.Request
 		want    string
 	}{
-		"no pod":           {chaintest.Create(binding).On("pods", ""), "failed to decode pod"},
-		"no old pod":       {chaintest.Update(hostPod(nil), binding), "failed to decode old pod"},
-		"no namespace":     {chaintest.Create(binding).On("namespaces", ""), "failed to decode namespace"},
-		"no old namespace": {chaintest.Update(labeled(), binding), "failed to decode old namespace"},
+		"no pod":           {plugintest.Create(binding).On("pods", ""), "failed to decode pod"},
+		"no old pod":       {plugintest.Update(hostPod(nil), binding), "failed to decode old pod"},
+		"no namespace":     {plugintest.Create(binding).On("namespaces", ""), "failed to decode namespace"},
+		"no old namespace": {plugintest.Update(labeled(), binding), "failed to decode old namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Validate(t, test.request)
+			result := subject.Validate(t, test.request)
 			result.Refused(t, 400, test.want)
 			of(t, result).want(t, said{refused: test.want, audit: notes{"error": test.want}})
 		})
@@ -389,14 +389,14 @@ func TestWhatCantBeDecided(t *testing.T) {
 
 // The cache may not show a namespace yet: it is read live, which may fail.
 func TestNamespaceThatTheCacheDoesNotShow(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	var live error
-	plugin.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, all("baseline"), live
 	})
-	plugin.Validate(t, chaintest.Create(hostPod(nil))).Refused(t, 403, forbidden+`"baseline:latest": `+hostViolation)
+	subject.Validate(t, plugintest.Create(hostPod(nil))).Refused(t, 403, forbidden+`"baseline:latest": `+hostViolation)
 	live = errors.New("no leader")
-	of(t, plugin.Validate(t, chaintest.Create(hostPod(nil)))).want(t, said{
+	of(t, subject.Validate(t, plugintest.Create(hostPod(nil)))).want(t, said{
 		refused: `Internal error occurred: failed to lookup namespace "ns"`,
 		audit:   notes{"error": `Internal error occurred: failed to lookup namespace "ns": no leader`}})
 }
@@ -407,18 +407,18 @@ func TestEmulation(t *testing.T) {
 		compatibility.DefaultBuildEffectiveVersion().BinaryVersion().String(), "1.0", "1.0")
 	for emulated, want := range map[string]string{"1.35": "", "1.34": forbidden + `"baseline:latest": procMount ` +
 		`(container "main" must not set securityContext.procMount to "Unmasked")`} {
-		cluster := chaintest.NewCluster(t, labeled("enforce", "baseline"))
+		cluster := plugintest.NewCluster(t, labeled("enforce", "baseline"))
 		version.SetEmulationVersion(basecompatibility.NewEffectiveVersionFromString(emulated, "", "").BinaryVersion())
 		cluster.Env.Version = version
-		plugin := cluster.Build(t, Descriptor, "")
-		if got := plugin.Validate(t, chaintest.Create(ownUsers())).Message(); got != want {
+		subject := cluster.Build(t, Descriptor, "")
+		if got := subject.Validate(t, plugintest.Create(ownUsers())).Message(); got != want {
 			t.Errorf("%s: got %q, want %q", emulated, got, want)
 		}
 	}
 }
 
 func TestNeedsTheVersion(t *testing.T) {
-	cluster := chaintest.NewCluster(t)
+	cluster := plugintest.NewCluster(t)
 	cluster.Env.Version = nil
 	_, err := Descriptor.New(nil, cluster.Env)
 	if err == nil || err.Error() != "PodSecurity needs the server's version" {

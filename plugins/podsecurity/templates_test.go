@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func deployment(pod *corev1.Pod) *appsv1.Deployment {
@@ -52,12 +52,12 @@ func TestEverythingWithATemplate(t *testing.T) {
 		&extensionsv1beta1.DaemonSet{ObjectMeta: meta, Spec: extensionsv1beta1.DaemonSetSpec{Template: pods}},
 	} {
 		t.Run(fmt.Sprintf("%T", object), func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", all("baseline"))
+			subject := plugintest.New(t, Descriptor, "", all("baseline"))
 			want := said{warnings: []string{`would violate PodSecurity "baseline:latest": ` + hostViolation},
 				audit: notes{"audit-violations": `would violate PodSecurity "baseline:latest": ` + hostViolation}}
-			of(t, plugin.Validate(t, chaintest.Create(object))).want(t, want)
+			of(t, subject.Validate(t, plugintest.Create(object))).want(t, want)
 			// Every update, also one that changes nothing.
-			of(t, plugin.Validate(t, chaintest.Update(object, object))).want(t, want)
+			of(t, subject.Validate(t, plugintest.Update(object, object))).want(t, want)
 		})
 	}
 }
@@ -88,14 +88,14 @@ func TestTemplates(t *testing.T) {
 			said{audit: notes{"error": `failed to lookup namespace "ns": namespaces "ns" not found`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", test.namespace)
-			of(t, plugin.Validate(t, chaintest.Create(test.object))).want(t, test.want)
+			subject := plugintest.New(t, Descriptor, "", test.namespace)
+			of(t, subject.Validate(t, plugintest.Create(test.object))).want(t, test.want)
 		})
 	}
-	plugin := chaintest.New(t, Descriptor, "", all("restricted"))
+	subject := plugintest.New(t, Descriptor, "", all("restricted"))
 	scale := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}}
-	request := chaintest.Create(scale).On("deployments", "")
+	request := plugintest.Create(scale).On("deployments", "")
 	request.Resource.Group = "apps"
-	of(t, plugin.Validate(t, request)).want(t, said{audit: notes{
+	of(t, subject.Validate(t, request)).want(t, said{audit: notes{
 		"error": "failed to extract pod template: unexpected object type: *v1.Binding"}})
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin/podspec"
 )
 
 // draft is a pod in which a policy sets its defaults. Most policies have none to set, so it is the

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // permissive is a policy's spec that allows what has to be said to be any.
@@ -144,7 +144,7 @@ func (r rights) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 
 // cluster is a plugin in a cluster with policies.
 type cluster struct {
-	*chaintest.Plugin
+	*plugintest.Plugin
 	client *fake.FakeDynamicClient
 }
 
@@ -158,7 +158,7 @@ func newCluster(t testing.TB, authorizer authorizer.Authorizer, policies ...*pol
 	for _, p := range policies {
 		objects = append(objects, p)
 	}
-	c := chaintest.NewCluster(t)
+	c := plugintest.NewCluster(t)
 	client := c.Serve(scheme,
 		map[schema.GroupVersionResource]string{policyv1beta1.PodSecurityPolicies: "PodSecurityPolicyList"}, objects...)
 	c.Env.Authorizer = authorizer

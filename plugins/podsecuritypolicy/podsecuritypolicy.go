@@ -50,11 +50,11 @@ import (
 	"k8s.io/klog/v2"
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
-	"gatehouse.dev/chain/typed"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
+	"gatehouse.dev/plugin/typed"
 )
 
 const (
@@ -72,17 +72,19 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is PodSecurityPolicy, not yet built. It needs a dynamic client, informers and an
 // authorizer.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
 	Remedy: "Have a PodSecurityPolicy that allows this pod, and the right to use it: the user's, or that of the " +
 		"pod's service account.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods, "", "ephemeralcontainers"),
-	Outside:    "no other API server serves its policies",
-	Needs:      []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods, "", "ephemeralcontainers"),
+	Server: plugin.Server{
+		Only:  "no other API server serves its policies",
+		Needs: []schema.GroupVersionResource{policyv1beta1.PodSecurityPolicies},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -99,7 +101,6 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		return &podSecurityPolicy{
-			Handler:    admission.NewHandler(admission.Create, admission.Update),
 			ready:      ready.After(informer),
 			policies:   policies,
 			authorizer: env.Authorizer,
@@ -108,15 +109,14 @@ var Descriptor = chain.Descriptor{
 }
 
 type podSecurityPolicy struct {
-	*admission.Handler
 	ready      ready.Gate
 	policies   *typed.Compiled[[]*policy]
 	authorizer authorizer.Authorizer
 }
 
 var (
-	_ admission.MutationInterface   = &podSecurityPolicy{}
-	_ admission.ValidationInterface = &podSecurityPolicy{}
+	_ plugin.Mutator   = &podSecurityPolicy{}
+	_ plugin.Validator = &podSecurityPolicy{}
 )
 
 // Admit gives a new pod the defaults of the policy that it is admitted by.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -89,7 +89,7 @@ func TestWhichPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, test.rights, policies...)
-			result := c.Admit(t, chaintest.Create(newPod(t, test.pod)).By("alice"))
+			result := c.Admit(t, plugintest.Create(newPod(t, test.pod)).By("alice"))
 			if test.policy == "" {
 				result.Refused(t, 403, `pods "p" is forbidden: PodSecurityPolicy: `+test.want)
 				return
@@ -107,7 +107,7 @@ func TestWhichPolicy(t *testing.T) {
 				t.Errorf("user %d, want %d", user, test.user)
 			}
 			if r := c.Validate(t,
-				chaintest.Create(pod).By("alice")).Admitted(t); r.Annotations[validateAudit] != test.policy {
+				plugintest.Create(pod).By("alice")).Admitted(t); r.Annotations[validateAudit] != test.policy {
 				t.Errorf("then validated by %q", r.Annotations)
 			}
 		})
@@ -118,8 +118,8 @@ func TestWithoutPolicies(t *testing.T) {
 	c := newCluster(t, rights{})
 	const want = `pods "p" is forbidden: PodSecurityPolicy: no providers available to validate pod request: the ` +
 		`cluster has no PodSecurityPolicy`
-	c.Admit(t, chaintest.Create(newPod(t, plain))).Refused(t, 403, want)
-	c.Validate(t, chaintest.Create(newPod(t, plain))).Refused(t, 403, want)
+	c.Admit(t, plugintest.Create(newPod(t, plain))).Refused(t, 403, want)
+	c.Validate(t, plugintest.Create(newPod(t, plain))).Refused(t, 403, want)
 }
 
 // What somebody wrote in the annotation decides nothing when a pod is created, and only what is
@@ -129,12 +129,12 @@ func TestAnnotation(t *testing.T) {
 		newPSP(t, "not-allowed", ""))
 	for written, validated := range map[string]string{"b": "b", "not-allowed": "a", "gone": "a"} {
 		pod := annotated(newPod(t, plain), annotation, written)
-		result := c.Admit(t, chaintest.Create(pod).By("alice")).Admitted(t)
+		result := c.Admit(t, plugintest.Create(pod).By("alice")).Admitted(t)
 		if got := result.Object.(*corev1.Pod).Annotations[annotation]; got != "a" {
 			t.Errorf("%s: admitted by %s", written, got)
 		}
 		if got := c.Validate(t,
-			chaintest.Create(pod).By("alice")).Admitted(t).Annotations[validateAudit]; got != validated {
+			plugintest.Create(pod).By("alice")).Admitted(t).Annotations[validateAudit]; got != validated {
 			t.Errorf("%s: validated by %s", written, got)
 		}
 	}
@@ -143,12 +143,12 @@ func TestAnnotation(t *testing.T) {
 // Between the phases anything may change the pod.
 func TestValidate(t *testing.T) {
 	c := newCluster(t, rights{"alice a"}, newPSP(t, "a", `runAsUser: {rule: MustRunAs, ranges: [{min: 5, max: 5}]}`))
-	c.Validate(t, chaintest.Create(newPod(t, plain)).By("alice")).Refused(t, 403,
+	c.Validate(t, plugintest.Create(newPod(t, plain)).By("alice")).Refused(t, 403,
 		`pods "p" is forbidden: PodSecurityPolicy: unable to validate pod: `+
 			`[spec.containers[0].securityContext.runAsUser: must be set, and is set only when a pod is created]`)
 	five := newPod(t, `{containers: [{name: c, securityContext: {runAsUser: 5}}]}`)
-	c.Validate(t, chaintest.Create(five).By("alice")).Admitted(t)
-	c.Validate(t, chaintest.Create(five).By("bob")).Refused(t, 403,
+	c.Validate(t, plugintest.Create(five).By("alice")).Admitted(t)
+	c.Validate(t, plugintest.Create(five).By("bob")).Refused(t, 403,
 		`pods "p" is forbidden: PodSecurityPolicy: unable to validate pod: []: there is no PodSecurityPolicy that `+
 			`may be used (RBAC verb use) by bob`)
 }
@@ -161,8 +161,8 @@ func TestUpdates(t *testing.T) {
 
 	labelled := old.DeepCopy()
 	labelled.Labels = map[string]string{"a": "b"}
-	c.Validate(t, chaintest.Update(labelled, old).By("alice")).Refused(t, 403, refused)
-	if r := c.Admit(t, chaintest.Update(labelled, old).By("alice")).Admitted(t); r.Changed {
+	c.Validate(t, plugintest.Update(labelled, old).By("alice")).Refused(t, 403, refused)
+	if r := c.Admit(t, plugintest.Update(labelled, old).By("alice")).Admitted(t); r.Changed {
 		t.Error("an update is changed")
 	}
 
@@ -170,15 +170,15 @@ func TestUpdates(t *testing.T) {
 	collected := old.DeepCopy()
 	collected.Finalizers, collected.OwnerReferences = []string{"a/b"}, []metav1.OwnerReference{{Name: "o"}}
 	collected.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
-	c.Validate(t, chaintest.Update(collected, old).By("nobody")).Admitted(t)
-	c.Validate(t, chaintest.Update(old, collected).By("nobody")).Admitted(t)
+	c.Validate(t, plugintest.Update(collected, old).By("nobody")).Admitted(t)
+	c.Validate(t, plugintest.Update(old, collected).By("nobody")).Admitted(t)
 
 	fine := newPod(t, plain)
 	debugged := fine.DeepCopy()
 	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{
 		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}},
 	}
-	request := chaintest.Update(debugged, fine).On("pods", "ephemeralcontainers").By("alice")
+	request := plugintest.Update(debugged, fine).On("pods", "ephemeralcontainers").By("alice")
 	c.Validate(t, request).Admitted(t)
 	debugged.Spec.EphemeralContainers[0].SecurityContext = newPod(t,
 		`{containers: [{name: c, securityContext: {privileged: true}}]}`).Spec.Containers[0].SecurityContext
@@ -188,18 +188,18 @@ func TestUpdates(t *testing.T) {
 func TestNotConcerned(t *testing.T) {
 	c := newCluster(t, rights{})
 	pod := newPod(t, plain)
-	for name, request := range map[string]chaintest.Request{
-		"status":     chaintest.Update(pod, pod).On("pods", "status"),
-		"binding":    chaintest.Create(&corev1.Binding{ObjectMeta: pod.ObjectMeta}).On("pods", "binding"),
-		"a service":  chaintest.Create(&corev1.Service{ObjectMeta: pod.ObjectMeta}),
-		"a deletion": chaintest.Delete(pod),
+	for name, request := range map[string]plugintest.Request{
+		"status":     plugintest.Update(pod, pod).On("pods", "status"),
+		"binding":    plugintest.Create(&corev1.Binding{ObjectMeta: pod.ObjectMeta}).On("pods", "binding"),
+		"a service":  plugintest.Create(&corev1.Service{ObjectMeta: pod.ObjectMeta}),
+		"a deletion": plugintest.Delete(pod),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Admit(t, request).Admitted(t)
 			c.Validate(t, request).Admitted(t)
 		})
 	}
-	c.Admit(t, chaintest.Create(&corev1.Service{ObjectMeta: pod.ObjectMeta}).On("pods", "")).
+	c.Admit(t, plugintest.Create(&corev1.Service{ObjectMeta: pod.ObjectMeta}).On("pods", "")).
 		Refused(t, 400, "PodSecurityPolicy: the object of a request for pods is a *v1.Service")
 }
 
@@ -210,7 +210,7 @@ func TestPoliciesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, rights{"alice a"})
 		policies := c.client.Resource(policyv1beta1.PodSecurityPolicies)
-		request := chaintest.Create(newPod(t, `{hostPID: true, containers: [{name: c}]}`)).By("alice")
+		request := plugintest.Create(newPod(t, `{hostPID: true, containers: [{name: c}]}`)).By("alice")
 		c.Admit(t, request).Refused(t, 403, none)
 
 		psp := newPSP(t, "a", "hostPID: true")
@@ -243,12 +243,12 @@ func TestWhatIsMissing(t *testing.T) {
 		return authorizer.DecisionAllow, "", nil
 	})
 	for name, test := range map[string]struct {
-		env    chain.Env
+		env    plugin.Env
 		config string
 		want   string
 	}{
 		"authorizer": {want: "PodSecurityPolicy needs an authorizer"},
-		"dynamic client": {env: chain.Env{Authorizer: allow},
+		"dynamic client": {env: plugin.Env{Authorizer: allow},
 			want: "PodSecurityPolicy needs a dynamic client"},
 		"nothing, but a configuration is given": {config: "a: b",
 			want: "PodSecurityPolicy takes no configuration, but is given one"},

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin/podspec"
 )
 
 // place is where a container is in a pod.

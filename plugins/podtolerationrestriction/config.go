@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/pluginconfig"
 	"gatehouse.dev/internal/configfile"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // The configuration has Kubernetes' format or, for what that has no field for, one of our own.

@@ -33,8 +33,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/podspec"
 	"gatehouse.dev/plugins/internal/namespaces"
 )
 
@@ -59,16 +59,16 @@ var (
 // Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its
 // configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or
 // of kind PodTolerationRestrictionConfiguration.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
 	Remedy: "Take the tolerations that the message speaks of out of the pod, or have the namespace's annotations " +
 		"changed.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods),
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods),
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		cluster, err := load(config)
 		if err != nil {
 			return nil, err
@@ -78,14 +78,13 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		return &podTolerationRestriction{
-			admission.NewHandler(admission.Create, admission.Update), found, cluster,
+			found, cluster,
 			namespaces.Derive(inAnnotation(defaultAnnotation)), namespaces.Derive(inAnnotation(whitelistAnnotation)),
 		}, nil
 	},
 }
 
 type podTolerationRestriction struct {
-	*admission.Handler
 	namespaces *namespaces.Namespaces
 	// cluster holds where a namespace says nothing.
 	cluster configuration
@@ -102,8 +101,8 @@ type list struct {
 }
 
 var (
-	_ admission.MutationInterface   = &podTolerationRestriction{}
-	_ admission.ValidationInterface = &podTolerationRestriction{}
+	_ plugin.Mutator   = &podTolerationRestriction{}
+	_ plugin.Validator = &podTolerationRestriction{}
 )
 
 // Admit adds to a pod's tolerations, and refuses what Validate does.

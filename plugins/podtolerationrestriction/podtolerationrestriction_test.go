@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const pressure = corev1.TaintNodeMemoryPressure + ":NoSchedule"
@@ -129,9 +129,9 @@ func TestCreate(t *testing.T) {
 			"a:NoExecute@300", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, configured(t, test.cluster, test.clusterWhitelist),
+			subject := plugintest.New(t, Descriptor, configured(t, test.cluster, test.clusterWhitelist),
 				namespace(t, test.namespace, test.namespaceWhitelist))
-			result := plugin.Admit(t, chaintest.Create(test.pod))
+			result := subject.Admit(t, plugintest.Create(test.pod))
 			if test.refused != "" { // before anybody else is asked about the pod
 				result.Refused(t, 403, test.refused)
 				return
@@ -140,7 +140,7 @@ func TestCreate(t *testing.T) {
 			if want := read(test.want); !apiequality.Semantic.DeepEqual(merged.Spec.Tolerations, want) {
 				t.Errorf("got  %v\nwant %v", merged.Spec.Tolerations, want)
 			}
-			plugin.Validate(t, chaintest.Create(merged)).Admitted(t)
+			subject.Validate(t, plugintest.Create(merged)).Admitted(t)
 		})
 	}
 }
@@ -197,8 +197,8 @@ func TestConflictsAreMerged(t *testing.T) {
 			config := strings.NewReplacer(upstreamVersion, ownVersion, `"Configuration"`,
 				`"`+ownKind+`","conflicts":"Merge"`).
 				Replace(configured(t, test.defaults, ""))
-			plugin := chaintest.New(t, Descriptor, config, annotated(nil))
-			got := plugin.Admit(t, chaintest.Create(pod(test.pod))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations
+			subject := plugintest.New(t, Descriptor, config, annotated(nil))
+			got := subject.Admit(t, plugintest.Create(pod(test.pod))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations
 			if want := read(test.want); !apiequality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
@@ -227,11 +227,11 @@ func TestUpdate(t *testing.T) {
 			asking(pod("ok ok=1 "+pressure), "1", ""), "ok ok=1 " + pressure, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", namespace(t, "ok=1", "ok "+pressure))
-			result := plugin.Admit(t, chaintest.Update(test.pod, test.old))
+			subject := plugintest.New(t, Descriptor, "", namespace(t, "ok=1", "ok "+pressure))
+			result := subject.Admit(t, plugintest.Update(test.pod, test.old))
 			if test.refused != "" {
-				for _, result := range []chaintest.Result{result,
-					plugin.Validate(t, chaintest.Update(test.pod, test.old))} {
+				for _, result := range []plugintest.Result{result,
+					subject.Validate(t, plugintest.Update(test.pod, test.old))} {
 					if result.Code() != 403 || !strings.Contains(result.Message(), test.refused) {
 						t.Errorf("got %d %q, want %q", result.Code(), result.Message(), test.refused)
 					}
@@ -242,7 +242,7 @@ func TestUpdate(t *testing.T) {
 			if want := read(test.want); !apiequality.Semantic.DeepEqual(updated.Spec.Tolerations, want) {
 				t.Errorf("got  %v\nwant %v", updated.Spec.Tolerations, want)
 			}
-			plugin.Validate(t, chaintest.Update(updated, test.old)).Admitted(t)
+			subject.Validate(t, plugintest.Update(updated, test.old)).Admitted(t)
 		})
 	}
 }
@@ -251,11 +251,11 @@ func TestWhatCannotBeReadOpensNoDoor(t *testing.T) {
 	for name, annotation := range map[string]string{"not JSON": "{",
 		"a misspelt field": `[{"keys": "foo", "operator": "Exists"}]`, "a wrong one": "[{}]"} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "",
+			subject := plugintest.New(t, Descriptor, "",
 				annotated(map[string]string{defaultAnnotation: annotation, whitelistAnnotation: annotation}))
-			for annotation, result := range map[string]chaintest.Result{
-				defaultAnnotation:   plugin.Admit(t, chaintest.Create(pod(""))),
-				whitelistAnnotation: plugin.Validate(t, chaintest.Create(pod("foo"))),
+			for annotation, result := range map[string]plugintest.Result{
+				defaultAnnotation:   subject.Admit(t, plugintest.Create(pod(""))),
+				whitelistAnnotation: subject.Validate(t, plugintest.Create(pod("foo"))),
 			} {
 				if want := `pods "p" is forbidden: the tolerations of namespace ns can't be read: ` +
 					`metadata.annotations[` + annotation + "]"; result.Code() != 403 ||
@@ -270,19 +270,19 @@ func TestWhatCannotBeReadOpensNoDoor(t *testing.T) {
 // An annotation with nothing in it is an empty list: extractNSTolerations in upstream's
 // admission.go.
 func TestABlankAnnotationIsAnEmptyList(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured(t, "a", "b"),
+	subject := plugintest.New(t, Descriptor, configured(t, "a", "b"),
 		annotated(map[string]string{defaultAnnotation: "", whitelistAnnotation: ""}))
-	if plugin.Admit(t, chaintest.Create(pod("c"))).Admitted(t).Changed {
+	if subject.Admit(t, plugintest.Create(pod("c"))).Admitted(t).Changed {
 		t.Error("the cluster's defaults are added")
 	}
-	plugin.Validate(t, chaintest.Create(pod("c"))).Admitted(t)
+	subject.Validate(t, plugintest.Create(pod("c"))).Admitted(t)
 }
 
 // A pod has the cluster's defaults as its own, and so has the next one.
 func TestTheClustersDefaultsAreNotShared(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured(t, "a:NoExecute@60", ""), annotated(nil))
+	subject := plugintest.New(t, Descriptor, configured(t, "a:NoExecute@60", ""), annotated(nil))
 	for range 2 {
-		got := plugin.Admit(t, chaintest.Create(asking(pod(""), "1", ""))).Object.(*corev1.Pod).Spec.Tolerations
+		got := subject.Admit(t, plugintest.Create(asking(pod(""), "1", ""))).Object.(*corev1.Pod).Spec.Tolerations
 		if want := read("a:NoExecute@60 " + pressure); !apiequality.Semantic.DeepEqual(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -291,20 +291,20 @@ func TestTheClustersDefaultsAreNotShared(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "",
+	subject := plugintest.New(t, Descriptor, "",
 		annotated(map[string]string{defaultAnnotation: "{", whitelistAnnotation: "{"}))
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	for name, request := range map[string]chaintest.Request{
-		"status":    chaintest.Update(asking(pod("a"), "1", ""), pod("")).On("pods", "status"),
-		"resize":    chaintest.Update(asking(pod("a"), "1", ""), pod("")).On("pods", "resize"),
-		"binding":   chaintest.Create(binding).On("pods", "binding"),
-		"delete":    chaintest.Delete(pod("a")),
-		"connect":   chaintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}),
-		"configmap": chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
+	for name, request := range map[string]plugintest.Request{
+		"status":    plugintest.Update(asking(pod("a"), "1", ""), pod("")).On("pods", "status"),
+		"resize":    plugintest.Update(asking(pod("a"), "1", ""), pod("")).On("pods", "resize"),
+		"binding":   plugintest.Create(binding).On("pods", "binding"),
+		"delete":    plugintest.Delete(pod("a")),
+		"connect":   plugintest.Connect(pod("a"), "exec", &corev1.PodExecOptions{}),
+		"configmap": plugintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Validate(t, request).Admitted(t)
-			if plugin.Admit(t, request).Admitted(t).Changed {
+			subject.Validate(t, request).Admitted(t)
+			if subject.Admit(t, request).Admitted(t).Changed {
 				t.Error("the object is changed")
 			}
 		})
@@ -312,25 +312,25 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 }
 
 func TestAnotherObjectIsABadRequest(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", annotated(nil))
+	subject := plugintest.New(t, Descriptor, "", annotated(nil))
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	const want = "PodTolerationRestriction: the object of a request for pods is a *v1.ConfigMap"
-	plugin.Admit(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, want)
-	plugin.Validate(t, chaintest.Create(config).On("pods", "")).Refused(t, 400, want)
+	subject.Admit(t, plugintest.Create(config).On("pods", "")).Refused(t, 400, want)
+	subject.Validate(t, plugintest.Create(config).On("pods", "")).Refused(t, 400, want)
 }
 
 func TestNamespaceIsReadLive(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	plugin.Admit(t, chaintest.Create(pod(""))).Refused(t, 404, `namespaces "ns" not found`)
-	plugin.Validate(t, chaintest.Create(pod("a"))).Refused(t, 404, `namespaces "ns" not found`)
+	subject := plugintest.New(t, Descriptor, "")
+	subject.Admit(t, plugintest.Create(pod(""))).Refused(t, 404, `namespaces "ns" not found`)
+	subject.Validate(t, plugintest.Create(pod("a"))).Refused(t, 404, `namespaces "ns" not found`)
 	fresh := namespace(t, "a", "a")
-	plugin.Client.PrependReactor("get", "namespaces",
+	subject.Client.PrependReactor("get", "namespaces",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, fresh, nil })
-	if got := plugin.Admit(t,
-		chaintest.Create(pod(""))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations; len(got) != 1 {
+	if got := subject.Admit(t,
+		plugintest.Create(pod(""))).Admitted(t).Object.(*corev1.Pod).Spec.Tolerations; len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
-	if code := plugin.Validate(t, chaintest.Create(pod("b"))).Code(); code != 403 {
+	if code := subject.Validate(t, plugintest.Create(pod("b"))).Code(); code != 403 {
 		t.Errorf("got %d", code)
 	}
 }
@@ -342,7 +342,7 @@ func TestItIsOff(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
-	if _, err := Descriptor.New(nil, &chain.Env{}); err == nil ||
+	if _, err := Descriptor.New(nil, &plugin.Env{}); err == nil ||
 		err.Error() != "PodTolerationRestriction needs a client" {
 		t.Errorf("got %v", err)
 	}
@@ -350,8 +350,8 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 
 // A request with as many tolerations as one can carry takes no longer than reading it.
 func TestAnyNumberOfTolerations(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, configured(t, "a:NoExecute@60", "a b "+pressure),
-		annotated(nil)).Interface.(*podTolerationRestriction)
+	subject := plugintest.New(t, Descriptor, configured(t, "a:NoExecute@60", "a b "+pressure),
+		annotated(nil)).Built.(*podTolerationRestriction)
 	huge := asking(pod(""), "1", "")
 	for i := range 100_000 {
 		seconds := int64(i)
@@ -364,8 +364,8 @@ func TestAnyNumberOfTolerations(t *testing.T) {
 	}
 	began := time.Now()
 	create, update := attributes(admission.Create, nil), attributes(admission.Update, huge.DeepCopy())
-	if err := errors.Join(plugin.Admit(t.Context(), create, nil), plugin.Validate(t.Context(), create, nil),
-		plugin.Admit(t.Context(), update, nil), plugin.Validate(t.Context(), update, nil)); err != nil {
+	if err := errors.Join(subject.Admit(t.Context(), create, nil), subject.Validate(t.Context(), create, nil),
+		subject.Admit(t.Context(), update, nil), subject.Validate(t.Context(), update, nil)); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > 30*time.Second { // by pairs it would be minutes
@@ -377,17 +377,17 @@ func BenchmarkPlugin(b *testing.B) {
 	for name, in := range map[string]*corev1.Namespace{"unannotated": annotated(nil),
 		"annotated": namespace(b, "a=1:NoSchedule", "a b:NoExecute@300")} {
 		b.Run(name, func(b *testing.B) {
-			plugin := chaintest.New(b, Descriptor, "", in).Interface.(*podTolerationRestriction)
+			subject := plugintest.New(b, Descriptor, "", in).Built.(*podTolerationRestriction)
 			given := pod("b:NoExecute@300")
 			b.ReportAllocs()
 			for b.Loop() {
 				a := admission.NewAttributesRecord(given.DeepCopy(), nil, corev1.SchemeGroupVersion.WithKind("Pod"),
 					"ns", "p",
 					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
-				if err := plugin.Admit(b.Context(), a, nil); err != nil {
+				if err := subject.Admit(b.Context(), a, nil); err != nil {
 					b.Fatal(err)
 				}
-				if err := plugin.Validate(b.Context(), a, nil); err != nil {
+				if err := subject.Validate(b.Context(), a, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -23,10 +23,10 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
 	"gatehouse.dev/plugins/internal/objects"
 )
 
@@ -39,16 +39,16 @@ const (
 var copied = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
 
 // Descriptor is PodTopologyLabels, not yet built. It needs informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods the labels of zone and region of their node",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(corev1.Resource("pods"), "", binding),
+	Resources:  plugin.On(corev1.Resource("pods"), "", binding),
 	Gate:       "PodTopologyLabelsAdmission",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.To("list watch", "", "nodes"), chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "", "nodes"), plugin.AskGates},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -56,17 +56,16 @@ var Descriptor = chain.Descriptor{
 			return nil, errors.New(name + " needs informers")
 		}
 		nodes := env.Informers.Core().V1().Nodes()
-		return &podTopologyLabels{admission.NewHandler(admission.Create), ready.After(nodes.Informer()), nodes.Lister()}, nil
+		return &podTopologyLabels{ready.After(nodes.Informer()), nodes.Lister()}, nil
 	},
 }
 
 type podTopologyLabels struct {
-	*admission.Handler
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
 }
 
-var _ admission.MutationInterface = &podTopologyLabels{}
+var _ plugin.Mutator = &podTopologyLabels{}
 
 // Admit copies the labels of the node that a pod, or a Binding of one, names.
 func (p *podTopologyLabels) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

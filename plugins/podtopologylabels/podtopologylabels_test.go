@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -30,8 +30,8 @@ func pod(node string, has labels) *corev1.Pod {
 		Spec: corev1.PodSpec{NodeName: node}}
 }
 
-func bound(kind, node string, has labels) chaintest.Request {
-	return chaintest.Create(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p",
+func bound(kind, node string, has labels) plugintest.Request {
+	return plugintest.Create(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p",
 		Labels: maps.Clone(has)}, Target: corev1.ObjectReference{Kind: kind, Name: node}}).On("pods", "binding")
 }
 
@@ -50,9 +50,9 @@ func TestLabels(t *testing.T) {
 		"the pod's that it lacks": {labels{zone: "a"}, labels{region: "mine"}, labels{zone: "a", region: "mine"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", node(test.node))
-			binding := plugin.Admit(t, bound("Node", "n", test.has)).Admitted(t).Object.(*corev1.Binding)
-			created := plugin.Admit(t, chaintest.Create(pod("n", test.has))).Admitted(t).Object.(*corev1.Pod)
+			subject := plugintest.New(t, Descriptor, "", node(test.node))
+			binding := subject.Admit(t, bound("Node", "n", test.has)).Admitted(t).Object.(*corev1.Binding)
+			created := subject.Admit(t, plugintest.Create(pod("n", test.has))).Admitted(t).Object.(*corev1.Pod)
 			if !maps.Equal(binding.Labels, test.want) || !maps.Equal(created.Labels, test.want) {
 				t.Errorf("the binding has %v, the pod %v, want %v", binding.Labels, created.Labels, test.want)
 			}
@@ -61,37 +61,37 @@ func TestLabels(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", node(labels{zone: "a"}))
-	for name, request := range map[string]chaintest.Request{
-		"a pod without a node":        chaintest.Create(pod("", nil)),
-		"a node that isn't there":     chaintest.Create(pod("other", nil)),
+	subject := plugintest.New(t, Descriptor, "", node(labels{zone: "a"}))
+	for name, request := range map[string]plugintest.Request{
+		"a pod without a node":        plugintest.Create(pod("", nil)),
+		"a node that isn't there":     plugintest.Create(pod("other", nil)),
 		"bound to one that isn't":     bound("Node", "other", nil),
 		"bound to something else":     bound("Machine", "n", nil),
 		"bound to nothing":            bound("", "n", nil),
-		"an update":                   chaintest.Update(pod("n", nil), pod("", nil)),
-		"an eviction":                 chaintest.Create(pod("n", nil)).On("pods", "eviction"),
+		"an update":                   plugintest.Update(pod("n", nil), pod("", nil)),
+		"an eviction":                 plugintest.Create(pod("n", nil)).On("pods", "eviction"),
 		"a binding of the older kind": bound("Node", "n", nil).On("bindings", ""),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.Secret{}).On("pods", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.Secret{}).On("pods", "")).Refused(t, 400,
 		"PodTopologyLabels: the object of a request for pods is a *v1.Secret")
-	plugin.Admit(t, chaintest.Create(&corev1.Pod{}).On("pods", "binding")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.Pod{}).On("pods", "binding")).Refused(t, 400,
 		"PodTopologyLabels: the object of a request for pods is a *v1.Pod")
 }
 
 func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		built, err := Descriptor.New(nil, &chain.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
+		built, err := Descriptor.New(nil, &plugin.Env{Informers: informers.NewSharedInformerFactory(fake.NewClientset(),
 			0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod("", nil))).Admitted(t)
-		plugin.Admit(t, chaintest.Create(pod("n", nil))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Admit(t, plugintest.Create(pod("", nil))).Admitted(t)
+		subject.Admit(t, plugintest.Create(pod("n", nil))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // group makes a PodGroup as pod makes a pod.
@@ -24,30 +24,30 @@ func TestPodGroups(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		classes []string
-		request chaintest.Request
+		request plugintest.Request
 		gate    string
 		want    string
 		refused string
 	}{
-		"with a class": {[]string{"a=1000 Never"}, chaintest.Create(group("a")), "", "a 1000 -", ""},
-		"without one":  {[]string{"a=1000 default"}, chaintest.Create(group("")), "", "a 1000 -", ""},
-		"without one, there is no default": {[]string{"a=1000"}, chaintest.Create(group("")), "",
+		"with a class": {[]string{"a=1000 Never"}, plugintest.Create(group("a")), "", "a 1000 -", ""},
+		"without one":  {[]string{"a=1000 default"}, plugintest.Create(group("")), "", "a 1000 -", ""},
+		"without one, there is no default": {[]string{"a=1000"}, plugintest.Create(group("")), "",
 			"- 0 -", ""},
-		"the class's number": {[]string{"a=1000"}, chaintest.Create(group("a 1000")), "", "a 1000 -", ""},
-		"another number": {[]string{"a=1000"}, chaintest.Create(group("a 7")), "", "",
+		"the class's number": {[]string{"a=1000"}, plugintest.Create(group("a 1000")), "", "a 1000 -", ""},
+		"another number": {[]string{"a=1000"}, plugintest.Create(group("a 7")), "", "",
 			`podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (7) must match the priority ` +
 				`computed (1000) based on the priority class set in the spec`},
-		"a number without a class": {nil, chaintest.Create(group("- 7")), "", "",
+		"a number without a class": {nil, plugintest.Create(group("- 7")), "", "",
 			`podgroups.scheduling.k8s.io "g" is forbidden: priority set in the pod group (7) must match the priority ` +
 				`computed (0) based on the priority class set in the spec`},
-		"no such class": {nil, chaintest.Create(group("b")), "", "",
+		"no such class": {nil, plugintest.Create(group("b")), "", "",
 			`podgroups.scheduling.k8s.io "g" is forbidden: no PriorityClass with name b was found`},
-		"an update":        {[]string{"a=1000"}, chaintest.Update(group("a"), group("a")), "", "a - -", ""},
-		"a status":         {nil, chaintest.Create(group("b")).On("podgroups", "status"), "", "b - -", ""},
-		"without the gate": {nil, chaintest.Create(group("b 7")), off, "b 7 -", ""},
+		"an update":        {[]string{"a=1000"}, plugintest.Update(group("a"), group("a")), "", "a - -", ""},
+		"a status":         {nil, plugintest.Create(group("b")).On("podgroups", "status"), "", "b - -", ""},
+		"without the gate": {nil, plugintest.Create(group("b 7")), off, "b 7 -", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster := chaintest.NewCluster(t, classes(test.classes...)...)
+			cluster := plugintest.NewCluster(t, classes(test.classes...)...)
 			gates := featuregate.NewFeatureGate()
 			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 				"WorkloadAwarePreemption": {Default: test.gate != off, PreRelease: featuregate.Alpha}}); err != nil {

@@ -43,11 +43,11 @@ import (
 	schedulingv1listers "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "Priority"
@@ -62,21 +62,23 @@ var (
 const groupPriorities featuregate.Feature = "WorkloadAwarePreemption"
 
 // Descriptor is Priority, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",
 	Remedy: "Name a PriorityClass that exists, and leave priority and preemptionPolicy to it. Only one class may " +
 		"be the default.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  slices.Concat(chain.On(pods), chain.On(podGroups), chain.On(priorityClasses)),
+	Resources:  slices.Concat(plugin.On(pods), plugin.On(podGroups), plugin.On(priorityClasses)),
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
 	Access: []rbacv1.PolicyRule{
-		chain.To("get list watch", "scheduling.k8s.io", "priorityclasses"),
-		chain.AskGates,
+		plugin.To("get list watch", "scheduling.k8s.io", "priorityclasses"),
+		plugin.AskGates,
 	},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -85,17 +87,15 @@ var Descriptor = chain.Descriptor{
 		}
 		informer := env.Informers.Scheduling().V1().PriorityClasses()
 		return &priority{
-			Handler: admission.NewHandler(admission.Create, admission.Update),
-			synced:  ready.After(informer.Informer()),
-			cache:   informer.Lister(),
-			client:  env.Client,
-			groups:  env.Enabled(groupPriorities),
+			synced: ready.After(informer.Informer()),
+			cache:  informer.Lister(),
+			client: env.Client,
+			groups: env.Enabled(groupPriorities),
 		}, nil
 	},
 }
 
 type priority struct {
-	*admission.Handler
 	synced ready.Gate
 	cache  schedulingv1listers.PriorityClassLister
 	client kubernetes.Interface
@@ -103,8 +103,8 @@ type priority struct {
 }
 
 var (
-	_ admission.MutationInterface   = &priority{}
-	_ admission.ValidationInterface = &priority{}
+	_ plugin.Mutator   = &priority{}
+	_ plugin.Validator = &priority{}
 )
 
 // Admit sets what follows from the class of a pod or a group of pods.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // class makes a PriorityClass of "name=value", with " default" and " Never" or "
@@ -131,8 +131,8 @@ func TestCreatePod(t *testing.T) {
 		"a policy, where the class has none": {[]string{"a=2000"}, "a - Never", "a 2000 Never", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", classes(test.classes...)...)
-			result := plugin.Admit(t, chaintest.Create(pod(test.pod)))
+			subject := plugintest.New(t, Descriptor, "", classes(test.classes...)...)
+			result := subject.Admit(t, plugintest.Create(pod(test.pod)))
 			if test.refused != "" {
 				result.Refused(t, 403, test.refused)
 				return
@@ -140,7 +140,7 @@ func TestCreatePod(t *testing.T) {
 			if got := says(result.Admitted(t).Object.(*corev1.Pod)); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
-			if calls := plugin.Calls(); len(calls) != 0 {
+			if calls := subject.Calls(); len(calls) != 0 {
 				t.Errorf("the cache should do, but there were calls: %q", calls)
 			}
 		})
@@ -158,8 +158,8 @@ func TestUpdatePod(t *testing.T) {
 		"added, also the API's":  {"a 1000", "a", "a 1000 -"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", class("a=7 default Never"))
-			result := plugin.Admit(t, chaintest.Update(pod(test.pod), pod(test.old))).Admitted(t)
+			subject := plugintest.New(t, Descriptor, "", class("a=7 default Never"))
+			result := subject.Admit(t, plugintest.Update(pod(test.pod), pod(test.old))).Admitted(t)
 			if got := says(result.Object.(*corev1.Pod)); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -171,11 +171,11 @@ func TestUpdatePod(t *testing.T) {
 func TestOneDefaultClass(t *testing.T) {
 	const refused = `priorityclasses.scheduling.k8s.io "%s" is forbidden: PriorityClass %s is already marked as ` +
 		`default. Only one default can exist`
-	create := func(text string) chaintest.Request { return chaintest.Create(class(text)) }
-	update := func(text, old string) chaintest.Request { return chaintest.Update(class(text), class(old)) }
+	create := func(text string) plugintest.Request { return plugintest.Create(class(text)) }
+	update := func(text, old string) plugintest.Request { return plugintest.Update(class(text), class(old)) }
 	for name, test := range map[string]struct {
 		stored  []string
-		request chaintest.Request
+		request plugintest.Request
 		refused string
 	}{
 		"create the first": {nil, create("a=1000 default"), ""},
@@ -197,11 +197,11 @@ func TestOneDefaultClass(t *testing.T) {
 			update("b=2000", "b=2000 default"), ""},
 		"of two, update the lower one": {[]string{"a=1000 default", "b=2000 default"},
 			update("a=1000 default", "a=1000 default"), ""},
-		"delete": {[]string{"a=1000 default"}, chaintest.Delete(class("a=1000 default")), ""},
+		"delete": {[]string{"a=1000 default"}, plugintest.Delete(class("a=1000 default")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", classes(test.stored...)...)
-			result := plugin.Validate(t, test.request)
+			subject := plugintest.New(t, Descriptor, "", classes(test.stored...)...)
+			result := subject.Validate(t, test.request)
 			if test.refused != "" {
 				result.Refused(t, 403, test.refused)
 				return
@@ -212,57 +212,57 @@ func TestOneDefaultClass(t *testing.T) {
 }
 
 func TestAClassTheCacheDoesNotShowIsReadLive(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	var failure error
-	plugin.Client.PrependReactor("get", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject.Client.PrependReactor("get", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, class("fresh=5"), failure
 	})
-	if got := says(plugin.Admit(t,
-		chaintest.Create(pod("fresh"))).Admitted(t).Object.(*corev1.Pod)); got != "fresh 5 -" {
+	if got := says(subject.Admit(t,
+		plugintest.Create(pod("fresh"))).Admitted(t).Object.(*corev1.Pod)); got != "fresh 5 -" {
 		t.Errorf("got %s", got)
 	}
-	if calls := plugin.Calls(); !slices.Contains(calls, "get priorityclasses fresh") {
+	if calls := subject.Calls(); !slices.Contains(calls, "get priorityclasses fresh") {
 		t.Errorf("calls: %q", calls)
 	}
-	plugin.Client.ClearActions()
-	plugin.Admit(t, chaintest.Create(pod("../fresh"))).Refused(t, 403,
+	subject.Client.ClearActions()
+	subject.Admit(t, plugintest.Create(pod("../fresh"))).Refused(t, 403,
 		`pods "p" is forbidden: no PriorityClass with name ../fresh was found`)
-	if calls := plugin.Calls(); len(calls) != 0 {
+	if calls := subject.Calls(); len(calls) != 0 {
 		t.Errorf("what can't be a name is read: %q", calls)
 	}
 	failure = errors.New("no leader")
-	plugin.Admit(t, chaintest.Create(pod("fresh"))).Refused(t, 500,
+	subject.Admit(t, plugintest.Create(pod("fresh"))).Refused(t, 500,
 		"Internal error occurred: failed to resolve PriorityClass with name fresh: no leader")
 }
 
 // Another default class is looked for where it is for sure.
 func TestDefaultClassesAreListedLive(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	var failure error
-	plugin.Client.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject.Client.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &schedulingv1.PriorityClassList{Items: []schedulingv1.PriorityClass{*class("fresh=5 default")}},
 			failure
 	})
-	plugin.Validate(t, chaintest.Create(class("a=1 default"))).
+	subject.Validate(t, plugintest.Create(class("a=1 default"))).
 		Refused(t, 403,
 			`priorityclasses.scheduling.k8s.io "a" is forbidden: PriorityClass fresh is already marked as default. `+
 				`Only one default can exist`)
 	failure = errors.New("no leader")
-	plugin.Validate(t, chaintest.Create(class("a=1 default"))).Refused(t, 500,
+	subject.Validate(t, plugintest.Create(class("a=1 default"))).Refused(t, 500,
 		"Internal error occurred: failed to get default priority class: no leader")
-	plugin.Client.ClearActions()
-	plugin.Validate(t, chaintest.Create(class("a=1"))).Admitted(t)
-	if calls := plugin.Calls(); len(calls) != 0 {
+	subject.Client.ClearActions()
+	subject.Validate(t, plugintest.Create(class("a=1"))).Admitted(t)
+	if calls := subject.Calls(); len(calls) != 0 {
 		t.Errorf("for a class that isn't to be the default there were calls: %q", calls)
 	}
 }
 
 // A pod's priority is its own.
 func TestNothingOfTheClassIsShared(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", class("a=5 Never"))
+	subject := plugintest.New(t, Descriptor, "", class("a=5 Never"))
 	for given, want := range map[string]string{"a": "a 5 Never", "-": "- 0 PreemptLowerPriority"} {
 		for range 2 {
-			got := plugin.Admit(t, chaintest.Create(pod(given))).Admitted(t).Object.(*corev1.Pod)
+			got := subject.Admit(t, plugintest.Create(pod(given))).Admitted(t).Object.(*corev1.Pod)
 			if says(got) != want {
 				t.Errorf("got %s, want %s", says(got), want)
 			}
@@ -272,19 +272,19 @@ func TestNothingOfTheClassIsShared(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", class("a=5 default"))
+	subject := plugintest.New(t, Descriptor, "", class("a=5 default"))
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	for name, request := range map[string]chaintest.Request{
-		"status":      chaintest.Update(pod(""), pod("a 5")).On("pods", "status"),
-		"binding":     chaintest.Create(binding).On("pods", "binding"),
-		"delete":      chaintest.Delete(pod("b")),
-		"connect":     chaintest.Connect(pod("b"), "exec", &corev1.PodExecOptions{}),
-		"configmap":   chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
-		"subresource": chaintest.Update(class("b=1 default"), class("b=1 default")).On("priorityclasses", "status"),
+	for name, request := range map[string]plugintest.Request{
+		"status":      plugintest.Update(pod(""), pod("a 5")).On("pods", "status"),
+		"binding":     plugintest.Create(binding).On("pods", "binding"),
+		"delete":      plugintest.Delete(pod("b")),
+		"connect":     plugintest.Connect(pod("b"), "exec", &corev1.PodExecOptions{}),
+		"configmap":   plugintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
+		"subresource": plugintest.Update(class("b=1 default"), class("b=1 default")).On("priorityclasses", "status"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Validate(t, request).Admitted(t)
-			if plugin.Admit(t, request).Admitted(t).Changed {
+			subject.Validate(t, request).Admitted(t)
+			if subject.Admit(t, request).Admitted(t).Changed {
 				t.Error("the object is changed")
 			}
 		})
@@ -292,16 +292,16 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 }
 
 func TestAnotherObjectIsABadRequest(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	plugin.Admit(t, chaintest.Create(config).On("pods", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(config).On("pods", "")).Refused(t, 400,
 		"Priority: the object of a request for pods is a *v1.ConfigMap")
-	update := chaintest.Update(pod(""), pod(""))
+	update := plugintest.Update(pod(""), pod(""))
 	update.OldObject = config
-	plugin.Admit(t, update).Refused(t, 400, "Priority: the object of a request for pods is a *v1.ConfigMap")
-	create := chaintest.Create(class("a=5"))
+	subject.Admit(t, update).Refused(t, 400, "Priority: the object of a request for pods is a *v1.ConfigMap")
+	create := plugintest.Create(class("a=5"))
 	create.Object = config
-	plugin.Validate(t, create).Refused(t, 400,
+	subject.Validate(t, create).Refused(t, 400,
 		"Priority: the object of a request for priorityclasses is a *v1.ConfigMap")
 }
 
@@ -310,12 +310,12 @@ func TestItWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod(""))).Refused(t, 403,
+		subject := plugintest.Plugin{Built: built}
+		subject.Admit(t, plugintest.Create(pod(""))).Refused(t, 403,
 			`pods "p" is forbidden: not yet ready to handle request`)
 	})
 }
@@ -329,15 +329,15 @@ func TestItIsOn(t *testing.T) {
 func BenchmarkAdmit(b *testing.B) {
 	for _, given := range []string{"-", "system-node-critical"} {
 		b.Run(given, func(b *testing.B) {
-			plugin := chaintest.New(b, Descriptor, "", classes("system-node-critical=2000001000",
-				"system-cluster-critical=2000000000", "a=1", "b=2", "c=3", "d=4")...).Interface.(*priority)
+			subject := plugintest.New(b, Descriptor, "", classes("system-node-critical=2000001000",
+				"system-cluster-critical=2000000000", "a=1", "b=2", "c=3", "d=4")...).Built.(*priority)
 			template := pod(given)
 			b.ReportAllocs()
 			for b.Loop() {
 				p := *template
 				a := admission.NewAttributesRecord(&p, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 					corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
-				if err := plugin.Admit(b.Context(), a, nil); err != nil {
+				if err := subject.Admit(b.Context(), a, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const (

@@ -33,8 +33,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const name = "ResourceDefaults"
@@ -43,18 +43,18 @@ var pods = corev1.Resource("pods")
 
 // Descriptor is ResourceDefaults, not yet built. It needs nothing; its configuration is of kind
 // ResourceDefaultsConfiguration.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives containers that say nothing of memory or cpu a default",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		defaults, err := load(config)
 		if err != nil {
 			return nil, err
 		}
-		return &resourceDefaults{admission.NewHandler(admission.Create, admission.Update), defaults}, nil
+		return &resourceDefaults{defaults}, nil
 	},
 }
 
@@ -65,11 +65,10 @@ type resourceDefault struct {
 }
 
 type resourceDefaults struct {
-	*admission.Handler
 	defaults []resourceDefault
 }
 
-var _ admission.MutationInterface = &resourceDefaults{}
+var _ plugin.Mutator = &resourceDefaults{}
 
 // Admit gives the containers of a pod what they lack.
 func (p *resourceDefaults) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

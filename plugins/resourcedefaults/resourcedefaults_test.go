@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // resources is requests and limits, each like "cpu=1 memory=2Gi"; what isn't there is nil.
@@ -83,7 +83,7 @@ func TestCreate(t *testing.T) {
 		"no containers": {pod(), pod()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := chaintest.New(t, Descriptor, "").Admit(t, chaintest.Create(test.given)).Admitted(t).Object
+			got := plugintest.New(t, Descriptor, "").Admit(t, plugintest.Create(test.given)).Admitted(t).Object
 			if !apiequality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, test.want.Spec)
 			}
@@ -116,8 +116,8 @@ func TestUpdate(t *testing.T) {
 			pod(both("memory=1Gi cpu=2"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := chaintest.New(t, Descriptor, "").Admit(t,
-				chaintest.Update(test.given, test.stored)).Admitted(t).Object
+			got := plugintest.New(t, Descriptor, "").Admit(t,
+				plugintest.Update(test.given, test.stored)).Admitted(t).Object
 			if !apiequality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, test.want.Spec)
 			}
@@ -126,25 +126,25 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	for name, request := range map[string]chaintest.Request{
-		"resize": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "resize"),
-		"status": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "status"),
-		"ephemeral containers": chaintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods",
+	subject := plugintest.New(t, Descriptor, "")
+	for name, request := range map[string]plugintest.Request{
+		"resize": plugintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "resize"),
+		"status": plugintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods", "status"),
+		"ephemeral containers": plugintest.Update(pod(nothing), pod(both("memory=512Mi cpu=1"))).On("pods",
 			"ephemeralcontainers"),
-		"binding": chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"pod templates": chaintest.Create(
+		"binding": plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"pod templates": plugintest.Create(
 			&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: pod(nothing).Spec}}),
-		"delete": chaintest.Delete(pod(nothing)),
-		"exec":   chaintest.Connect(pod(nothing), "exec", &corev1.PodExecOptions{}),
+		"delete": plugintest.Delete(pod(nothing)),
+		"exec":   plugintest.Connect(pod(nothing), "exec", &corev1.PodExecOptions{}),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
 		"ResourceDefaults: the object of a request for pods is a *v1.ConfigMap")
-	plugin.Admit(t, chaintest.Update(pod(nothing), &corev1.ConfigMap{})).Refused(t, 400,
+	subject.Admit(t, plugintest.Update(pod(nothing), &corev1.ConfigMap{})).Refused(t, 400,
 		"ResourceDefaults: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -162,8 +162,8 @@ func TestConfiguration(t *testing.T) {
 		"with a comment": {"# ours\n" + head + "cpu: 2", "memory=512Mi cpu=2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, test.config)
-			got := plugin.Admit(t, chaintest.Create(pod(nothing))).Object
+			subject := plugintest.New(t, Descriptor, test.config)
+			got := subject.Admit(t, plugintest.Create(pod(nothing))).Object
 			if want := pod(both(test.want)); !apiequality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Pod).Spec, want.Spec)
 			}
@@ -222,13 +222,13 @@ func TestItIsOff(t *testing.T) {
 
 // The defaults that a pod gets are its own.
 func TestDefaultsAreCopies(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor,
+	subject := plugintest.New(t, Descriptor,
 		"memory: 1.50000000000000000001Gi\napiVersion: gatehouse.dev/v1alpha1\nkind: ResourceDefaultsConfiguration")
-	first := plugin.Admit(t, chaintest.Create(pod(nothing))).Object.(*corev1.Pod)
+	first := subject.Admit(t, plugintest.Create(pod(nothing))).Object.(*corev1.Pod)
 	memory := first.Spec.Containers[0].Resources.Limits.Memory()
 	before := memory.DeepCopy()
 	memory.Add(*memory)
-	second := plugin.Admit(t, chaintest.Create(pod(nothing))).Object.(*corev1.Pod)
+	second := subject.Admit(t, plugintest.Create(pod(nothing))).Object.(*corev1.Pod)
 	if got := second.Spec.Containers[0].Resources.Limits.Memory(); !got.Equal(before) {
 		t.Errorf("the default has become %s", got)
 	}

@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/quota"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // Observers learn of each quota that a request concerns: at once where the plugin decides, and else
@@ -43,20 +43,20 @@ func TestCallsAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			tell := func(prefix, end string) func(context.Context, chain.PluginStep) {
-				return func(_ context.Context, s chain.PluginStep) {
+			tell := func(prefix, end string) func(context.Context, plugin.Step) {
+				return func(_ context.Context, s plugin.Step) {
 					for _, c := range s.Calls {
 						got = append(got, fmt.Sprintf("%s%s %s %s: %s", prefix, c.Kind, c.Name, c.Verdict, c.Why))
 					}
-					if s.Plugin != "plugin" || s.Phase != chain.Validating {
+					if s.Plugin != "plugin" || s.Phase != plugin.Validating {
 						t.Errorf("the step is that of %q, %s", s.Plugin, s.Phase)
 					}
 					got = append(got, fmt.Sprintf("%s: %v", end, s.Err))
 				}
 			}
-			plugin := chaintest.New(t, Descriptor, "")
+			subject := plugintest.New(t, Descriptor, "")
 			for _, q := range test.quotas {
-				if err := plugin.Client.Tracker().Add(q.DeepCopy()); err != nil {
+				if err := subject.Client.Tracker().Add(q.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -64,8 +64,16 @@ func TestCallsAreReported(t *testing.T) {
 			if test.decided != nil {
 				ctx = quota.WithHolder(ctx)
 			}
-			_ = plugin.Observe(ctx, t, chain.Validating, chaintest.Create(newPod("p")), chain.ObserverFuncs{Calls: true,
-				Plugin: tell("", "Validating"), Late: tell("late ", "late")})
+			_ = subject.Observe(ctx, t, plugin.Validating, plugintest.Create(newPod("p")), plugin.Observe{Want: plugin.Wants{Calls: true},
+				Step: func(ctx context.Context, step plugin.Step) {
+					tell("", "Validating")(ctx, step)
+					if step.Enforcement != nil {
+						step.Enforcement.Then(func(err error, calls []plugin.Call) {
+							step.Err, step.Calls = err, calls
+							tell("late ", "late")(ctx, step)
+						})
+					}
+				}})
 			if test.decided != nil {
 				e := quota.Spend(ctx, corev1.Resource("pods"), "demo", "p")
 				test.decided(e, quota.Change{Resource: e.Resource, Old: e.Old, New: e.New})

@@ -32,10 +32,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/internal/quota/cluster"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
 )
 
 // attempts bounds how often a charge through the API is tried again because somebody else changed
@@ -43,32 +43,33 @@ import (
 const attempts = 10
 
 // Descriptor is the plugin for plugins.List.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:    "ResourceQuota",
 	Summary: "Keeps what a namespace uses within its ResourceQuotas",
 	Remedy: "Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised " +
 		"(kubectl describe resourcequota).",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Default:    true,
-	Enforces:   []chain.Enforced{{Resource: corev1.Resource("resourcequotas")}},
 	Access: []rbacv1.PolicyRule{
-		chain.To("list", "", "resourcequotas", "pods"),
-		chain.To("update", "", "resourcequotas/status"),
-		chain.To("list", "resource.k8s.io", "deviceclasses", "resourceclaims"),
-		chain.AskGates,
+		plugin.To("list", "", "resourcequotas", "pods"),
+		plugin.To("update", "", "resourcequotas/status"),
+		plugin.To("list", "resource.k8s.io", "deviceclasses", "resourceclaims"),
+		plugin.AskGates,
+	},
+	Server: plugin.Server{
+		Enforces: []plugin.Enforced{{Resource: corev1.Resource("resourcequotas")}},
 	},
 	New: newPlugin,
 }
 
 type resourceQuota struct {
-	*admission.Handler
 	client  kubernetes.Interface
 	limited []quota.LimitedResource
 	off     quota.Gates // the feature gates that are off
 }
 
-func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
+func newPlugin(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 	if env.Client == nil {
 		return nil, errors.New("ResourceQuota needs a client")
 	}
@@ -77,7 +78,6 @@ func newPlugin(config io.Reader, env *chain.Env) (admission.Interface, error) {
 		return nil, err
 	}
 	return &resourceQuota{
-		Handler: admission.NewHandler(admission.Create, admission.Update),
 		client:  env.Client,
 		limited: limited,
 		off:     quota.GatesOff(func(gate featuregate.Feature) bool { return !env.Disabled(gate) }),
@@ -92,14 +92,14 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 			return false
 		}
 		e.Namespace, e.Name, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), p.limited, refuse
-		if tell := chain.Later(ctx, a); tell != nil {
-			reported := chain.CallsOf(a) != nil
+		if enforcement := plugin.Enforce(a); enforcement != nil {
+			reported := plugin.CallsOf(a) != nil
 			e.Decided = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
-				var calls []chain.Call
+				var calls []plugin.Call
 				if reported {
 					calls = reports(change, quotas)
 				}
-				tell(refusal, calls...)
+				enforcement.Report(refusal, calls...)
 			}
 		}
 		return quota.Enforce(ctx, &e)
@@ -197,8 +197,8 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 	refuse func(error) error) error {
 	client := p.client.CoreV1().ResourceQuotas(a.GetNamespace())
 	charged := sets.New[types.UID]()
-	var told []chain.Call
-	if calls := chain.CallsOf(a); calls != nil {
+	var told []plugin.Call
+	if calls := plugin.CallsOf(a); calls != nil {
 		defer func() {
 			for _, call := range told {
 				calls.Add(call)
@@ -257,16 +257,16 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 }
 
 // reports are the quotas that the change concerns, as calls for the chain's observers.
-func reports(change quota.Change, quotas []*corev1.ResourceQuota) []chain.Call {
-	var calls []chain.Call
+func reports(change quota.Change, quotas []*corev1.ResourceQuota) []plugin.Call {
+	var calls []plugin.Call
 	for _, q := range quotas {
 		words, refused := change.Explain(q)
 		if words == "" {
 			continue
 		}
-		call := chain.Call{Kind: chain.Quota, Name: q.Name, Verdict: chain.Admitted, Why: words}
+		call := plugin.Call{Kind: plugin.Quota, Name: q.Name, Verdict: plugin.Admitted, Why: words}
 		if refused {
-			call.Verdict = chain.Refused
+			call.Verdict = plugin.Refused
 		}
 		calls = append(calls, call)
 	}

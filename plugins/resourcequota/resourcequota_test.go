@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/quota"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func newQuota(name string, hard, used map[corev1.ResourceName]string) *corev1.ResourceQuota {
@@ -51,41 +51,41 @@ func TestChargesThroughTheAPI(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		quota   *corev1.ResourceQuota
-		request chaintest.Request
+		request plugintest.Request
 		refusal string
 		used    string // pods, afterwards
 	}{
-		{"room", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")), "", "2"},
-		{"no room", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "2"}), chaintest.Create(newPod("p")),
+		{"room", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), plugintest.Create(newPod("p")), "", "2"},
+		{"no room", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "2"}), plugintest.Create(newPod("p")),
 			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`, "2"},
-		{"dry run", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), chaintest.Create(newPod("p")).AsDryRun(),
+		{"dry run", newQuota("q", amounts{"pods": "2"}, amounts{"pods": "1"}), plugintest.Create(newPod("p")).AsDryRun(),
 			"", "1"},
 		{"dry run without room", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}),
-			chaintest.Create(newPod("p")).AsDryRun(),
+			plugintest.Create(newPod("p")).AsDryRun(),
 			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`, "1"},
 		{"an update that costs the same", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}),
-			chaintest.Update(newPod("p"), newPod("p")), "", "1"},
+			plugintest.Update(newPod("p"), newPod("p")), "", "1"},
 		{"a status", newQuota("q", amounts{"pods": "1"}, amounts{"pods": "1"}),
-			chaintest.Create(newPod("p")).On("pods", "status"), "", "1"},
+			plugintest.Create(newPod("p")).On("pods", "status"), "", "1"},
 		{"a dry run in the group that workloads had once",
 			newQuota("q", amounts{"count/deployments.apps": "1"}, amounts{"count/deployments.apps": "1"}),
-			chaintest.Create(&extensionsv1beta1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d",
+			plugintest.Create(&extensionsv1beta1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d",
 				Namespace: "demo"}}).AsDryRun(),
 			`deployments.extensions "d" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, used: ` +
 				`count/deployments.apps=1, limited: count/deployments.apps=1`, "0"},
 		{"unstated", newQuota("q", amounts{"requests.cpu": "1"}, amounts{"requests.cpu": "0"}),
-			chaintest.Create(newPod("p")),
+			plugintest.Create(newPod("p")),
 			`pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c`, "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", c.quota)
-			result := plugin.Validate(t, c.request)
+			subject := plugintest.New(t, Descriptor, "", c.quota)
+			result := subject.Validate(t, c.request)
 			if c.refusal == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, 403, c.refusal)
 			}
-			after, err := plugin.Client.CoreV1().ResourceQuotas("demo").Get(t.Context(), "q", metav1.GetOptions{})
+			after, err := subject.Client.CoreV1().ResourceQuotas("demo").Get(t.Context(), "q", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestTriesAgain(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			p := &resourceQuota{Handler: admission.NewHandler(admission.Create), client: client}
+			p := &resourceQuota{client: client}
 			err := p.Validate(t.Context(), attributes(newPod("p")), nil)
 			if c.want == "" && err != nil || c.want != "" && (!apierrors.IsConflict(err) || err.Error() != c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -141,7 +141,7 @@ func TestTriesAgain(t *testing.T) {
 // Where storage charges, the plugin leaves it the cost and asks nobody.
 func TestLeavesTheChargeToStorage(t *testing.T) {
 	client := fake.NewClientset()
-	p := &resourceQuota{Handler: admission.NewHandler(admission.Create), client: client}
+	p := &resourceQuota{client: client}
 	ctx := quota.WithHolder(t.Context())
 	if err := p.Validate(ctx, attributes(newPod("p")), nil); err != nil {
 		t.Fatal(err)
@@ -169,8 +169,8 @@ func TestLeavesTheChargeToStorage(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	const config = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"ResourceQuotaConfiguration",` +
 		`"limitedResources":[{"resource":"pods","matchContains":["pods"]}]}`
-	plugin := chaintest.New(t, Descriptor, config)
-	plugin.Validate(t, chaintest.Create(newPod("p"))).Refused(t, 403,
+	subject := plugintest.New(t, Descriptor, config)
+	subject.Validate(t, plugintest.Create(newPod("p"))).Refused(t, 403,
 		`pods "p" is forbidden: insufficient quota to consume: count/pods,pods`)
 }
 

@@ -37,11 +37,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	nodev1listers "k8s.io/client-go/listers/node/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
 )
 
 const name = "RuntimeClass"
@@ -53,17 +53,19 @@ var (
 )
 
 // Descriptor is RuntimeClass, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods the overhead and the scheduling of their RuntimeClass",
 	Remedy:     "Name a RuntimeClass that exists, and leave overhead, and the keys of its node selector, to it.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(corev1.Resource("pods")),
+	Resources:  plugin.On(corev1.Resource("pods")),
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "node.k8s.io", "runtimeclasses")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "node.k8s.io", "runtimeclasses")},
+	Server: plugin.Server{
+		Needs: []schema.GroupVersionResource{nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -71,22 +73,20 @@ var Descriptor = chain.Descriptor{
 			return nil, err
 		}
 		return &runtimeClass{
-			Handler: admission.NewHandler(admission.Create),
-			cache:   env.Informers.Node().V1().RuntimeClasses().Lister(),
-			client:  env.Client,
+			cache:  env.Informers.Node().V1().RuntimeClasses().Lister(),
+			client: env.Client,
 		}, nil
 	},
 }
 
 type runtimeClass struct {
-	*admission.Handler
 	cache  nodev1listers.RuntimeClassLister
 	client kubernetes.Interface
 }
 
 var (
-	_ admission.MutationInterface   = &runtimeClass{}
-	_ admission.ValidationInterface = &runtimeClass{}
+	_ plugin.Mutator   = &runtimeClass{}
+	_ plugin.Validator = &runtimeClass{}
 )
 
 // Admit gives the pod what its class says.

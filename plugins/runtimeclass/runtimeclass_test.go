@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func amounts(cpu, memory string) corev1.ResourceList {
@@ -66,7 +66,7 @@ const (
 // Upstream: TestSetOverhead, TestValidateOverhead, TestValidate in
 // plugin/pkg/admission/runtimeclass/admission_test.go.
 func TestOverhead(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", classes()...)
+	subject := plugintest.New(t, Descriptor, "", classes()...)
 	for name, test := range map[string]struct {
 		given             *corev1.Pod
 		want              corev1.ResourceList
@@ -89,14 +89,14 @@ func TestOverhead(t *testing.T) {
 		"no such class":             {pod("gone", nil), nil, notFound, notFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Admit(t, chaintest.Create(test.given))
+			result := subject.Admit(t, plugintest.Create(test.given))
 			if test.admitted != "" {
 				result.Refused(t, 403, test.admitted)
 			} else if got := result.Admitted(t).Object.(*corev1.Pod).Spec.Overhead; !apiequality.Semantic.DeepEqual(
 				got, test.want) {
 				t.Errorf("overhead is %v, want %v", got, test.want)
 			}
-			result = plugin.Validate(t, chaintest.Create(test.given))
+			result = subject.Validate(t, plugintest.Create(test.given))
 			if test.checked != "" {
 				result.Refused(t, 403, test.checked)
 			} else {
@@ -108,7 +108,7 @@ func TestOverhead(t *testing.T) {
 
 // Upstream: TestSetScheduling.
 func TestScheduling(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", classes()...)
+	subject := plugintest.New(t, Descriptor, "", classes()...)
 	both := map[string]string{"vm": "yes", "zone": "a"}
 	vm, foo := tolerating("vm", "yes"), tolerating("foo", "bar")
 	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
@@ -132,7 +132,7 @@ func TestScheduling(t *testing.T) {
 		"one that covers its other": {scheduled(nil, foo, everything), scheduled(both, everything), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plugin.Admit(t, chaintest.Create(test.given))
+			result := subject.Admit(t, plugintest.Create(test.given))
 			if test.err != "" {
 				result.Refused(t, 403, test.err)
 				return
@@ -140,18 +140,18 @@ func TestScheduling(t *testing.T) {
 			if got := result.Admitted(t).Object; !apiequality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("got %+v", got.(*corev1.Pod).Spec)
 			}
-			plugin.Validate(t, chaintest.Create(test.want)).Admitted(t)
+			subject.Validate(t, plugintest.Create(test.want)).Admitted(t)
 		})
 	}
 	// What pods got isn't the cache's.
-	one := plugin.Admit(t, chaintest.Create(scheduled(nil))).Object.(*corev1.Pod)
+	one := subject.Admit(t, plugintest.Create(scheduled(nil))).Object.(*corev1.Pod)
 	one.Spec.NodeSelector["vm"], one.Spec.Tolerations[0].Key = "changed", "changed"
-	costly := plugin.Admit(t, chaintest.Create(pod("costly", nil))).Object.(*corev1.Pod)
+	costly := subject.Admit(t, plugintest.Create(pod("costly", nil))).Object.(*corev1.Pod)
 	costly.Spec.Overhead["cpu"] = resource.MustParse("7")
 	for given, want := range map[*corev1.Pod]*corev1.Pod{
 		scheduled(nil): scheduled(both, vm), pod("costly", nil): pod("costly", amounts("100m", "1Mi")),
 	} {
-		if got := plugin.Admit(t, chaintest.Create(given)).Object; !apiequality.Semantic.DeepEqual(got, want) {
+		if got := subject.Admit(t, plugintest.Create(given)).Object; !apiequality.Semantic.DeepEqual(got, want) {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -170,41 +170,41 @@ func TestAClassIsReadLiveWhereTheCacheHasNone(t *testing.T) {
 		"the read fails":   {nil, errors.New("etcd is down"), 500, "etcd is down", []string{"get runtimeclasses gone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", classes()...)
-			plugin.Client.PrependReactor("get", "runtimeclasses",
+			subject := plugintest.New(t, Descriptor, "", classes()...)
+			subject.Client.PrependReactor("get", "runtimeclasses",
 				func(clienttesting.Action) (bool, runtime.Object, error) { return true, test.live, test.err })
-			result := plugin.Validate(t, chaintest.Create(pod("gone", nil)))
+			result := subject.Validate(t, plugintest.Create(pod("gone", nil)))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
 				result.Refused(t, test.code, test.want)
 			}
-			if got := plugin.Calls(); !slices.Equal(got, test.calls) {
+			if got := subject.Calls(); !slices.Equal(got, test.calls) {
 				t.Errorf("calls %q, want %q", got, test.calls)
 			}
 		})
 	}
-	plugin := chaintest.New(t, Descriptor, "", classes()...)
-	plugin.Validate(t, chaintest.Create(pod("plain", nil))).Admitted(t)
-	if got := plugin.Calls(); len(got) > 0 {
+	subject := plugintest.New(t, Descriptor, "", classes()...)
+	subject.Validate(t, plugintest.Create(pod("plain", nil))).Admitted(t)
+	if got := subject.Calls(); len(got) > 0 {
 		t.Errorf("what the cache has is read live: %q", got)
 	}
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	given := pod("gone", amounts("1", "1"))
-	for name, request := range map[string]chaintest.Request{
-		"update":    chaintest.Update(given, given),
-		"delete":    chaintest.Delete(given),
-		"binding":   chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		"templates": chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: given.Spec}}),
+	for name, request := range map[string]plugintest.Request{
+		"update":    plugintest.Update(given, given),
+		"delete":    plugintest.Delete(given),
+		"binding":   plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		"templates": plugintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: given.Spec}}),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Handled || plugin.Validate(t, request).Admitted(t).Handled {
+		if subject.Admit(t, request).Admitted(t).Handled || subject.Validate(t, request).Admitted(t).Handled {
 			t.Errorf("%s is looked at", name)
 		}
 	}
 	const noPod = "RuntimeClass: the object of a request for pods is a *v1.Secret"
-	plugin.Admit(t, chaintest.Create(&corev1.Secret{}).On("pods", "")).Refused(t, 400, noPod)
-	plugin.Validate(t, chaintest.Create(&corev1.Secret{}).On("pods", "")).Refused(t, 400, noPod)
+	subject.Admit(t, plugintest.Create(&corev1.Secret{}).On("pods", "")).Refused(t, 400, noPod)
+	subject.Validate(t, plugintest.Create(&corev1.Secret{}).On("pods", "")).Refused(t, 400, noPod)
 }

@@ -25,10 +25,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/internal/aggregate"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 const name = "SecurityContextDeny"
@@ -36,24 +36,24 @@ const name = "SecurityContextDeny"
 var pods = corev1.Resource("pods")
 
 // Descriptor is SecurityContextDeny, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods that choose their own user, groups or SELinux label",
 	Remedy:     "Leave out the fields of the security context that the message names.",
-	Phases:     chain.Validating,
+	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods, "", "ephemeralcontainers"),
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	Resources:  plugin.On(pods, "", "ephemeralcontainers"),
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return securityContextDeny{admission.NewHandler(admission.Create, admission.Update)}, nil
+		return securityContextDeny{}, nil
 	},
 }
 
-type securityContextDeny struct{ *admission.Handler }
+type securityContextDeny struct{}
 
-var _ admission.ValidationInterface = securityContextDeny{}
+var _ plugin.Validator = securityContextDeny{}
 
 // Validate refuses a pod with everything it may not set.
 func (securityContextDeny) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 var (
@@ -89,7 +89,7 @@ func TestCreate(t *testing.T) {
 				"spec.containers[0].securityContext.runAsUser is forbidden]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := chaintest.New(t, Descriptor, "").Validate(t, chaintest.Create(test.given))
+			result := plugintest.New(t, Descriptor, "").Validate(t, plugintest.Create(test.given))
 			if test.want == "" {
 				result.Admitted(t)
 			} else {
@@ -100,41 +100,41 @@ func TestCreate(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	user := pod(&corev1.PodSecurityContext{RunAsUser: &id})
 	fine, bad := &corev1.SecurityContext{RunAsNonRoot: &yes}, &corev1.SecurityContext{RunAsUser: &id}
 
-	plugin.Validate(t, chaintest.Update(pod(nil), pod(nil))).Admitted(t)
-	plugin.Validate(t, chaintest.Update(user, user)).Admitted(t)
-	plugin.Validate(t, chaintest.Update(user, pod(nil))).Refused(t, 403,
+	subject.Validate(t, plugintest.Update(pod(nil), pod(nil))).Admitted(t)
+	subject.Validate(t, plugintest.Update(user, user)).Admitted(t)
+	subject.Validate(t, plugintest.Update(user, pod(nil))).Refused(t, 403,
 		`pods "p" is forbidden: spec.securityContext.runAsUser is forbidden`)
 
-	debug := func(p, stored *corev1.Pod) chaintest.Request {
-		return chaintest.Update(p, stored).On("pods", "ephemeralcontainers")
+	debug := func(p, stored *corev1.Pod) plugintest.Request {
+		return plugintest.Update(p, stored).On("pods", "ephemeralcontainers")
 	}
-	plugin.Validate(t, debug(withEphemeral(pod(nil), fine), pod(nil))).Admitted(t)
-	plugin.Validate(t, debug(withEphemeral(user, fine), user)).Admitted(t)
-	plugin.Validate(t, debug(withEphemeral(user, bad), withEphemeral(user, bad))).Admitted(t)
-	plugin.Validate(t, debug(withEphemeral(user, bad, bad), withEphemeral(user, bad))).
+	subject.Validate(t, debug(withEphemeral(pod(nil), fine), pod(nil))).Admitted(t)
+	subject.Validate(t, debug(withEphemeral(user, fine), user)).Admitted(t)
+	subject.Validate(t, debug(withEphemeral(user, bad), withEphemeral(user, bad))).Admitted(t)
+	subject.Validate(t, debug(withEphemeral(user, bad, bad), withEphemeral(user, bad))).
 		Refused(t, 403, `pods "p" is forbidden: spec.ephemeralContainers[1].securityContext.runAsUser is forbidden`)
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	user := pod(&corev1.PodSecurityContext{RunAsUser: &id})
-	for _, request := range []chaintest.Request{
-		chaintest.Update(user, pod(nil)).On("pods", "status"),
-		chaintest.Update(user, pod(nil)).On("pods", "resize"),
-		chaintest.Create(&corev1.Binding{}).On("pods", "binding"),
-		chaintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: user.Spec}}),
-		chaintest.Delete(user),
-		chaintest.Connect(user, "exec", &corev1.PodExecOptions{}),
+	for _, request := range []plugintest.Request{
+		plugintest.Update(user, pod(nil)).On("pods", "status"),
+		plugintest.Update(user, pod(nil)).On("pods", "resize"),
+		plugintest.Create(&corev1.Binding{}).On("pods", "binding"),
+		plugintest.Create(&corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: user.Spec}}),
+		plugintest.Delete(user),
+		plugintest.Connect(user, "exec", &corev1.PodExecOptions{}),
 	} {
-		plugin.Validate(t, request).Admitted(t)
+		subject.Validate(t, request).Admitted(t)
 	}
-	plugin.Validate(t, chaintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
+	subject.Validate(t, plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).Refused(t, 400,
 		"SecurityContextDeny: the object of a request for pods is a *v1.ConfigMap")
-	plugin.Validate(t, chaintest.Update(user, &corev1.ConfigMap{})).Refused(t, 400,
+	subject.Validate(t, plugintest.Update(user, &corev1.ConfigMap{})).Refused(t, 400,
 		"SecurityContextDeny: the object of a request for pods is a *v1.ConfigMap")
 }
 
@@ -142,7 +142,7 @@ func TestItIsOffAndTakesNoConfiguration(t *testing.T) {
 	if Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "SecurityContextDeny takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

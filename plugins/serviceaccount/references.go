@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin/podspec"
 	"gatehouse.dev/plugins/internal/podrefs"
 )
 

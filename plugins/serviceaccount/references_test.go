@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func ref(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
@@ -73,8 +73,8 @@ func secretUses(secret string) map[string]func(*corev1.Pod) {
 // Upstream: TestRejectsUnreferencedSecretVolumes, TestAllowsReferencedSecret,
 // TestAllowUnreferencedSecretVolumesForPermissiveSAs.
 func TestSecretsThatTheAccountLists(t *testing.T) {
-	listing := func(annotation string) *chaintest.Plugin {
-		return chaintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
+	listing := func(annotation string) *plugintest.Plugin {
+		return plugintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
 			if annotation != "" {
 				a.Annotations = map[string]string{"kubernetes.io/enforce-mountable-secrets": annotation}
 			}
@@ -83,14 +83,14 @@ func TestSecretsThatTheAccountLists(t *testing.T) {
 	}
 	enforced := map[string]bool{"": false, "true": true, "1": true, "false": false, "yes": false}
 	for annotation, enforced := range enforced {
-		plugin := listing(annotation)
+		subject := listing(annotation)
 		for what, use := range secretUses("listed") {
-			if result := plugin.Validate(t, chaintest.Create(pod(named("default"), use))); result.Err != nil {
+			if result := subject.Validate(t, plugintest.Create(pod(named("default"), use))); result.Err != nil {
 				t.Errorf("annotation %q, %s: %v", annotation, what, result.Err)
 			}
 		}
 		for what, use := range secretUses("x") {
-			result := plugin.Validate(t, chaintest.Create(pod(named("default"), use)))
+			result := subject.Validate(t, plugintest.Create(pod(named("default"), use)))
 			if enforced {
 				result.Refused(t, 403,
 					refused(what+" is not allowed because service account default does not reference that secret"))
@@ -103,16 +103,16 @@ func TestSecretsThatTheAccountLists(t *testing.T) {
 
 // Upstream: TestAllowsReferencedImagePullSecrets, TestRejectsUnreferencedImagePullSecrets.
 func TestPullSecretsThatTheAccountLists(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
+	subject := plugintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
 		a.Annotations = map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}
 		a.ImagePullSecrets = []corev1.LocalObjectReference{ref("listed")}
 		a.Secrets = []corev1.ObjectReference{{Name: "x"}} // another list
 	}))
-	uses := func(secrets ...corev1.LocalObjectReference) chaintest.Request {
-		return chaintest.Create(pod(named("default"), func(p *corev1.Pod) { p.Spec.ImagePullSecrets = secrets }))
+	uses := func(secrets ...corev1.LocalObjectReference) plugintest.Request {
+		return plugintest.Create(pod(named("default"), func(p *corev1.Pod) { p.Spec.ImagePullSecrets = secrets }))
 	}
-	plugin.Validate(t, uses(ref("listed"))).Admitted(t)
-	plugin.Validate(t, uses(ref("listed"), ref("x"))).Refused(t, 403,
+	subject.Validate(t, uses(ref("listed"))).Admitted(t)
+	subject.Validate(t, uses(ref("listed"), ref("x"))).Refused(t, 403,
 		refused(`imagePullSecrets[1].name="x" is not allowed because service account default does not reference `+
 			`that imagePullSecret`))
 }
@@ -125,32 +125,32 @@ func TestEphemeralContainers(t *testing.T) {
 		a.Secrets = []corev1.ObjectReference{{Name: "listed"}}
 	}
 	stored := pod(named("default"), volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}))
-	adds := func(change func(*corev1.Pod)) chaintest.Request {
+	adds := func(change func(*corev1.Pod)) plugintest.Request {
 		added := stored.DeepCopy()
 		change(added)
-		return chaintest.Update(added, stored).On("pods", "ephemeralcontainers")
+		return plugintest.Update(added, stored).On("pods", "ephemeralcontainers")
 	}
 	const suffix = " is not allowed because service account default does not reference that secret"
-	plugin := chaintest.New(t, Descriptor, "", account("default", enforcing))
-	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{}))).Admitted(t)
-	plugin.Validate(t,
+	subject := plugintest.New(t, Descriptor, "", account("default", enforcing))
+	subject.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{}))).Admitted(t)
+	subject.Validate(t,
 		adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("listed"), Env: env("listed")}))).Admitted(t)
-	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("x")}))).
+	subject.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("x")}))).
 		Refused(t, 403, refused(`ephemeral container e with envFrom referencing secret.secretName="x"`+suffix))
-	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{Env: env("x")}))).
+	subject.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{Env: env("x")}))).
 		Refused(t, 403, refused(`ephemeral container e with envVar PASSWORD referencing secret.secretName="x"`+suffix))
-	plugin.Validate(t, adds(named(""))).Refused(t, 403, refused("no service account specified for pod ns/p"))
-	plugin.Validate(t, adds(named("gone"))).
+	subject.Validate(t, adds(named(""))).Refused(t, 403, refused("no service account specified for pod ns/p"))
+	subject.Validate(t, adds(named("gone"))).
 		Refused(t, 403, refused(`error looking up service account ns/gone: serviceaccount "gone" not found`))
 
-	plugin = chaintest.New(t, Descriptor, "", account("default"))
-	plugin.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("x")}))).Admitted(t)
+	subject = plugintest.New(t, Descriptor, "", account("default"))
+	subject.Validate(t, adds(ephemeral(corev1.EphemeralContainerCommon{EnvFrom: envFrom("x")}))).Admitted(t)
 }
 
 // Upstream: TestIgnoresMirrorPod, TestRejectsMirrorPodWith…; it looks at accounts, Secrets and
 // token projections, and we at all API objects.
 func TestMirrorPods(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
+	subject := plugintest.New(t, Descriptor, "", account("default", func(a *corev1.ServiceAccount) {
 		a.ImagePullSecrets = []corev1.LocalObjectReference{ref("s")}
 	}))
 	for want, change := range map[string]func(*corev1.Pod){
@@ -173,9 +173,9 @@ func TestMirrorPods(t *testing.T) {
 		`error checking mirror pod for API references: unknown volume type for volume "v"`: volume(
 			corev1.VolumeSource{}),
 	} {
-		request := chaintest.Create(pod(mirror, change))
+		request := plugintest.Create(pod(mirror, change))
 		// In both phases: the API's validation, between them, has other words for some.
-		for _, result := range []chaintest.Result{plugin.Admit(t, request), plugin.Validate(t, request)} {
+		for _, result := range []plugintest.Result{subject.Admit(t, request), subject.Validate(t, request)} {
 			if result.Changed {
 				t.Errorf("%q: the mirror pod is changed", want)
 			}
@@ -186,6 +186,6 @@ func TestMirrorPods(t *testing.T) {
 			}
 		}
 	}
-	plugin.Validate(t, chaintest.Create(pod(mirror,
+	subject.Validate(t, plugintest.Create(pod(mirror,
 		projected(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{}})))).Admitted(t)
 }

@@ -49,11 +49,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
+	"gatehouse.dev/plugin/ready"
 )
 
 const (
@@ -71,16 +71,16 @@ var defaultReads = wait.Backoff{Duration: 3 * time.Millisecond, Factor: 2, Jitte
 var pods = corev1.Resource("pods")
 
 // Descriptor is ServiceAccount, not yet built. It needs a client and informers.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods a service account, its token and its pull secrets",
 	Remedy:     "Create the service account, or name one that exists. A mirror pod can have none, nor Secrets.",
-	Phases:     chain.Mutating | chain.Validating,
+	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  chain.On(pods, "", "ephemeralcontainers"),
+	Resources:  plugin.On(pods, "", "ephemeralcontainers"),
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.To("get list watch", "", "serviceaccounts")},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "serviceaccounts")},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
@@ -89,24 +89,22 @@ var Descriptor = chain.Descriptor{
 		}
 		informer := env.Informers.Core().V1().ServiceAccounts()
 		return &serviceAccount{
-			Handler: admission.NewHandler(admission.Create, admission.Update),
-			synced:  ready.After(informer.Informer()),
-			cache:   informer.Lister(),
-			client:  env.Client,
+			synced: ready.After(informer.Informer()),
+			cache:  informer.Lister(),
+			client: env.Client,
 		}, nil
 	},
 }
 
 type serviceAccount struct {
-	*admission.Handler
 	synced ready.Gate
 	cache  corev1listers.ServiceAccountLister
 	client kubernetes.Interface
 }
 
 var (
-	_ admission.MutationInterface   = &serviceAccount{}
-	_ admission.ValidationInterface = &serviceAccount{}
+	_ plugin.Mutator   = &serviceAccount{}
+	_ plugin.Validator = &serviceAccount{}
 )
 
 // Admit gives a new pod its account and what comes with it.

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func account(name string, changes ...func(*corev1.ServiceAccount)) *corev1.ServiceAccount {
@@ -68,8 +68,8 @@ func attributes(pod *corev1.Pod) admission.Attributes {
 // Upstream: TestAssignsDefaultServiceAccount… and TestAutomountsAPIToken in
 // k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission_test.go.
 func TestANewPodGetsAnIdentity(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", account("default"))
-	got := plugin.Admit(t, chaintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
+	subject := plugintest.New(t, Descriptor, "", account("default"))
+	got := subject.Admit(t, plugintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
 	if got.Spec.ServiceAccountName != "default" || got.Spec.DeprecatedServiceAccount != "default" ||
 		len(got.Spec.Volumes) != 1 {
 		t.Fatalf("account %q and %q, volumes %v", got.Spec.ServiceAccountName, got.Spec.DeprecatedServiceAccount,
@@ -99,23 +99,23 @@ func TestANewPodGetsAnIdentity(t *testing.T) {
 		MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
 	same(t, got.Spec.InitContainers[0].VolumeMounts, mount)
 	same(t, got.Spec.Containers[0].VolumeMounts, mount)
-	if calls := plugin.Calls(); len(calls) > 0 {
+	if calls := subject.Calls(); len(calls) > 0 {
 		t.Errorf("calls %q although the account is in the cache", calls)
 	}
-	plugin.Validate(t, chaintest.Create(got)).Admitted(t)
+	subject.Validate(t, plugintest.Create(got)).Admitted(t)
 }
 
 // The account has two names in a pod of v1. Source: Convert_v1_PodSpec_To_core_PodSpec and
 // Convert_core_PodSpec_To_v1_PodSpec in k8s.io/kubernetes/pkg/apis/core/v1/conversion.go, between
 // which upstream's plugin works.
 func TestBothNames(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "", account("default"), account("a"), account("b"))
+	subject := plugintest.New(t, Descriptor, "", account("default"), account("a"), account("b"))
 	for _, test := range []struct{ name, deprecated, want string }{
 		{"", "", "default"}, {"a", "", "a"}, {"", "a", "a"}, {"a", "b", "a"}, {"b", "b", "b"},
 	} {
 		given := pod()
 		given.Spec.ServiceAccountName, given.Spec.DeprecatedServiceAccount = test.name, test.deprecated
-		got := plugin.Admit(t, chaintest.Create(given)).Admitted(t).Object.(*corev1.Pod).Spec
+		got := subject.Admit(t, plugintest.Create(given)).Admitted(t).Object.(*corev1.Pod).Spec
 		if got.ServiceAccountName != test.want || got.DeprecatedServiceAccount != test.want {
 			t.Errorf("%+v: got %q and %q", test, got.ServiceAccountName, got.DeprecatedServiceAccount)
 		}
@@ -162,8 +162,8 @@ func TestMounts(t *testing.T) {
 		}), "data kube-api-access / kube-api-access / kube-api-access"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := chaintest.New(t, Descriptor, "", test.account)
-			spec := plugin.Admit(t, chaintest.Create(test.pod)).Admitted(t).Object.(*corev1.Pod).Spec
+			subject := plugintest.New(t, Descriptor, "", test.account)
+			spec := subject.Admit(t, plugintest.Create(test.pod)).Admitted(t).Object.(*corev1.Pod).Spec
 			parts := []string{"", "", ""}
 			add := func(i int, name string) {
 				if strings.HasPrefix(name, volumePrefix) {
@@ -190,52 +190,52 @@ func TestMounts(t *testing.T) {
 func TestPullSecrets(t *testing.T) {
 	ofAccount := []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}}
 	a := account("default", func(a *corev1.ServiceAccount) { a.ImagePullSecrets = ofAccount })
-	plugin := chaintest.New(t, Descriptor, "", a)
-	got := plugin.Admit(t, chaintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
+	subject := plugintest.New(t, Descriptor, "", a)
+	got := subject.Admit(t, plugintest.Create(pod())).Admitted(t).Object.(*corev1.Pod)
 	same(t, got.Spec.ImagePullSecrets, ofAccount)
 	if &got.Spec.ImagePullSecrets[0] == &a.ImagePullSecrets[0] {
 		t.Error("the pod shares the list of the account in the cache")
 	}
 	own := []corev1.LocalObjectReference{{Name: "own"}}
-	got = plugin.Admit(t,
-		chaintest.Create(pod(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = own }))).Admitted(t).Object.(*corev1.Pod)
+	got = subject.Admit(t,
+		plugintest.Create(pod(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = own }))).Admitted(t).Object.(*corev1.Pod)
 	same(t, got.Spec.ImagePullSecrets, own)
 }
 
 // Upstream: TestDeniesInvalidServiceAccount, TestFetchesUncachedServiceAccount.
 func TestTheAccountMustExist(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	request := chaintest.Create(pod(named("other")))
+	subject := plugintest.New(t, Descriptor, "")
+	request := plugintest.Create(pod(named("other")))
 	want := refused(`error looking up service account ns/other: serviceaccount "other" not found`)
-	plugin.Admit(t, request).Refused(t, 403, want)
-	plugin.Validate(t, request).Refused(t, 403, want)
-	if calls := plugin.Calls(); !slices.Equal(calls,
+	subject.Admit(t, request).Refused(t, 403, want)
+	subject.Validate(t, request).Refused(t, 403, want)
+	if calls := subject.Calls(); !slices.Equal(calls,
 		[]string{"get serviceaccounts ns/other", "get serviceaccounts ns/other"}) {
 		t.Errorf("calls %q: once each", calls)
 	}
-	plugin.Validate(t, chaintest.Create(pod())).Refused(t, 403, refused("no service account specified for pod ns/p"))
+	subject.Validate(t, plugintest.Create(pod())).Refused(t, 403, refused("no service account specified for pod ns/p"))
 
-	plugin.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, account("other"), nil
 	})
-	plugin.Admit(t, request).Admitted(t)
-	plugin.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject.Admit(t, request).Admitted(t)
+	subject.Client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("no leader")
 	})
-	plugin.Admit(t, request).Refused(t, 403, refused("error looking up service account ns/other: no leader"))
+	subject.Admit(t, request).Refused(t, 403, refused("error looking up service account ns/other: no leader"))
 }
 
 // The bubble's time is exact: what the controller takes is what the pod waits, to the next read.
 func TestTheDefaultAccountIsWaitedFor(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			plugin, made := chaintest.New(t, Descriptor, ""), time.Now().Add(after)
-			plugin.Client.PrependReactor("get", "serviceaccounts",
+			subject, made := plugintest.New(t, Descriptor, ""), time.Now().Add(after)
+			subject.Client.PrependReactor("get", "serviceaccounts",
 				func(clienttesting.Action) (bool, runtime.Object, error) {
 					return !time.Now().Before(made), account("default"), nil
 				})
 			start := time.Now()
-			plugin.Admit(t, chaintest.Create(pod())).Admitted(t)
+			subject.Admit(t, plugintest.Create(pod())).Admitted(t)
 			if took, most := time.Since(start), 2*after+5*time.Millisecond; took < after || took > most+most/5 {
 				t.Errorf("an account made after %s was found after %s", after, took)
 			}
@@ -245,13 +245,13 @@ func TestTheDefaultAccountIsWaitedFor(t *testing.T) {
 
 func TestTheDefaultAccountIsNotWaitedForForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin, start := chaintest.New(t, Descriptor, ""), time.Now()
-		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403,
+		subject, start := plugintest.New(t, Descriptor, ""), time.Now()
+		subject.Admit(t, plugintest.Create(pod())).Refused(t, 403,
 			refused(`error looking up service account ns/default: serviceaccount "default" not found`))
 		if took := time.Since(start); took < 5*time.Second || took > 8*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if calls := plugin.Calls(); len(calls) != 12 {
+		if calls := subject.Calls(); len(calls) != 12 {
 			t.Errorf("%d calls: %q", len(calls), calls)
 		}
 	})
@@ -260,7 +260,7 @@ func TestTheDefaultAccountIsNotWaitedForForever(t *testing.T) {
 // A request whose client has gone doesn't go on reading.
 func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := chaintest.New(t, Descriptor, "").Interface.(*serviceAccount)
+		p := plugintest.New(t, Descriptor, "").Built.(*serviceAccount)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -276,45 +276,45 @@ func TestPodsWaitForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(account("default"))
 		built, err := Descriptor.New(nil,
-			&chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			&plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := chaintest.Plugin{Interface: built}
-		plugin.Admit(t, chaintest.Create(pod())).Refused(t, 403, refused("not yet ready to handle request"))
-		plugin.Admit(t, chaintest.Create(pod(mirror))).Admitted(t)
-		plugin.Validate(t, chaintest.Update(pod(), pod())).Admitted(t)
+		subject := plugintest.Plugin{Built: built}
+		subject.Admit(t, plugintest.Create(pod())).Refused(t, 403, refused("not yet ready to handle request"))
+		subject.Admit(t, plugintest.Create(pod(mirror))).Admitted(t)
+		subject.Validate(t, plugintest.Update(pod(), pod())).Admitted(t)
 	})
 }
 
 // Upstream: TestIgnoresNonCreate, TestIgnoresNonPodResource and, for what isn't a pod,
 // TestIgnoresNonPodObject, which admits it.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	for _, request := range []chaintest.Request{
-		chaintest.Update(pod(), pod()),
-		chaintest.Update(pod(), pod()).On("pods", "status"),
-		chaintest.Update(pod(), pod()).On("pods", "resize"),
-		chaintest.Create(binding).On("pods", "binding"),
-		chaintest.Create(pod()).On("podtemplates", ""),
-		chaintest.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}),
-		chaintest.Delete(pod()),
-		chaintest.Connect(pod(), "exec", &corev1.PodExecOptions{}),
+	for _, request := range []plugintest.Request{
+		plugintest.Update(pod(), pod()),
+		plugintest.Update(pod(), pod()).On("pods", "status"),
+		plugintest.Update(pod(), pod()).On("pods", "resize"),
+		plugintest.Create(binding).On("pods", "binding"),
+		plugintest.Create(pod()).On("podtemplates", ""),
+		plugintest.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}),
+		plugintest.Delete(pod()),
+		plugintest.Connect(pod(), "exec", &corev1.PodExecOptions{}),
 	} {
-		if result := plugin.Admit(t, request).Admitted(t); result.Changed {
+		if result := subject.Admit(t, request).Admitted(t); result.Changed {
 			t.Errorf("%s %s/%s: changed", request.Operation, request.Resource.Resource, request.Subresource)
 		}
-		plugin.Validate(t, request).Admitted(t)
+		subject.Validate(t, request).Admitted(t)
 	}
-	if result := plugin.Admit(t,
-		chaintest.Update(pod(), pod()).On("pods", "ephemeralcontainers")).Admitted(t); result.Changed {
+	if result := subject.Admit(t,
+		plugintest.Update(pod(), pod()).On("pods", "ephemeralcontainers")).Admitted(t); result.Changed {
 		t.Error("ephemeral containers change what was mounted")
 	}
-	request := chaintest.Create(binding).On("pods", "")
-	plugin.Admit(t, request).Refused(t, 400, "ServiceAccount: the object of a request for pods is a *v1.Binding")
-	plugin.Validate(t, request).Refused(t, 400, "ServiceAccount: the object of a request for pods is a *v1.Binding")
-	if calls := plugin.Calls(); len(calls) > 0 {
+	request := plugintest.Create(binding).On("pods", "")
+	subject.Admit(t, request).Refused(t, 400, "ServiceAccount: the object of a request for pods is a *v1.Binding")
+	subject.Validate(t, request).Refused(t, 400, "ServiceAccount: the object of a request for pods is a *v1.Binding")
+	if calls := subject.Calls(); len(calls) > 0 {
 		t.Errorf("calls %q", calls)
 	}
 }
@@ -327,7 +327,7 @@ func TestItIsOn(t *testing.T) {
 
 // What isn't a pod's creation costs nothing.
 func TestOtherRequestsDoNotAllocate(t *testing.T) {
-	p := chaintest.New(t, Descriptor, "").Interface.(*serviceAccount)
+	p := plugintest.New(t, Descriptor, "").Built.(*serviceAccount)
 	a := admission.NewAttributesRecord(pod(), pod(), corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "status", admission.Update, nil, false, nil)
 	if n := testing.AllocsPerRun(100, func() {
@@ -340,7 +340,7 @@ func TestOtherRequestsDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkCreate(b *testing.B) {
-	p := chaintest.New(b, Descriptor, "", account("default")).Interface.(*serviceAccount)
+	p := plugintest.New(b, Descriptor, "", account("default")).Built.(*serviceAccount)
 	b.ReportAllocs()
 	for b.Loop() {
 		a := attributes(pod())

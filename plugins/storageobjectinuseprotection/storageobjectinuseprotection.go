@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const name = "StorageObjectInUseProtection"
@@ -45,29 +45,28 @@ var finalizers = map[schema.GroupResource]string{
 
 // Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no
 // configuration.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims and volumes a finalizer that keeps them as long as they are in use",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  slices.Concat(chain.On(claims), chain.On(volumes), chain.On(classes)),
+	Resources:  slices.Concat(plugin.On(claims), plugin.On(volumes), plugin.On(classes)),
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{chain.AskGates},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Access:     []rbacv1.PolicyRule{plugin.AskGates},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
 		// A server that emulates a version before 1.34 has no controller for the classes.
-		return &storageObjectInUseProtection{admission.NewHandler(admission.Create), !env.Disabled("VolumeAttributesClass")}, nil
+		return &storageObjectInUseProtection{!env.Disabled("VolumeAttributesClass")}, nil
 	},
 }
 
 type storageObjectInUseProtection struct {
-	*admission.Handler
 	classes bool // whether volume attributes classes get a finalizer
 }
 
-var _ admission.MutationInterface = &storageObjectInUseProtection{}
+var _ plugin.Mutator = &storageObjectInUseProtection{}
 
 // Admit gives a new object its finalizer.
 func (p *storageObjectInUseProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 const (
@@ -37,7 +37,7 @@ func class(finalizers ...string) *storagev1.VolumeAttributesClass {
 // k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection/admission_test.go,
 // and some more.
 func TestCreate(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
 		object interface {
 			runtime.Object
@@ -59,7 +59,7 @@ func TestCreate(t *testing.T) {
 			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := plugin.Admit(t, chaintest.Create(test.object)).Admitted(t).Object.(metav1.Object).GetFinalizers()
+			got := subject.Admit(t, plugintest.Create(test.object)).Admitted(t).Object.(metav1.Object).GetFinalizers()
 			if !slices.Equal(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -69,18 +69,18 @@ func TestCreate(t *testing.T) {
 
 // A finalizer that a user has taken off stays off: to the object, that is an update.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	for name, request := range map[string]chaintest.Request{
-		"update":           chaintest.Update(claim(), claim(forClaims)),
-		"delete":           chaintest.Delete(volume()),
-		"status":           chaintest.Create(claim()).On("persistentvolumeclaims", "status"),
-		"of another group": chaintest.Create(claim()).On("volumeattributesclasses", ""),
+	subject := plugintest.New(t, Descriptor, "")
+	for name, request := range map[string]plugintest.Request{
+		"update":           plugintest.Update(claim(), claim(forClaims)),
+		"delete":           plugintest.Delete(volume()),
+		"status":           plugintest.Create(claim()).On("persistentvolumeclaims", "status"),
+		"of another group": plugintest.Create(claim()).On("volumeattributesclasses", ""),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&metav1.Status{}).On("persistentvolumes", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&metav1.Status{}).On("persistentvolumes", "")).Refused(t, 400,
 		"StorageObjectInUseProtection: the object of a request for persistentvolumes is a *v1.Status")
 }
 
@@ -92,11 +92,11 @@ func TestClassesFollowTheirGate(t *testing.T) {
 			"VolumeAttributesClass": {Default: gate == "on", PreRelease: featuregate.GA}}); err != nil {
 			t.Fatal(err)
 		}
-		cluster := chaintest.NewCluster(t)
+		cluster := plugintest.NewCluster(t)
 		cluster.Env.Features = gates
-		plugin := cluster.Build(t, Descriptor, "")
+		subject := cluster.Build(t, Descriptor, "")
 		for object, want := range map[metav1.Object][]string{class(): want, claim(): {forClaims}} {
-			admitted := plugin.Admit(t, chaintest.Create(object.(runtime.Object))).Admitted(t)
+			admitted := subject.Admit(t, plugintest.Create(object.(runtime.Object))).Admitted(t)
 			if got := admitted.Object.(metav1.Object).GetFinalizers(); !slices.Equal(got, want) {
 				t.Errorf("%s: %q of %s, want %q", gate, got, object.GetName(), want)
 			}

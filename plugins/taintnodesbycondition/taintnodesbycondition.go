@@ -16,8 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 const name = "TaintNodesByCondition"
@@ -29,24 +29,24 @@ var (
 )
 
 // Descriptor is TaintNodesByCondition, not yet built. It needs nothing of its host.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Taints new nodes as not ready, so that nothing is scheduled there before they are",
-	Phases:     chain.Mutating,
+	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  chain.On(nodes),
+	Resources:  plugin.On(nodes),
 	Default:    true,
-	New: func(config io.Reader, _ *chain.Env) (admission.Interface, error) {
+	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
-		return taintNodesByCondition{admission.NewHandler(admission.Create)}, nil
+		return taintNodesByCondition{}, nil
 	},
 }
 
-type taintNodesByCondition struct{ *admission.Handler }
+type taintNodesByCondition struct{}
 
-var _ admission.MutationInterface = taintNodesByCondition{}
+var _ plugin.Mutator = taintNodesByCondition{}
 
 // Admit taints a node.
 func (taintNodesByCondition) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

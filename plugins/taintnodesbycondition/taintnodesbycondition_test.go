@@ -8,8 +8,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func node(taints ...corev1.Taint) *corev1.Node {
@@ -24,7 +24,7 @@ func TestCreate(t *testing.T) {
 		execute   = corev1.Taint{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}
 		withValue = corev1.Taint{Key: "node.kubernetes.io/not-ready", Value: "v", Effect: "NoSchedule"}
 	)
-	plugin := chaintest.New(t, Descriptor, "")
+	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct{ given, want *corev1.Node }{
 		"none":                  {node(), node(wanted)},
 		"others are kept":       {node(other), node(other, wanted)},
@@ -33,7 +33,7 @@ func TestCreate(t *testing.T) {
 		"there with some value": {node(withValue), node(withValue)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := plugin.Admit(t, chaintest.Create(test.given)).Admitted(t).Object
+			got := subject.Admit(t, plugintest.Create(test.given)).Admitted(t).Object
 			if !apiequality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("got  %v\nwant %v", got.(*corev1.Node).Spec.Taints, test.want.Spec.Taints)
 			}
@@ -42,18 +42,18 @@ func TestCreate(t *testing.T) {
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, Descriptor, "")
-	for name, request := range map[string]chaintest.Request{
-		"update": chaintest.Update(node(), node()),
-		"delete": chaintest.Delete(node()),
-		"status": chaintest.Create(node()).On("nodes", "status"),
-		"pods":   chaintest.Create(&corev1.Pod{}),
+	subject := plugintest.New(t, Descriptor, "")
+	for name, request := range map[string]plugintest.Request{
+		"update": plugintest.Update(node(), node()),
+		"delete": plugintest.Delete(node()),
+		"status": plugintest.Create(node()).On("nodes", "status"),
+		"pods":   plugintest.Create(&corev1.Pod{}),
 	} {
-		if plugin.Admit(t, request).Admitted(t).Changed {
+		if subject.Admit(t, request).Admitted(t).Changed {
 			t.Errorf("%s: the object is changed", name)
 		}
 	}
-	plugin.Admit(t, chaintest.Create(&corev1.ConfigMap{}).On("nodes", "")).Refused(t, 400,
+	subject.Admit(t, plugintest.Create(&corev1.ConfigMap{}).On("nodes", "")).Refused(t, 400,
 		"TaintNodesByCondition: the object of a request for nodes is a *v1.ConfigMap")
 }
 
@@ -61,7 +61,7 @@ func TestItIsOnAndTakesNoConfiguration(t *testing.T) {
 	if !Descriptor.Default || Descriptor.Deprecated != "" {
 		t.Errorf("default %t, deprecated %q", Descriptor.Default, Descriptor.Deprecated)
 	}
-	_, err := Descriptor.New(strings.NewReader("a: b"), &chain.Env{})
+	_, err := Descriptor.New(strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "TaintNodesByCondition takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

@@ -11,10 +11,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/policy"
+	"gatehouse.dev/plugin"
 )
 
 var (
@@ -24,16 +23,18 @@ var (
 
 // Descriptor is ValidatingAdmissionPolicy, not yet built. It needs clients, informers, an
 // authorizer, a REST mapper and to know when the server is done.
-var Descriptor = chain.Descriptor{
+var Descriptor = plugin.Descriptor{
 	Name:       "ValidatingAdmissionPolicy",
 	Summary:    "Has requests judged by the expressions of ValidatingAdmissionPolicies",
-	Phases:     chain.Validating,
-	Operations: chain.EveryOperation,
-	Outside:    "the API server itself enforces its policies",
+	Phases:     plugin.Validating,
+	Operations: plugin.EveryOperation,
 	Default:    true,
-	Needs:      []schema.GroupVersionResource{policies, bindings},
-	Enforces:   []chain.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
-	New: func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	Server: plugin.Server{
+		Only:     "the API server itself enforces its policies",
+		Needs:    []schema.GroupVersionResource{policies, bindings},
+		Enforces: []plugin.Enforced{{Resource: policies.GroupResource()}, {Resource: bindings.GroupResource()}},
+	},
+	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		plugin, err := policy.NewValidating(config, env)
 		if err != nil {
 			return nil, err

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func TestRequestsAreJudged(t *testing.T) {
-	cluster := chaintest.NewCluster(t,
+	cluster := plugintest.NewCluster(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "p"},
@@ -41,31 +41,31 @@ func TestRequestsAreJudged(t *testing.T) {
 				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
 		})
 	whole(cluster)
-	plugin := cluster.Build(t, Descriptor, "")
-	plugin.Validate(t, chaintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).
+	subject := cluster.Build(t, Descriptor, "")
+	subject.Validate(t, plugintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).
 		Refused(t, 422,
 			`pods "p" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today`)
-	plugin.Validate(t,
-		chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).Admitted(t)
+	subject.Validate(t,
+		plugintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).Admitted(t)
 }
 
 // whole gives the cluster all that the plugin needs.
-func whole(cluster *chaintest.Cluster) {
+func whole(cluster *plugintest.Cluster) {
 	cluster.Serve(runtime.NewScheme(), nil)
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	cluster.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	cluster := chaintest.NewCluster(t)
+	cluster := plugintest.NewCluster(t)
 	whole(cluster)
-	for missing, remove := range map[string]func(*chain.Env){
-		"needs a client":                        func(e *chain.Env) { e.Client = nil },
-		"needs a dynamic client":                func(e *chain.Env) { e.Dynamic = nil },
-		"needs informers":                       func(e *chain.Env) { e.Informers = nil },
-		"needs an authorizer":                   func(e *chain.Env) { e.Authorizer = nil },
-		"needs a REST mapper":                   func(e *chain.Env) { e.RESTMapper = nil },
-		"needs to know when the server is done": func(e *chain.Env) { e.Done = nil },
+	for missing, remove := range map[string]func(*plugin.Env){
+		"needs a client":                        func(e *plugin.Env) { e.Client = nil },
+		"needs a dynamic client":                func(e *plugin.Env) { e.Dynamic = nil },
+		"needs informers":                       func(e *plugin.Env) { e.Informers = nil },
+		"needs an authorizer":                   func(e *plugin.Env) { e.Authorizer = nil },
+		"needs a REST mapper":                   func(e *plugin.Env) { e.RESTMapper = nil },
+		"needs to know when the server is done": func(e *plugin.Env) { e.Done = nil },
 	} {
 		env := *cluster.Env
 		remove(&env)

@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func TestRequestsAreJudged(t *testing.T) {
 	backend := webhooktest.New(t, webhooktest.Deny(403, "not today"))
 	none := admissionregistrationv1.SideEffectClassNone
-	cluster := chaintest.NewCluster(t,
+	cluster := plugintest.NewCluster(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "c"},
@@ -33,22 +33,22 @@ func TestRequestsAreJudged(t *testing.T) {
 			}},
 		})
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	plugin := cluster.Build(t, Descriptor, "")
-	plugin.Validate(t, chaintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).
+	subject := cluster.Build(t, Descriptor, "")
+	subject.Validate(t, plugintest.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}})).
 		Refused(t, 403, `admission webhook "w.example.com" denied the request: not today`)
-	plugin.Validate(t,
-		chaintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})).Admitted(t)
+	subject.Validate(t,
+		plugintest.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})).Admitted(t)
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	cluster := chaintest.NewCluster(t)
+	cluster := plugintest.NewCluster(t)
 	whole := *cluster.Env
 	whole.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	for missing, remove := range map[string]func(*chain.Env){
-		"needs a client":                        func(e *chain.Env) { e.Client = nil },
-		"needs informers":                       func(e *chain.Env) { e.Informers = nil },
-		"needs an authorizer":                   func(e *chain.Env) { e.Authorizer = nil },
-		"needs to know when the server is done": func(e *chain.Env) { e.Done = nil },
+	for missing, remove := range map[string]func(*plugin.Env){
+		"needs a client":                        func(e *plugin.Env) { e.Client = nil },
+		"needs informers":                       func(e *plugin.Env) { e.Informers = nil },
+		"needs an authorizer":                   func(e *plugin.Env) { e.Authorizer = nil },
+		"needs to know when the server is done": func(e *plugin.Env) { e.Done = nil },
 	} {
 		env := whole
 		remove(&env)

@@ -1,4 +1,4 @@
-// Package cluster provides the chain.Env of plugins that run outside the API server. Everything
+// Package cluster provides the plugin.Env of plugins that run outside the API server. Everything
 // they read of the cluster comes through its API, with the rights of the process's service account.
 //
 //	cluster, err := cluster.Connect(ctx, config)   // asks for the version
@@ -40,8 +40,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/kinds"
+	"gatehouse.dev/plugin"
 )
 
 const (
@@ -58,7 +58,7 @@ const (
 
 // A Cluster is a connection to a cluster, with caches of what plugins read there.
 type Cluster struct {
-	env    *chain.Env
+	env    *plugin.Env
 	ctx    context.Context
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
@@ -97,7 +97,7 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 		return nil, err
 	}
 	mapper := kinds.NewMapper(client.Discovery())
-	return &Cluster{ctx: ctx, mapper: mapper, env: &chain.Env{
+	return &Cluster{ctx: ctx, mapper: mapper, env: &plugin.Env{
 		Client:     client,
 		Dynamic:    dynamicClient,
 		Informers:  informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean)),
@@ -112,7 +112,7 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 }
 
 // Env returns the environment with which plugins are built.
-func (c *Cluster) Env() *chain.Env { return c.env }
+func (c *Cluster) Env() *plugin.Env { return c.env }
 
 // Start fills the caches that plugins have asked for, and keeps them current.
 func (c *Cluster) Start() {

@@ -19,12 +19,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
 )
 
 // Main runs gatehouse-webhook with these plugins, in this run order, and ends the process.
-func Main(plugins []chain.Descriptor) {
+func Main(plugins []plugin.Descriptor) {
 	root := New(plugins)
 	root.Use = "gatehouse-webhook"
 	root.Version = commandline.Version()
@@ -34,7 +34,7 @@ func Main(plugins []chain.Descriptor) {
 }
 
 // New returns the command webhook, for these plugins, in this run order.
-func New(plugins []chain.Descriptor) *cobra.Command {
+func New(plugins []plugin.Descriptor) *cobra.Command {
 	o := newOptions(plugins)
 	c := &cobra.Command{
 		Use:   "webhook --plugins=A,B",
@@ -79,12 +79,12 @@ const examples = `  # On a cluster that can reach this machine
 
 // examplesOf returns text with examples of plugins that change and refuse, and that few clusters
 // have.
-func examplesOf(plugins []chain.Descriptor, text string) string {
+func examplesOf(plugins []plugin.Descriptor, text string) string {
 	names := []string{"A", "B", "C"}
 	next := 0
 	for _, d := range outside(plugins) {
-		if next < len(names) && !d.Default && d.Deprecated == "" && d.Gate == "" && len(d.Needs) == 0 &&
-			len(d.Resources) > 0 && d.Phases.Has(chain.Mutating|chain.Validating) {
+		if next < len(names) && !d.Default && d.Deprecated == "" && d.Gate == "" && len(d.Server.Needs) == 0 &&
+			len(d.Resources) > 0 && d.Phases.Has(plugin.Mutating|plugin.Validating) {
 			names[next] = d.Name
 			next++
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/manifests"
 )
 
@@ -19,7 +19,7 @@ var passedOn = []string{"per-plugin", "failure-policy", "mode", "timeout", "exem
 	"skip-reachability-check"}
 
 // newManifests returns the command that prints the objects of an installation.
-func newManifests(plugins []chain.Descriptor) *cobra.Command {
+func newManifests(plugins []plugin.Descriptor) *cobra.Command {
 	i := newInstalling(plugins)
 	var image string
 	var replicas int32
@@ -97,7 +97,7 @@ func given(fs *pflag.FlagSet) []string {
 	return flags
 }
 
-func manifestsExample(plugins []chain.Descriptor) string {
+func manifestsExample(plugins []plugin.Descriptor) string {
 	return examplesOf(plugins, `  gatehouse webhook manifests --plugins={A},{B} \
     --image=registry.example.com/gatehouse-webhook:v1 | kubectl apply --filename=-`)
 }

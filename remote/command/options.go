@@ -18,18 +18,19 @@ import (
 	"k8s.io/client-go/util/cert"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/registration"
 )
 
 // installing holds the flags of an installation that don't depend on where it runs.
 type installing struct {
-	plugins   []chain.Descriptor // all plugins of the program
-	admission chain.Options
+	plugins   []plugin.Descriptor // all plugins of the program
+	admission config.Options
 
 	name, namespace string
 	url, service    string
@@ -42,7 +43,7 @@ type installing struct {
 	unchecked       bool // don't check whether API servers reach the webhooks
 }
 
-func newInstalling(plugins []chain.Descriptor) installing {
+func newInstalling(plugins []plugin.Descriptor) installing {
 	return installing{plugins: plugins, name: "gatehouse", namespace: "gatehouse-system",
 		timeout: registration.DefaultTimeout, exempt: []string{metav1.NamespaceSystem}}
 }
@@ -79,21 +80,21 @@ func (i *installing) addNameFlags(fs *pflag.FlagSet) {
 }
 
 // outside returns the plugins that can run outside the API server.
-func outside(plugins []chain.Descriptor) []chain.Descriptor {
-	return slices.DeleteFunc(slices.Clone(plugins), func(p chain.Descriptor) bool { return p.Outside != "" })
+func outside(plugins []plugin.Descriptor) []plugin.Descriptor {
+	return slices.DeleteFunc(slices.Clone(plugins), func(p plugin.Descriptor) bool { return p.Server.Only != "" })
 }
 
 // load returns the plugins with their configuration, and the registration that follows from them.
 // The error names the flags that are wrong.
-func (i *installing) load() (*registration.Options, *chain.Config, error) {
+func (i *installing) load() (*registration.Options, *config.Config, error) {
 	var errs []error
 	if len(i.admission.Only) == 0 {
 		errs = append(errs, errors.New("--plugins is required: the names of the plugins to run"))
 	}
 	for _, p := range i.plugins {
-		if p.Outside != "" && slices.Contains(i.admission.Only, p.Name) {
+		if p.Server.Only != "" && slices.Contains(i.admission.Only, p.Name) {
 			errs = append(errs, fmt.Errorf("--plugins: %s can't run outside the API server: %s: leave it out", p.Name,
-				p.Outside))
+				p.Server.Only))
 		}
 	}
 	o := &registration.Options{Name: i.name, Namespace: i.namespace, URL: i.url, PerPlugin: i.perPlugin,
@@ -110,7 +111,7 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 		}
 	}
 	for _, name := range i.admission.Only {
-		if !slices.ContainsFunc(i.plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(i.plugins, func(p plugin.Descriptor) bool { return p.Name == name }) {
 			var names []string
 			for _, p := range outside(i.plugins) {
 				names = append(names, p.Name)
@@ -122,7 +123,7 @@ func (i *installing) load() (*registration.Options, *chain.Config, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
-	var config *chain.Config
+	var config *config.Config
 	var err error
 	if o.Plugins, config, err = i.admission.Load(i.plugins); err != nil {
 		return nil, nil, fmt.Errorf("--admission-control-config-file %s: %w", i.admission.ConfigFile, err)
@@ -175,7 +176,7 @@ func parseService(text string) (*registration.Service, error) {
 }
 
 // failurePolicies returns the failure policies of the plugins.
-func (i *installing) failurePolicies(plugins []chain.Descriptor) (
+func (i *installing) failurePolicies(plugins []plugin.Descriptor) (
 	map[string]admissionregistrationv1.FailurePolicyType, error) {
 	policies := map[string]admissionregistrationv1.FailurePolicyType{}
 	for _, item := range i.failurePolicy { // the policy for all first, in any order of the flag
@@ -194,7 +195,7 @@ func (i *installing) failurePolicies(plugins []chain.Descriptor) (
 		if policy != admissionregistrationv1.Fail && policy != admissionregistrationv1.Ignore {
 			return nil, fmt.Errorf("--failure-policy: %q must be Fail or Ignore", policy)
 		}
-		if !slices.ContainsFunc(plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(plugins, func(p plugin.Descriptor) bool { return p.Name == name }) {
 			return nil, fmt.Errorf("--failure-policy: %q is not among --plugins", name)
 		}
 	}
@@ -228,7 +229,7 @@ func (i *installing) loadModes(o *registration.Options) error {
 		if !slices.Contains(remote.Modes, mode) {
 			return fmt.Errorf("--mode: %q must be warn, audit or enforce", mode)
 		}
-		if !slices.ContainsFunc(o.Plugins, func(p chain.Descriptor) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(o.Plugins, func(p plugin.Descriptor) bool { return p.Name == name }) {
 			return fmt.Errorf("--mode: %q is not among --plugins", name)
 		}
 		if mode == remote.Enforce {
@@ -268,7 +269,7 @@ type options struct {
 	log       commandline.Logging
 }
 
-func newOptions(plugins []chain.Descriptor) *options {
+func newOptions(plugins []plugin.Descriptor) *options {
 	return &options{installing: newInstalling(plugins), port: 8443,
 		drain: inCluster, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions()}
 }
@@ -341,7 +342,7 @@ func (o *options) check() error {
 }
 
 // named returns plugins' names for a sentence, with the mode of each plugin that isn't enforced.
-func (i *installing) named(plugins []chain.Descriptor) string {
+func (i *installing) named(plugins []plugin.Descriptor) string {
 	var names []string
 	for _, p := range plugins {
 		name := p.Name

@@ -10,31 +10,32 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/registration"
+	"gatehouse.dev/telemetry"
 	"gatehouse.dev/webhook/server"
 )
 
 // build builds the plugins, and returns the handlers of reviews by path, and the plugins' own
 // checks.
-func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.HealthChecker, error) {
-	observers := []chain.Observer{chain.Metrics()}
+func (w *worker) build(env *plugin.Env) (map[string]http.Handler, []healthz.HealthChecker, error) {
+	observers := []plugin.Observer{telemetry.Metrics()}
 	if w.tracer.enabled() {
-		observers = append(observers, chain.Traces())
+		observers = append(observers, telemetry.Traces())
 	}
 	var recorder *decision.Recorder
 	if w.log != nil {
 		recorder = decision.NewRecorder(decision.NewStore(hostName(), 0, 0), w.options.decisions.Values, w.log.Tell)
 		observers = append(observers, recorder)
 	}
-	built := map[string]chain.Descriptor{}
-	var shared []chain.Descriptor
+	built := map[string]plugin.Descriptor{}
+	var shared []plugin.Descriptor
 	for _, p := range w.registration.Plugins {
 		built[p.Name] = once(p)
 		shared = append(shared, built[p.Name])
@@ -45,7 +46,7 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 	}
 	reviews := map[string]http.Handler{}
 	for _, call := range registration.Served(w.registration) {
-		asked := make([]chain.Descriptor, len(call.Plugins))
+		asked := make([]plugin.Descriptor, len(call.Plugins))
 		for i := range call.Plugins {
 			name := call.Plugins[i].Name
 			asked[i] = remote.Trial(built[name], w.options.modeOf(name))
@@ -55,7 +56,7 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 			return nil, nil, err
 		}
 		decide := remote.Mutate(c)
-		if call.Phase == chain.Validating {
+		if call.Phase == plugin.Validating {
 			decide = remote.Validate(c)
 		}
 		reviews[call.Path] = w.review(decide, recorder)
@@ -64,12 +65,12 @@ func (w *worker) build(env *chain.Env) (map[string]http.Handler, []healthz.Healt
 }
 
 // once returns a plugin that is built once, for any number of chains.
-func once(d chain.Descriptor) chain.Descriptor {
+func once(d plugin.Descriptor) plugin.Descriptor {
 	var mu sync.Mutex
-	var built admission.Interface
+	var built plugin.Plugin
 	build := d.New
 	d.Deprecated = "" // which is said once
-	d.New = func(config io.Reader, env *chain.Env) (admission.Interface, error) {
+	d.New = func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if built != nil {

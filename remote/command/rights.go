@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/manifests"
 	"gatehouse.dev/remote/registration"
 )
@@ -98,7 +98,7 @@ func missingRights(ctx context.Context, client kubernetes.Interface, o *registra
 	missing rights, err error) {
 	_, err = client.CoreV1().Namespaces().Get(ctx, o.Namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		create, err := missingRules(ctx, client, []rbacv1.PolicyRule{chain.To("create", "", "namespaces")}, "")
+		create, err := missingRules(ctx, client, []rbacv1.PolicyRule{plugin.To("create", "", "namespaces")}, "")
 		if err != nil {
 			return missing, err
 		}

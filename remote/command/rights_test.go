@@ -14,15 +14,15 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/registration"
 )
 
 // What is missing is printed once, each rule with what of it is missing; after a minute the process
 // ends. Rights that come meanwhile are seen. Time is the bubble's.
 func TestAwaitRights(t *testing.T) {
-	needed := rights{cluster: []rbacv1.PolicyRule{chain.To("get list watch", "", "pods"), chain.AskGates},
-		namespaced: []rbacv1.PolicyRule{chain.To("create", "", "secrets")}}
+	needed := rights{cluster: []rbacv1.PolicyRule{plugin.To("get list watch", "", "pods"), plugin.AskGates},
+		namespaced: []rbacv1.PolicyRule{plugin.To("create", "", "secrets")}}
 	for name, test := range map[string]struct {
 		granted time.Duration // when; -1 for never
 		lacks   func(a *authorizationv1.ResourceAttributes) bool

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
@@ -110,7 +110,7 @@ func (w *worker) newDoor() (*door.Door, error) {
 type worker struct {
 	options      *options
 	registration *registration.Options
-	config       *chain.Config
+	config       *config.Config
 	connection   *rest.Config
 	client       kubernetes.Interface
 	credentials  *credentials

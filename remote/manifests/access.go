@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/registration"
 )
 
 // Rights returns the rights that plugins need of the API: their Access, in order, each rule once.
-func Rights(plugins []chain.Descriptor) []rbacv1.PolicyRule {
+func Rights(plugins []plugin.Descriptor) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range plugins {
 		for _, rule := range plugins[i].Access {

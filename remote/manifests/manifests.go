@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // Options are what may differ between installations.
@@ -46,7 +46,7 @@ type Options struct {
 	// Replicas is the number of pods.
 	Replicas int32
 	// Plugins are the plugins that run, in their order.
-	Plugins []chain.Descriptor
+	Plugins []plugin.Descriptor
 	// Configuration is the plugins' AdmissionConfiguration; empty for none.
 	Configuration string
 	// Flags are further flags for the program.
@@ -76,9 +76,9 @@ func (o *Options) Validate() error {
 		errs = append(errs, field.Required(field.NewPath("plugins"), "there is nothing to be asked"))
 	}
 	for i := range o.Plugins {
-		if p := &o.Plugins[i]; p.Outside != "" {
+		if p := &o.Plugins[i]; p.Server.Only != "" {
 			errs = append(errs, field.Invalid(field.NewPath("plugins").Index(i), p.Name,
-				"can't run outside an API server: "+p.Outside))
+				"can't run outside an API server: "+p.Server.Only))
 		}
 	}
 	for i, network := range o.APIServers {
@@ -132,7 +132,7 @@ func Objects(o *Options) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, u)
 	}
-	wants := func(p chain.Descriptor) bool { return slices.Contains(p.Needs, settingsv1alpha1.PodPresets) }
+	wants := func(p plugin.Descriptor) bool { return slices.Contains(p.Server.Needs, settingsv1alpha1.PodPresets) }
 	if slices.ContainsFunc(o.Plugins, wants) {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(podPresets, &u.Object); err != nil {

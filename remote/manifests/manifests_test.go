@@ -17,15 +17,15 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/manifests"
 )
 
 func options() *manifests.Options {
 	return &manifests.Options{Name: "gatehouse", Namespace: "system", Image: "i", Replicas: 2,
-		Flags: []string{"--per-plugin"}, Plugins: []chain.Descriptor{
-			{Name: "A", Access: []rbacv1.PolicyRule{chain.To("get", "", "pods"), chain.AskGates}},
-			{Name: "B", Access: []rbacv1.PolicyRule{chain.AskGates, chain.To("list", "x.example.com", "xs")}},
+		Flags: []string{"--per-plugin"}, Plugins: []plugin.Descriptor{
+			{Name: "A", Access: []rbacv1.PolicyRule{plugin.To("get", "", "pods"), plugin.AskGates}},
+			{Name: "B", Access: []rbacv1.PolicyRule{plugin.AskGates, plugin.To("list", "x.example.com", "xs")}},
 			{Name: "C"},
 		}}
 }
@@ -144,7 +144,7 @@ func TestWrongOptions(t *testing.T) {
 		"replicas: Invalid value: 0":    func(o *manifests.Options) { o.Replicas = 0 },
 		"api-servers[0]: Invalid value": func(o *manifests.Options) { o.APIServers = []string{"here"} },
 		"plugins: Required value":       func(o *manifests.Options) { o.Plugins = nil },
-		"plugins[1]: Invalid value":     func(o *manifests.Options) { o.Plugins[1].Outside = "it is inside" },
+		"plugins[1]: Invalid value":     func(o *manifests.Options) { o.Plugins[1].Server.Only = "it is inside" },
 		"configuration: Invalid value":  func(o *manifests.Options) { o.Configuration = "{" },
 		`configuration.plugins[0].path: Invalid value: "a.yaml": is a file that pods don't have`: func(
 			o *manifests.Options) {

@@ -3,7 +3,7 @@ package registration
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // Access returns the rights that the replicas need to keep configurations and certificates and to
@@ -20,23 +20,23 @@ func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.Poli
 	configurations := []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 	cluster = []rbacv1.PolicyRule{
 		// RBAC can't limit create to a name.
-		chain.To("create", group, configurations...),
-		only(chain.To("get list watch update delete", group, configurations...), i.Name),
-		only(chain.To("get update delete", group, "validatingwebhookconfigurations"), probeName(i)),
-		only(chain.To("get list watch", "", "namespaces"), i.Namespace),
+		plugin.To("create", group, configurations...),
+		only(plugin.To("get list watch update delete", group, configurations...), i.Name),
+		only(plugin.To("get update delete", group, "validatingwebhookconfigurations"), probeName(i)),
+		only(plugin.To("get list watch", "", "namespaces"), i.Namespace),
 		// It tells known callers with a token from strangers.
-		chain.To("create", "authentication.k8s.io", "tokenreviews"),
+		plugin.To("create", "authentication.k8s.io", "tokenreviews"),
 	}
 	namespaced = []rbacv1.PolicyRule{
-		chain.To("create", "coordination.k8s.io", "leases"),
-		only(chain.To("get list watch update delete", "coordination.k8s.io", "leases"), i.Name),
+		plugin.To("create", "coordination.k8s.io", "leases"),
+		only(plugin.To("get list watch update delete", "coordination.k8s.io", "leases"), i.Name),
 	}
 	if ownCertificates {
-		namespaced = append(namespaced, chain.To("create", "", "secrets"),
-			only(chain.To("get list watch update delete", "", "secrets"), i.SecretName()))
+		namespaced = append(namespaced, plugin.To("create", "", "secrets"),
+			only(plugin.To("get list watch update delete", "", "secrets"), i.SecretName()))
 	}
 	if o.Service != nil {
-		namespaced = append(namespaced, chain.To("list", "discovery.k8s.io", "endpointslices"))
+		namespaced = append(namespaced, plugin.To("list", "discovery.k8s.io", "endpointslices"))
 	}
 	return cluster, namespaced
 }

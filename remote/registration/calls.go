@@ -5,7 +5,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // A Call is a call that API servers make: a webhook of a configuration.
@@ -15,9 +15,9 @@ type Call struct {
 	// Path is the path that serves it: /mutate or /validate, or a path below.
 	Path string
 	// Phase is the phase in which the plugins are asked.
-	Phase chain.Phases
+	Phase plugin.Phase
 	// Plugins are the plugins that are asked, in the order of the options.
-	Plugins []chain.Descriptor
+	Plugins []plugin.Descriptor
 	// FailurePolicy decides about a request if the call fails.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
 }
@@ -26,9 +26,9 @@ const domain = "gatehouse.dev"
 
 // phases are the two phases with the first part of their paths.
 var phases = []struct {
-	phase chain.Phases
+	phase plugin.Phase
 	path  string
-}{{chain.Mutating, "mutate"}, {chain.Validating, "validate"}}
+}{{plugin.Mutating, "mutate"}, {plugin.Validating, "validate"}}
 
 // Calls returns the calls that API servers make by the configurations.
 func Calls(o *Options) []Call { return calls(o, !o.PerPlugin, o.PerPlugin) }
@@ -40,17 +40,17 @@ func Served(o *Options) []Call { return calls(o, true, true) }
 func calls(o *Options, together, apart bool) []Call {
 	var all []Call
 	for _, p := range phases {
-		byPolicy := map[admissionregistrationv1.FailurePolicyType][]chain.Descriptor{}
+		byPolicy := map[admissionregistrationv1.FailurePolicyType][]plugin.Descriptor{}
 		var single []Call
 		for i := range o.Plugins {
-			plugin := o.Plugins[i]
-			if !plugin.Phases.Has(p.phase) {
+			d := o.Plugins[i]
+			if !d.Phases.Has(p.phase) {
 				continue
 			}
-			policy, name := o.failurePolicy(plugin.Name), strings.ToLower(plugin.Name)
-			byPolicy[policy] = append(byPolicy[policy], plugin)
+			policy, name := o.failurePolicy(d.Name), strings.ToLower(d.Name)
+			byPolicy[policy] = append(byPolicy[policy], d)
 			single = append(single, Call{Name: name + "." + domain, Path: "/" + p.path + "/" + name, Phase: p.phase,
-				Plugins: []chain.Descriptor{plugin}, FailurePolicy: policy})
+				Plugins: []plugin.Descriptor{d}, FailurePolicy: policy})
 		}
 		if together {
 			for _, c := range []Call{

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote"
 )
 
@@ -25,7 +25,7 @@ const leftAlone = "admissions.enforcer/disabled"
 func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metadata(o)}
 	for _, call := range Calls(o) {
-		if call.Phase != chain.Mutating {
+		if call.Phase != plugin.Mutating {
 			continue
 		}
 		w := webhookOf(o, &call, caBundle)
@@ -46,7 +46,7 @@ func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebh
 func Validating(o *Options, caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metadata(o)}
 	for _, call := range Calls(o) {
-		if call.Phase == chain.Validating {
+		if call.Phase == plugin.Validating {
 			c.Webhooks = append(c.Webhooks, webhookOf(o, &call, caBundle))
 		}
 	}
@@ -119,12 +119,12 @@ func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition
 // asksAbout reports whether any of the plugins is asked about a resource.
 func asksAbout(call *Call, group, resource string) bool {
 	return names(call, group, resource) ||
-		slices.ContainsFunc(call.Plugins, func(p chain.Descriptor) bool { return len(p.Resources) == 0 })
+		slices.ContainsFunc(call.Plugins, func(p plugin.Descriptor) bool { return len(p.Resources) == 0 })
 }
 
 func names(call *Call, group, resource string) bool {
-	return slices.ContainsFunc(call.Plugins, func(p chain.Descriptor) bool {
-		return slices.ContainsFunc(p.Resources, func(r chain.Resource) bool {
+	return slices.ContainsFunc(call.Plugins, func(p plugin.Descriptor) bool {
+		return slices.ContainsFunc(p.Resources, func(r plugin.Resource) bool {
 			return r.Group == group && r.Resource == resource
 		})
 	})

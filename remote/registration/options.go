@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/util/webhook"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/installation"
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	Service *Service
 
 	// Plugins are the enabled plugins, in the order in which they run.
-	Plugins []chain.Descriptor
+	Plugins []plugin.Descriptor
 	// PerPlugin makes API servers call each plugin separately.
 	PerPlugin bool
 	// FailurePolicy decides about a request if the call fails, by the plugin's name. The default is
@@ -119,8 +119,8 @@ func (o *Options) validatePlugins() field.ErrorList {
 		if slices.Contains(names, p.Name) {
 			errs = append(errs, field.Duplicate(path.Index(i), p.Name))
 		}
-		if p.Outside != "" {
-			errs = append(errs, field.Invalid(path.Index(i), p.Name, "can't run outside an API server: "+p.Outside))
+		if p.Server.Only != "" {
+			errs = append(errs, field.Invalid(path.Index(i), p.Name, "can't run outside an API server: "+p.Server.Only))
 		}
 		names = append(names, p.Name)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/denyserviceexternalips"
 	"gatehouse.dev/plugins/eventratelimit"
@@ -22,12 +22,12 @@ import (
 )
 
 // everything is a plugin that is asked about all there is.
-var everything = chain.Descriptor{Name: "Everything", Phases: chain.Mutating, Operations: chain.EveryOperation}
+var everything = plugin.Descriptor{Name: "Everything", Phases: plugin.Mutating, Operations: plugin.EveryOperation}
 
 func options(change func(*Options)) *Options {
 	o := &Options{Name: "gatehouse", Namespace: "gatehouse-system",
 		Service: &Service{Namespace: "gatehouse-system", Name: "webhooks"},
-		Plugins: []chain.Descriptor{alwayspullimages.Descriptor, podnodeselector.Descriptor,
+		Plugins: []plugin.Descriptor{alwayspullimages.Descriptor, podnodeselector.Descriptor,
 			denyserviceexternalips.Descriptor}}
 	if change != nil {
 		change(o)
@@ -177,7 +177,7 @@ func TestWebhooks(t *testing.T) {
 			"V validate.gatehouse.dev webhooks.gatehouse-system:443/validate Fail [services] except []"}},
 		"everything": {change: func(o *Options) {
 			o.User = "system:serviceaccount:gatehouse-system:gatehouse"
-			o.Plugins = []chain.Descriptor{everything, ownerreferencespermissionenforcement.Descriptor}
+			o.Plugins = []plugin.Descriptor{everything, ownerreferencespermissionenforcement.Descriptor}
 		}, want: []string{
 			"M mutate.gatehouse.dev webhooks.gatehouse-system:443/mutate Fail [*/*] except " +
 				"[leases events reviews own-writes]",
@@ -186,10 +186,10 @@ func TestWebhooks(t *testing.T) {
 		}},
 		"events that somebody asks for": {change: func(o *Options) {
 			o.User = "alice"
-			o.Plugins = []chain.Descriptor{resourcequota.Descriptor, eventratelimit.Descriptor}
+			o.Plugins = []plugin.Descriptor{resourcequota.Descriptor, eventratelimit.Descriptor}
 		}, want: []string{"V validate.gatehouse.dev webhooks.gatehouse-system:443/validate Fail [*/*] except " +
 			"[leases reviews own-writes]"}},
-		"events alone": {change: func(o *Options) { o.Plugins = []chain.Descriptor{eventratelimit.Descriptor} },
+		"events alone": {change: func(o *Options) { o.Plugins = []plugin.Descriptor{eventratelimit.Descriptor} },
 			want: []string{"V validate.gatehouse.dev webhooks.gatehouse-system:443/validate Fail " +
 				"[events events] except []"}},
 	} {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
 	"gatehouse.dev/test/charts"
@@ -64,19 +64,19 @@ func run(t *testing.T, args ...string) (stdout, stderr string, ok bool) {
 }
 
 // outside are the plugins that can run outside the API server.
-func outside() (list []chain.Descriptor) {
+func outside() (list []plugin.Descriptor) {
 	for _, d := range plugins.List {
-		if d.Outside == "" {
+		if d.Server.Only == "" {
 			list = append(list, d)
 		}
 	}
 	return list
 }
 
-func named(t *testing.T, names ...string) (list []chain.Descriptor) {
+func named(t *testing.T, names ...string) (list []plugin.Descriptor) {
 	t.Helper()
 	for _, name := range names {
-		i := slices.IndexFunc(plugins.List, func(d chain.Descriptor) bool { return d.Name == name })
+		i := slices.IndexFunc(plugins.List, func(d plugin.Descriptor) bool { return d.Name == name })
 		if i < 0 {
 			t.Fatalf("there is no plugin %s", name)
 		}
@@ -233,7 +233,7 @@ func TestSameAsManifests(t *testing.T) {
 	}
 }
 
-func namesOf(list []chain.Descriptor) (names []string) {
+func namesOf(list []plugin.Descriptor) (names []string) {
 	for i := range list {
 		names = append(names, list[i].Name)
 	}

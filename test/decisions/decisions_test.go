@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { suite.Main(m) }
 // shared is a server with its defaults, and one plugin more.
 var shared = sync.OnceValue(func() *servertest.Cluster {
 	return servertest.Start(&suite, func(c *server.Config) {
-		c.Plugins = chain.InsertBefore(c.Plugins, "MutatingAdmissionPolicy", obedient)
+		c.Plugins = plugin.InsertBefore(c.Plugins, "MutatingAdmissionPolicy", obedient)
 	})
 })
 

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -33,17 +33,17 @@ type doing func(ctx context.Context, a admission.Attributes) error
 
 // obedient is a plugin of the shared server that does what a test says, of the objects of that test
 // alone.
-var obedient = chain.Descriptor{
+var obedient = plugin.Descriptor{
 	Name:      "Obedient",
-	Phases:    chain.Mutating,
-	Resources: chain.On(corev1.Resource("configmaps")),
+	Phases:    plugin.Mutating,
+	Resources: plugin.On(corev1.Resource("configmaps")),
 	Default:   true,
-	New: func(io.Reader, *chain.Env) (admission.Interface, error) {
-		return obeys{admission.NewHandler(admission.Create, admission.Update)}, nil
+	New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+		return obeys{}, nil
 	},
 }
 
-type obeys struct{ *admission.Handler }
+type obeys struct{}
 
 // Admit implements admission.MutationInterface.
 func (obeys) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -21,7 +21,9 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/telemetry"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -90,11 +92,11 @@ func BenchmarkShapingPlugins(b *testing.B) {
 // shapingChain is a chain of these plugins over the server's caches.
 func shapingChain(b *testing.B, c *servertest.Cluster) *chain.Chain {
 	b.Helper()
-	env := &chain.Env{
+	env := &plugin.Env{
 		Client: c.Client, Dynamic: c.Dynamic, Informers: informers.NewSharedInformerFactory(c.Client, 0),
 		Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Done: b.Context().Done(),
 	}
-	var selected []chain.Descriptor
+	var selected []plugin.Descriptor
 	for _, d := range plugins.List {
 		if slices.Contains(shaping, d.Name) {
 			selected = append(selected, d)
@@ -103,7 +105,7 @@ func shapingChain(b *testing.B, c *servertest.Cluster) *chain.Chain {
 	if len(selected) != len(shaping) {
 		b.Fatalf("%d of %d plugins are on the list", len(selected), len(shaping))
 	}
-	built, err := chain.New(selected, nil, env, chain.Metrics())
+	built, err := chain.New(selected, nil, env, telemetry.Metrics())
 	if err != nil {
 		b.Fatal(err)
 	}

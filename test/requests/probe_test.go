@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/core"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
 
@@ -72,10 +72,10 @@ func (p *probe) Validate(ctx context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-func (p *probe) descriptor() chain.Descriptor {
-	return chain.Descriptor{
-		Name: p.name, Summary: "Does what a test asks it to", Phases: chain.Mutating | chain.Validating, Default: true,
-		New: func(io.Reader, *chain.Env) (admission.Interface, error) { return p, nil },
+func (p *probe) descriptor() plugin.Descriptor {
+	return plugin.Descriptor{
+		Name: p.name, Summary: "Does what a test asks it to", Phases: plugin.Mutating | plugin.Validating, Default: true,
+		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, nil },
 	}
 }
 
@@ -114,10 +114,10 @@ func alwaysPull(_ context.Context, a admission.Attributes) error {
 
 func withProbes(c *server.Config) {
 	c.Plugins = slices.Concat(
-		[]chain.Descriptor{first.descriptor()},
+		[]plugin.Descriptor{first.descriptor()},
 		c.Plugins,
-		[]chain.Descriptor{
-			chain.Adopt(chain.Descriptor{Name: adopted.name, Phases: chain.Mutating | chain.Validating, Default: true},
+		[]plugin.Descriptor{
+			plugin.Adopt(plugin.Descriptor{Name: adopted.name, Phases: plugin.Mutating | plugin.Validating, Default: true},
 				Register),
 			last.descriptor(),
 		})

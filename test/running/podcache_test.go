@@ -15,9 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/podcache"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -32,10 +32,10 @@ func TestPodsOfTheServersOwnCache(t *testing.T) {
 	defer os.RemoveAll(dir)
 	var cached corev1listers.PodLister
 	look := func(c *server.Config) {
-		c.Plugins = append(c.Plugins, chain.Descriptor{Name: "Look", Default: true, Phases: chain.Validating,
-			New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+		c.Plugins = append(c.Plugins, plugin.Descriptor{Name: "Look", Default: true, Phases: plugin.Validating,
+			New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 				cached = env.Informers.Core().V1().Pods().Lister()
-				return looking{admission.NewHandler(admission.Create)}, nil
+				return looking{}, nil
 			}})
 	}
 	running := gatehousetest.StartIn(t, dir, look)
@@ -106,7 +106,7 @@ func TestPodsOfTheServersOwnCache(t *testing.T) {
 }
 
 // looking refuses nothing.
-type looking struct{ *admission.Handler }
+type looking struct{}
 
 func (looking) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return nil

@@ -26,8 +26,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/command"
 	"gatehouse.dev/server"
@@ -45,19 +45,19 @@ func init() {
 	}
 }
 
-var panics = chain.Descriptor{
-	Name: "Panics", Phases: chain.Validating, Operations: []admission.Operation{admission.Create},
-	Resources: chain.On(corev1.Resource("configmaps")),
-	New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+var panics = plugin.Descriptor{
+	Name: "Panics", Phases: plugin.Validating, Operations: []admission.Operation{admission.Create},
+	Resources: plugin.On(corev1.Resource("configmaps")),
+	New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
 		return validator(func(admission.Attributes) { panic("as it does") }), nil
 	},
 }
 
 // slow takes long enough for a process to be told to end meanwhile.
-var slow = chain.Descriptor{
-	Name: "Slow", Phases: chain.Validating, Operations: []admission.Operation{admission.Create},
-	Resources: chain.On(corev1.Resource("configmaps")),
-	New: func(io.Reader, *chain.Env) (admission.Interface, error) {
+var slow = plugin.Descriptor{
+	Name: "Slow", Phases: plugin.Validating, Operations: []admission.Operation{admission.Create},
+	Resources: plugin.On(corev1.Resource("configmaps")),
+	New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
 		return validator(func(admission.Attributes) { time.Sleep(20 * time.Millisecond) }), nil
 	},
 }

@@ -18,7 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/ownerreferencespermissionenforcement"
@@ -374,9 +374,9 @@ func TestMatchConditions(t *testing.T) {
 // API servers accept the configurations of whichever plugins, and store them as they are, so that
 // nothing is to be repaired.
 func TestAccepted(t *testing.T) {
-	var outside []chain.Descriptor
+	var outside []plugin.Descriptor
 	for _, p := range plugins.List {
-		if p.Outside == "" {
+		if p.Server.Only == "" {
 			outside = append(outside, p)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/certificates"
@@ -79,7 +80,7 @@ func begin(t *testing.T, off time.Duration, change func(*installation)) *install
 		t.Fatal(err)
 	}
 	i.options = registration.Options{Name: name, Namespace: namespace, URL: "https://" + listener.Addr().String(),
-		Plugins: []chain.Descriptor{alwayspullimages.Descriptor}}
+		Plugins: []plugin.Descriptor{alwayspullimages.Descriptor}}
 	if change != nil {
 		change(i)
 	}
@@ -195,9 +196,9 @@ func (r *replica) ready() *replica {
 	return r
 }
 
-func (i *installation) review(c *chain.Chain, phase chain.Phases) http.Handler {
+func (i *installation) review(c *chain.Chain, phase plugin.Phase) http.Handler {
 	decide := remote.Validate(c)
-	if phase == chain.Mutating {
+	if phase == plugin.Mutating {
 		decide = remote.Mutate(c)
 	}
 	return server.FallibleHandler(func(ctx context.Context, r *admissionv1.AdmissionRequest) (server.Response, error) {

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/configfile"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 )
 
 // Allowed is what the flags of suites may do besides choosing what decides. A suite is data of
@@ -55,7 +55,7 @@ func (c *confinement) confine(fs *pflag.FlagSet) error {
 		var err error
 		switch {
 		case slices.Contains(dataFlags, flag.Name):
-		case flag.Name == "webhooks" && value != string(chain.WebhooksAsked):
+		case flag.Name == "webhooks" && value != string(plugin.WebhooksAsked):
 		case flag.Name == "webhooks", flag.Name == "webhook":
 			if !c.Calls {
 				err = errors.New("a suite's flags can't have anything called, unless gatehouse test is given " +

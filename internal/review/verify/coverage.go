@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 )
 
 // Coverage is what cases have touched of one thing in the state of suites, or of what plugins have
@@ -41,7 +41,7 @@ func (c *Coverage) Covered() bool { return c.Hits > 0 }
 
 // observed is a call of a case's requests.
 type observed struct {
-	chain.Call
+	plugin.Call
 	plugin, namespace string
 	target            matching.Target
 }
@@ -53,19 +53,24 @@ type observer struct {
 	calls []observed
 }
 
-func (o *observer) observe() chain.Observer {
-	take := func(_ context.Context, step chain.PluginStep) {
+func (o *observer) observe() plugin.Observer {
+	take := func(step plugin.Step, calls []plugin.Call) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if !o.on {
 			return
 		}
-		for _, call := range step.Calls {
+		for _, call := range calls {
 			o.calls = append(o.calls, observed{call, step.Plugin, step.Attributes.GetNamespace(),
 				matching.TargetOf(step.Attributes)})
 		}
 	}
-	return chain.ObserverFuncs{Calls: true, Plugin: take, Late: take}
+	return plugin.Observe{Want: plugin.Wants{Calls: true}, Step: func(_ context.Context, step plugin.Step) {
+		take(step, step.Calls)
+		if step.Enforcement != nil {
+			step.Enforcement.Then(func(_ error, calls []plugin.Call) { take(step, calls) })
+		}
+	}}
 }
 
 func (o *observer) begin() {
@@ -159,8 +164,8 @@ func (c *covering) add(calls []observed) {
 	asked, hit := map[*Coverage]bool{}, map[*Coverage]bool{}
 	for i := range calls {
 		call := &calls[i]
-		wouldBeAsked := call.Verdict == chain.Skipped && strings.HasPrefix(call.Why, chain.WouldBeAsked)
-		if call.Verdict == chain.Skipped && !wouldBeAsked {
+		wouldBeAsked := call.Verdict == plugin.Skipped && strings.HasPrefix(call.Why, plugin.WouldBeAsked)
+		if call.Verdict == plugin.Skipped && !wouldBeAsked {
 			continue
 		}
 		for _, thing := range c.all {
@@ -168,7 +173,7 @@ func (c *covering) add(calls []observed) {
 				continue
 			}
 			asked[thing] = true
-			violated := call.Expression != "" && call.Verdict != chain.Failed && call.Expression == thing.Text
+			violated := call.Expression != "" && call.Verdict != plugin.Failed && call.Expression == thing.Text
 			if !strings.HasPrefix(thing.Part, "validations") || violated {
 				hit[thing] = true
 			}
@@ -185,11 +190,11 @@ func (c *covering) add(calls []observed) {
 // is tells whether a call is one of the thing.
 func (c *covering) is(thing *Coverage, call *observed) bool {
 	switch call.Kind {
-	case chain.Policy:
+	case plugin.Policy:
 		return thing.Kind == call.plugin && thing.Name == call.Name
-	case chain.LimitRange:
+	case plugin.LimitRange:
 		return thing.Kind == "LimitRange" && thing.Name == call.Name && thing.Namespace == call.namespace
-	case chain.Webhook:
+	case plugin.Webhook:
 		rule := c.rules[thing]
 		return rule != nil && thing.Name == call.Configuration && c.hooks[thing] == call.Name &&
 			thing.Kind == strings.TrimSuffix(call.plugin, "AdmissionWebhook")+"WebhookConfiguration" &&

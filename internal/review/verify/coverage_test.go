@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 )
 
 // configured is what there is to cover.
@@ -73,45 +73,45 @@ func createPod() matching.Target {
 // alone; what was passed over by a selector or a condition isn't touched, and what is only not
 // asked because webhooks are skipped is.
 func TestCovering(t *testing.T) {
-	const notAsked = chain.WouldBeAsked + ", but no webhooks are"
-	webhook := chain.Call{Kind: chain.Webhook, Name: "w.example.com", Configuration: "c"}
-	policy := chain.Call{Kind: chain.Policy, Name: "p", Verdict: chain.Admitted}
-	with := func(c chain.Call, verdict chain.Verdict, why, expression string) chain.Call {
+	const notAsked = plugin.WouldBeAsked + ", but no webhooks are"
+	webhook := plugin.Call{Kind: plugin.Webhook, Name: "w.example.com", Configuration: "c"}
+	policy := plugin.Call{Kind: plugin.Policy, Name: "p", Verdict: plugin.Admitted}
+	with := func(c plugin.Call, verdict plugin.Verdict, why, expression string) plugin.Call {
 		c.Verdict, c.Why, c.Expression = verdict, why, expression
 		return c
 	}
 	for name, test := range map[string]struct {
 		plugin string
-		calls  []chain.Call
+		calls  []plugin.Call
 		want   string
 	}{
 		"nothing": {"ValidatingAdmissionPolicy", nil, ""},
-		"a policy that holds": {"ValidatingAdmissionPolicy", []chain.Call{policy},
+		"a policy that holds": {"ValidatingAdmissionPolicy", []plugin.Call{policy},
 			"ValidatingAdmissionPolicy p 1/1, validations[0] 0/1, validations[1] 0/1"},
-		"a violation, by two bindings": {"ValidatingAdmissionPolicy", []chain.Call{
-			with(policy, chain.Refused, "", "b == 2"), with(policy, chain.Refused, "", "b == 2")},
+		"a violation, by two bindings": {"ValidatingAdmissionPolicy", []plugin.Call{
+			with(policy, plugin.Refused, "", "b == 2"), with(policy, plugin.Refused, "", "b == 2")},
 			"ValidatingAdmissionPolicy p 1/1, validations[0] 0/1, validations[1] 1/1"},
-		"a validation that can't be evaluated": {"ValidatingAdmissionPolicy", []chain.Call{
-			with(policy, chain.Failed, "no such key", "a == 1")},
+		"a validation that can't be evaluated": {"ValidatingAdmissionPolicy", []plugin.Call{
+			with(policy, plugin.Failed, "no such key", "a == 1")},
 			"ValidatingAdmissionPolicy p 1/1, validations[0] 0/1, validations[1] 0/1"},
-		"a policy that is passed over": {"ValidatingAdmissionPolicy", []chain.Call{
-			with(policy, chain.Skipped, "match condition \"c\" is false", "")}, ""},
-		"the mutating one of the same name": {"MutatingAdmissionPolicy", []chain.Call{policy},
+		"a policy that is passed over": {"ValidatingAdmissionPolicy", []plugin.Call{
+			with(policy, plugin.Skipped, "match condition \"c\" is false", "")}, ""},
+		"the mutating one of the same name": {"MutatingAdmissionPolicy", []plugin.Call{policy},
 			"MutatingAdmissionPolicy p 1/1"},
-		"a LimitRange": {"LimitRanger", []chain.Call{{Kind: chain.LimitRange, Name: "l", Verdict: chain.Admitted}},
+		"a LimitRange": {"LimitRanger", []plugin.Call{{Kind: plugin.LimitRange, Name: "l", Verdict: plugin.Admitted}},
 			"LimitRange l 1/1"},
 		"a LimitRange of another name": {"LimitRanger",
-			[]chain.Call{{Kind: chain.LimitRange, Name: "m", Verdict: chain.Admitted}}, ""},
+			[]plugin.Call{{Kind: plugin.LimitRange, Name: "m", Verdict: plugin.Admitted}}, ""},
 		"a webhook that would be asked, by one rule": {"MutatingAdmissionWebhook",
-			[]chain.Call{with(webhook, chain.Skipped, notAsked, "")},
+			[]plugin.Call{with(webhook, plugin.Skipped, notAsked, "")},
 			"MutatingWebhookConfiguration c w.example.com rules[0] 1/1"},
 		"the validating one of the same name": {"ValidatingAdmissionWebhook",
-			[]chain.Call{with(webhook, chain.Admitted, "", "")},
+			[]plugin.Call{with(webhook, plugin.Admitted, "", "")},
 			"ValidatingWebhookConfiguration c w.example.com rules[0] 1/1"},
 		"a webhook that is passed over": {"MutatingAdmissionWebhook",
-			[]chain.Call{with(webhook, chain.Skipped, "objectSelector doesn't select the object", "")}, ""},
-		"another backend": {"ImagePolicyWebhook", []chain.Call{{Kind: chain.Backend, Name: "ImagePolicyWebhook",
-			Verdict: chain.Skipped, Why: notAsked}}, ""},
+			[]plugin.Call{with(webhook, plugin.Skipped, "objectSelector doesn't select the object", "")}, ""},
+		"another backend": {"ImagePolicyWebhook", []plugin.Call{{Kind: plugin.Backend, Name: "ImagePolicyWebhook",
+			Verdict: plugin.Skipped, Why: notAsked}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCovering(&suite.Suite{State: read(t, configured),
@@ -146,7 +146,7 @@ func TestMerge(t *testing.T) {
 	var tasks []*task
 	for range 2 {
 		c := newCovering(&suite.Suite{State: read(t, configured)})
-		c.add([]observed{{chain.Call{Kind: chain.LimitRange, Name: "l", Verdict: chain.Refused}, "LimitRanger",
+		c.add([]observed{{plugin.Call{Kind: plugin.LimitRange, Name: "l", Verdict: plugin.Refused}, "LimitRanger",
 			"default", createPod()}})
 		tasks = append(tasks, &task{covering: c})
 	}

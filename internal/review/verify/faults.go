@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 )
 
 // faults are what went wrong in a decision, whatever came of it: expressions that could not be
@@ -20,7 +20,7 @@ func faults(d *v1alpha1.Decision) []string {
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		for _, c := range s.Calls {
-			if c.Verdict == v1alpha1.Failed && !strings.Contains(c.Why, chain.ErrBackendDown.Error()) {
+			if c.Verdict == v1alpha1.Failed && !strings.Contains(c.Why, plugin.ErrBackendDown.Error()) {
 				all = append(all, fmt.Sprintf("%s/%s: %s", s.Plugin, c.Name, c.Why))
 			}
 		}

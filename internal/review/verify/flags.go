@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
@@ -21,7 +21,7 @@ var (
 
 // reviewOptions are those that flags say: those of all suites, and the own flags of a suite, which
 // come after them and set no more than a suite may.
-func reviewOptions(plugins []chain.Descriptor, all []string, allowed Allowed, s *suite.Suite) (*review.Options,
+func reviewOptions(plugins []plugin.Descriptor, all []string, allowed Allowed, s *suite.Suite) (*review.Options,
 	error) {
 	flags, set, err := parseFlags(plugins, all)
 	if err == nil {
@@ -40,7 +40,7 @@ func reviewOptions(plugins []chain.Descriptor, all []string, allowed Allowed, s 
 }
 
 // parse parses the flags of all suites and the suite's own.
-func (c *confinement) parse(plugins []chain.Descriptor, all []string) (*review.Flags, error) {
+func (c *confinement) parse(plugins []plugin.Descriptor, all []string) (*review.Flags, error) {
 	texts := slices.Clone(all)
 	for _, flag := range c.own {
 		if name := nameOf(flag.Text); slices.Contains(processFlags, name) {
@@ -65,7 +65,7 @@ func (c *confinement) parse(plugins []chain.Descriptor, all []string) (*review.F
 }
 
 // parseFlags parses flags, but not what --like names.
-func parseFlags(plugins []chain.Descriptor, texts []string) (*review.Flags, *pflag.FlagSet, error) {
+func parseFlags(plugins []plugin.Descriptor, texts []string) (*review.Flags, *pflag.FlagSet, error) {
 	f := review.NewFlags(plugins)
 	var groups cliflag.NamedFlagSets
 	f.Add(&groups)

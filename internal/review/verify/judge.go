@@ -10,9 +10,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
@@ -240,8 +240,8 @@ func asked(d *v1alpha1.Decision) []string {
 	var all []string
 	for i := range d.Steps {
 		for _, c := range d.Steps[i].Calls {
-			if c.Kind == string(chain.Webhook) &&
-				(c.Verdict != v1alpha1.Skipped || strings.HasPrefix(c.Why, chain.WouldBeAsked)) {
+			if c.Kind == string(plugin.Webhook) &&
+				(c.Verdict != v1alpha1.Skipped || strings.HasPrefix(c.Why, plugin.WouldBeAsked)) {
 				all = append(all, c.Name)
 			}
 		}

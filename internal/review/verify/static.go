@@ -7,16 +7,17 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/internal/configfile"
 	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // static are the webhooks and policies that plugins have from files: those of the directories that
 // their configurations name as staticManifestsDir. The server has read them, and found nothing
 // wrong with them.
-func static(plugins []chain.Descriptor, admission *chain.Options) ([]input.Document, error) {
+func static(plugins []plugin.Descriptor, admission *config.Options) ([]input.Document, error) {
 	selected, config, err := admission.Load(plugins)
 	if err != nil {
 		return nil, err

@@ -10,16 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/suite"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
 
 // Options say how to judge suites.
 type Options struct {
 	// Plugins are all plugins there are, in run order.
-	Plugins []chain.Descriptor
+	Plugins []plugin.Descriptor
 	// Flags are those of every suite, before its own, see Flags.
 	Flags []string
 	// Allowed is what the suites' own flags may do.

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
-	"gatehouse.dev/chain/podspec"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
+	"gatehouse.dev/plugin/podspec"
 )
 
 var pods = corev1.Resource("pods")
@@ -26,32 +26,31 @@ var pods = corev1.Resource("pods")
 // Operations and Resources are what such a plugin is about.
 var (
 	Operations = []admission.Operation{admission.Connect}
-	Resources  = chain.On(pods, "exec", "attach")
-	Access     = []rbacv1.PolicyRule{chain.To("get", "", "pods")}
+	Resources  = plugin.On(pods, "exec", "attach")
+	Access     = []rbacv1.PolicyRule{plugin.To("get", "", "pods")}
 )
 
 // New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with
 // hostNamespaces it also refuses pods in the host's PID or IPC namespace. It needs a client: the
 // pod is read live at each request, since nothing but its name is in one.
-func New(plugin string, hostNamespaces bool) func(io.Reader, *chain.Env) (admission.Interface, error) {
-	return func(config io.Reader, env *chain.Env) (admission.Interface, error) {
-		if err := pluginconfig.None(plugin, config); err != nil {
+func New(name string, hostNamespaces bool) func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
+	return func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
+		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
 		}
 		if env.Client == nil {
-			return nil, errors.New(plugin + " needs a client")
+			return nil, errors.New(name + " needs a client")
 		}
-		return &denier{admission.NewHandler(Operations...), env.Client.CoreV1(), hostNamespaces}, nil
+		return &denier{env.Client.CoreV1(), hostNamespaces}, nil
 	}
 }
 
 type denier struct {
-	*admission.Handler
 	pods           corev1client.PodsGetter
 	hostNamespaces bool
 }
 
-var _ admission.ValidationInterface = &denier{}
+var _ plugin.Validator = &denier{}
 
 // Validate refuses to connect to a pod of which it finds what it looks for.
 func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

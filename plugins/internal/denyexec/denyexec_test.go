@@ -12,12 +12,12 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
-func descriptor(hostNamespaces bool) chain.Descriptor {
-	return chain.Descriptor{Name: "Example", Phases: chain.Validating, Access: Access,
+func descriptor(hostNamespaces bool) plugin.Descriptor {
+	return plugin.Descriptor{Name: "Example", Phases: plugin.Validating, Access: Access,
 		New: New("Example", hostNamespaces)}
 }
 
@@ -32,8 +32,8 @@ func pod(change func(*corev1.PodSpec)) *corev1.Pod {
 }
 
 var (
-	exec   = chaintest.Connect(pod(nil), "exec", &corev1.PodExecOptions{})
-	attach = chaintest.Connect(pod(nil), "attach", &corev1.PodAttachOptions{})
+	exec   = plugintest.Connect(pod(nil), "exec", &corev1.PodExecOptions{})
+	attach = plugintest.Connect(pod(nil), "attach", &corev1.PodAttachOptions{})
 )
 
 // Upstream until 1.20: plugin/pkg/admission/exec, TestAdmission and TestDenyExecOnPrivileged. It
@@ -82,9 +82,9 @@ func TestPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for hostNamespaces, refused := range map[bool]string{true: test.escalating, false: test.privilegedOnly} {
-				plugin := chaintest.New(t, descriptor(hostNamespaces), "", pod(test.change))
-				for _, request := range []chaintest.Request{exec, attach} {
-					if result := plugin.Validate(t, request); refused == "" {
+				subject := plugintest.New(t, descriptor(hostNamespaces), "", pod(test.change))
+				for _, request := range []plugintest.Request{exec, attach} {
+					if result := subject.Validate(t, request); refused == "" {
 						result.Admitted(t)
 					} else {
 						result.Refused(t, 403, `pods "p" is forbidden: `+refused)
@@ -96,51 +96,51 @@ func TestPods(t *testing.T) {
 }
 
 func TestThePodIsReadLive(t *testing.T) {
-	plugin := chaintest.New(t, descriptor(true), "", pod(nil))
-	plugin.Validate(t, exec).Admitted(t)
-	if err := plugin.Client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"),
+	subject := plugintest.New(t, descriptor(true), "", pod(nil))
+	subject.Validate(t, exec).Admitted(t)
+	if err := subject.Client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"),
 		pod(func(s *corev1.PodSpec) { s.HostPID = true }), "ns"); err != nil {
 		t.Fatal(err)
 	}
-	plugin.Validate(t, exec).Refused(t, 403,
+	subject.Validate(t, exec).Refused(t, 403,
 		`pods "p" is forbidden: cannot exec into or attach to a container using host pid`)
-	if calls := plugin.Calls(); !slices.Equal(calls, []string{"get pods ns/p", "get pods ns/p"}) {
+	if calls := subject.Calls(); !slices.Equal(calls, []string{"get pods ns/p", "get pods ns/p"}) {
 		t.Errorf("got %q", calls)
 	}
 }
 
 func TestWhatCannotBeReadIsRefused(t *testing.T) {
-	plugin := chaintest.New(t, descriptor(true), "")
-	plugin.Validate(t, exec).Refused(t, 404, `pods "p" not found`)
-	plugin.Client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	subject := plugintest.New(t, descriptor(true), "")
+	subject.Validate(t, exec).Refused(t, 404, `pods "p" not found`)
+	subject.Client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("etcd is away")
 	})
-	plugin.Validate(t, exec).Refused(t, 403, `pods "p" is forbidden: etcd is away`)
+	subject.Validate(t, exec).Refused(t, 403, `pods "p" is forbidden: etcd is away`)
 }
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
-	plugin := chaintest.New(t, descriptor(true), "")
-	for _, request := range []chaintest.Request{
-		chaintest.Connect(pod(nil), "portforward", &corev1.PodPortForwardOptions{}),
-		chaintest.Connect(pod(nil), "proxy", &corev1.PodProxyOptions{}),
-		chaintest.Connect(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "proxy", &corev1.NodeProxyOptions{}),
-		chaintest.Create(pod(nil)), chaintest.Update(pod(nil), pod(nil)), chaintest.Delete(pod(nil)),
+	subject := plugintest.New(t, descriptor(true), "")
+	for _, request := range []plugintest.Request{
+		plugintest.Connect(pod(nil), "portforward", &corev1.PodPortForwardOptions{}),
+		plugintest.Connect(pod(nil), "proxy", &corev1.PodProxyOptions{}),
+		plugintest.Connect(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "proxy", &corev1.NodeProxyOptions{}),
+		plugintest.Create(pod(nil)), plugintest.Update(pod(nil), pod(nil)), plugintest.Delete(pod(nil)),
 	} {
-		if result := plugin.Validate(t,
+		if result := subject.Validate(t,
 			request).Admitted(t); result.Handled != (request.Operation == admission.Connect) {
 			t.Errorf("%s: handled is %t", request.Operation, result.Handled)
 		}
 	}
-	if calls := plugin.Calls(); len(calls) > 0 {
+	if calls := subject.Calls(); len(calls) > 0 {
 		t.Errorf("got %q", calls)
 	}
 }
 
 func TestNew(t *testing.T) {
-	if _, err := New("Example", true)(nil, &chain.Env{}); err == nil || err.Error() != "Example needs a client" {
+	if _, err := New("Example", true)(nil, &plugin.Env{}); err == nil || err.Error() != "Example needs a client" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := New("Example", true)(strings.NewReader("a: b"), &chain.Env{}); err == nil ||
+	if _, err := New("Example", true)(strings.NewReader("a: b"), &plugin.Env{}); err == nil ||
 		err.Error() != "Example takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/ready"
 	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/ready"
 )
 
 // Namespaces are the namespaces of the cluster.
@@ -30,7 +30,7 @@ type Namespaces struct {
 }
 
 // New is for a plugin's New. The error names the plugin and what env lacks.
-func New(plugin string, env *chain.Env) (*Namespaces, error) {
+func New(plugin string, env *plugin.Env) (*Namespaces, error) {
 	if err := ready.Needs(plugin, env); err != nil {
 		return nil, err
 	}

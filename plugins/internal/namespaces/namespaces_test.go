@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -29,21 +29,21 @@ func requestIn(namespace string) admission.Attributes {
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 }
 
-// user is a plugin that only has Namespaces, so that chaintest gives it a cluster.
+// user is a plugin that only has Namespaces, so that plugintest gives it a cluster.
 type user struct {
 	admission.ValidationInterface
 	*Namespaces
 }
 
-func start(t *testing.T, objects ...runtime.Object) (*Namespaces, *chaintest.Plugin) {
+func start(t *testing.T, objects ...runtime.Object) (*Namespaces, *plugintest.Plugin) {
 	t.Helper()
-	plugin := chaintest.New(t, chain.Descriptor{Name: "User", Phases: chain.Validating,
-		Access: []rbacv1.PolicyRule{chain.To("get list watch", "", "namespaces")},
-		New: func(_ io.Reader, env *chain.Env) (admission.Interface, error) {
+	subject := plugintest.New(t, plugin.Descriptor{Name: "User", Phases: plugin.Validating,
+		Access: []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
+		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			namespaces, err := New("User", env)
 			return user{Namespaces: namespaces}, err
 		}}, "", objects...)
-	return plugin.Interface.(user).Namespaces, plugin
+	return subject.Built.(user).Namespaces, subject
 }
 
 func TestOf(t *testing.T) {
@@ -60,8 +60,8 @@ func TestOf(t *testing.T) {
 			err: "Internal error occurred: no leader"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			namespaces, plugin := start(t, namespace("here"))
-			plugin.Client.PrependReactor("get", "namespaces",
+			namespaces, subject := start(t, namespace("here"))
+			subject.Client.PrependReactor("get", "namespaces",
 				func(action clienttesting.Action) (bool, runtime.Object, error) {
 					return action.(clienttesting.GetAction).GetName() == "fresh", namespace("fresh"), test.live
 				})
@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 			case test.err != "" && (err == nil || err.Error() != test.err):
 				t.Errorf("got error %v, want %s", err, test.err)
 			}
-			if calls := plugin.Calls(); !slices.Equal(calls, test.calls) {
+			if calls := subject.Calls(); !slices.Equal(calls, test.calls) {
 				t.Errorf("calls %q, want %q", calls, test.calls)
 			}
 		})
@@ -84,7 +84,7 @@ func TestOfWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(namespace("here"))
 		namespaces,
-			err := New("User", &chain.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+			err := New("User", &plugin.Env{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestOfWaitsForTheCache(t *testing.T) {
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	client := fake.NewClientset()
-	for want, env := range map[string]*chain.Env{
+	for want, env := range map[string]*plugin.Env{
 		"User needs a client":  {Informers: informers.NewSharedInformerFactory(client, 0)},
 		"User needs informers": {Client: client},
 	} {

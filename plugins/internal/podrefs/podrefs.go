@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gatehouse.dev/chain/podspec"
+	"gatehouse.dev/plugin/podspec"
 )
 
 // InContainer are the names of the Secrets that a container's environment is from, and after each

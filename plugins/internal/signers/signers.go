@@ -17,13 +17,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/pluginconfig"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/pluginconfig"
 )
 
 // Needs is for the New of a plugin that asks an authorizer and takes no configuration. The error
 // names the plugin.
-func Needs(plugin string, config io.Reader, env *chain.Env) error {
+func Needs(plugin string, config io.Reader, env *plugin.Env) error {
 	if err := pluginconfig.None(plugin, config); err != nil {
 		return err
 	}

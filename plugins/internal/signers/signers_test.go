@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
+	"gatehouse.dev/plugin"
 )
 
 // The cases of TestIsAuthorizedForSignerName in k8s.io/kubernetes/pkg/certauthorization.
@@ -55,10 +55,10 @@ func TestAllowed(t *testing.T) {
 }
 
 func TestNeeds(t *testing.T) {
-	if err := Needs("Example", nil, &chain.Env{}); err == nil || err.Error() != "Example needs an authorizer" {
+	if err := Needs("Example", nil, &plugin.Env{}); err == nil || err.Error() != "Example needs an authorizer" {
 		t.Errorf("got %v", err)
 	}
-	err := Needs("Example", strings.NewReader("a: b"), &chain.Env{})
+	err := Needs("Example", strings.NewReader("a: b"), &plugin.Env{})
 	if err == nil || err.Error() != "Example takes no configuration, but is given one" {
 		t.Errorf("got %v", err)
 	}

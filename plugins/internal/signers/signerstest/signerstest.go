@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"gatehouse.dev/chain"
-	"gatehouse.dev/chain/chaintest"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/plugintest"
 )
 
 // New builds the plugin in a cluster where everybody may do one thing and nothing else: the verb on
 // the signer, or signers, of that name. Its authorizer fails where nothing at all is granted.
-func New(t chaintest.TB, descriptor chain.Descriptor, verb, signer string,
-	objects ...runtime.Object) *chaintest.Plugin {
+func New(t plugintest.TB, descriptor plugin.Descriptor, verb, signer string,
+	objects ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
-	cluster := chaintest.NewCluster(t, objects...)
+	cluster := plugintest.NewCluster(t, objects...)
 	cluster.Env.Authorizer = authorizer.AuthorizerFunc(
 		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			switch {

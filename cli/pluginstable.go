@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/chain/config"
+	"gatehouse.dev/plugin"
+)
+
+// Row is what `gatehouse plugins` says of one plugin.
+type Row struct {
+	Name       string   `json:"name"`
+	Phases     []string `json:"phases"`
+	Default    bool     `json:"default"`
+	Enabled    bool     `json:"enabled"`
+	Deprecated bool     `json:"deprecated"`
+	Summary    string   `json:"summary"`
+
+	// Operations and Resources are what the plugin is asked about; a resource is written as in
+	// "pods/resize" or "events.events.k8s.io", and "*" is all of them.
+	Operations []string `json:"operations"`
+	Resources  []string `json:"resources"`
+	// Access is what the plugin needs of the API, as in "get,list,watch namespaces,pods".
+	Access []string `json:"access,omitempty"`
+	// Outside says why the plugin can't run outside the API server; empty where it can.
+	Outside string `json:"outside,omitempty"`
+}
+
+// Rows describes every plugin of list, in its order, and whether it runs under options.
+func Rows(list []plugin.Descriptor, options *config.Options) ([]Row, error) {
+	selected, err := options.Select(list)
+	if err != nil {
+		return nil, err
+	}
+	running, rows := plugin.Names(selected), []Row{}
+	for _, d := range list {
+		rows = append(rows, Row{
+			Name:       d.Name,
+			Phases:     d.Phases.Names(),
+			Default:    d.Default,
+			Enabled:    slices.Contains(running, d.Name),
+			Deprecated: d.Deprecated != "",
+			Summary:    d.Summary,
+			Operations: operationsOf(&d),
+			Resources:  resourcesOf(&d),
+			Access:     accessOf(&d),
+			Outside:    d.Server.Only,
+		})
+	}
+	return rows, nil
+}
+
+// operations are those that the plugin handles, in lower case.
+func operationsOf(d *plugin.Descriptor) []string {
+	if len(d.Operations) == 0 {
+		return []string{"*"}
+	}
+	var all []string
+	for _, o := range d.Operations {
+		all = append(all, strings.ToLower(string(o)))
+	}
+	return all
+}
+
+// resources are those that the plugin looks at.
+func resourcesOf(d *plugin.Descriptor) []string {
+	if len(d.Resources) == 0 {
+		return []string{"*"}
+	}
+	var all []string
+	for _, r := range d.Resources {
+		all = append(all, r.String())
+	}
+	return all
+}
+
+// access is what the plugin needs of the API, a rule each.
+func accessOf(d *plugin.Descriptor) []string {
+	var all []string
+	for _, rule := range d.Access {
+		resources := rule.NonResourceURLs
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				resources = append(resources, plugin.AccessTo(group, resource).String())
+			}
+		}
+		all = append(all, strings.Join(rule.Verbs, ",")+" "+strings.Join(resources, ","))
+	}
+	return all
+}
+
+// PrintRows writes rows as a table if format is empty, as all that there is about each plugin if it
+// is wide, and otherwise as what it names: json or yaml. Lines are not wider than tableWidth.
+func PrintRows(w io.Writer, rows []Row, format string) error {
+	switch format {
+	case "":
+		return printTable(w, rows)
+	case "wide":
+		return printWide(w, rows)
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(rows)
+	case "yaml":
+		data, err := yaml.Marshal(rows)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	default:
+		return fmt.Errorf("unknown output format %q: must be json, yaml or wide, or left out for a table", format)
+	}
+}
+
+const (
+	// tableWidth is how many columns a table has at most, unless one word needs more.
+	tableWidth = 120
+	// summaryWidth is how many of them are for a summary at least, whatever the names are.
+	summaryWidth = 30
+	// labelFormat begins the lines about a plugin.
+	labelFormat = "  %-12s"
+)
+
+func printTable(w io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tSUMMARY")
+	name, phases := len("NAME"), len("PHASES")
+	for _, r := range rows {
+		name, phases = max(name, len(r.Name)), max(phases, len(strings.Join(r.Phases, ",")))
+	}
+	width := max(summaryWidth, tableWidth-(name+phases+len("DEFAULT")+len("ENABLED")+4*3))
+	for _, r := range rows {
+		summary := r.Summary
+		if r.Deprecated {
+			summary = strings.TrimSpace("(deprecated) " + summary)
+		}
+		first, rest := wrapped(summary, width)
+		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, first)
+		for _, line := range rest {
+			fmt.Fprintf(table, "\t\t\t\t%s\n", line)
+		}
+	}
+	return table.Flush()
+}
+
+// printWide says what plugins are asked about, whether they can run outside the API server, and
+// what they then need of the API.
+func printWide(w io.Writer, rows []Row) error {
+	var b strings.Builder
+	for _, r := range rows {
+		outside := "yes"
+		if r.Outside != "" {
+			outside = "no: " + r.Outside
+		}
+		access := "none"
+		switch {
+		case r.Outside != "":
+			access = "-"
+		case len(r.Access) > 0:
+			access = strings.Join(r.Access, "; ")
+		}
+		enabled := fmt.Sprintf("%t (default %t)", r.Enabled, r.Default)
+		if r.Deprecated {
+			enabled += ", deprecated"
+		}
+		b.WriteString(r.Name + "\n")
+		for _, line := range [][2]string{
+			{"summary", r.Summary}, {"phases", strings.Join(r.Phases, ",")}, {"enabled", enabled},
+			{"operations", strings.Join(r.Operations, ",")}, {"resources", strings.Join(r.Resources, ",")},
+			{"outside", outside}, {"access", access},
+		} {
+			label := fmt.Sprintf(labelFormat, line[0])
+			first, rest := wrapped(line[1], tableWidth-len(label))
+			b.WriteString(label + first + "\n")
+			for _, more := range rest {
+				b.WriteString(strings.Repeat(" ", len(label)) + more + "\n")
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrapped returns text in lines of width, which end at spaces and commas.
+func wrapped(text string, width int) (first string, rest []string) {
+	var lines []string
+	for len(text) > width {
+		at := strings.LastIndexAny(text[:width], " ,") + 1
+		if at == 0 {
+			break
+		}
+		lines = append(lines, strings.TrimRight(text[:at], " "))
+		text = text[at:]
+	}
+	lines = append(lines, text)
+	return lines[0], lines[1:]
+}

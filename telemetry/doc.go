@@ -1,0 +1,2 @@
+// Package telemetry holds the chain's observers for metrics and traces.
+package telemetry
