@@ -71,7 +71,7 @@ type customSchema struct {
 // maxSchemas bounds the schemas that are held, of definitions that come and go.
 const maxSchemas = 1000
 
-// unknownFields implements chain.Env's UnknownFields.
+// unknownFields implements plugin.Env's UnknownFields.
 func (s *customSchemas) unknownFields(resource schema.GroupVersionResource,
 	object *unstructured.Unstructured) []string {
 	definitions := s.definitions.Load()

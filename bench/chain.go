@@ -83,8 +83,8 @@ func timeChain(b *testing.B, env *plugin.Env, c chainCase) {
 func probe(name string, mutate func(*corev1.Pod)) plugin.Descriptor {
 	return plugin.Descriptor{
 		Name:   name,
-		Phases: plugin.Mutating | plugin.Validating,
-		New:    func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return prober{mutate}, nil },
+		Phases: plugin.Mutating | plugin.Validating, Operations: plugin.EveryOperation,
+		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return prober{mutate}, nil },
 	}
 }
 

@@ -368,7 +368,7 @@ func TestAnnotationsAndWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	// WithAudit is what the server's handlers put around the chain.
-	audited := admission.WithAudit(newChain(t, []plugin.Descriptor{d})).(admission.ValidationInterface)
+	audited := admission.WithAudit(newChain(t, []plugin.Descriptor{d})).(plugin.Validator)
 	if err := audited.Validate(ctx, create(newPod()), newInterfaces()); err != nil {
 		t.Fatal(err)
 	}

@@ -256,10 +256,12 @@ func TestNew(t *testing.T) {
 			`admission plugin "A": Client is nil`},
 		"no plugin": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating, New: build(nil, nil)}},
 			`admission plugin "A": New returned no plugin`},
-		"no Admit": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating | plugin.Validating, New: build(onlyValidate{}, nil)}},
+		"no Admit": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating | plugin.Validating,
+			Operations: plugin.EveryOperation, New: build(onlyValidate{}, nil)}},
 			`admission plugin "A": takes part in the mutating phase, but its type chain.onlyValidate has no Admit ` +
 				`method`},
-		"no Validate": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Validating, New: build(onlyAdmit{}, nil)}},
+		"no Validate": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Validating, Operations: plugin.EveryOperation,
+			New: build(onlyAdmit{}, nil)}},
 			`admission plugin "A": takes part in the validating phase, but its type chain.onlyAdmit has no Validate ` +
 				`method`},
 		"uninitialized": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Validating, New: build(uninitialized{}, nil)}},
@@ -267,6 +269,8 @@ func TestNew(t *testing.T) {
 		"all are named": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating, New: build(nil, errors.New("x"))},
 			{Name: "B", Phases: plugin.Mutating, New: build(nil, errors.New("y"))}},
 			`[admission plugin "A": x, admission plugin "B": y]`},
+		"no Operations": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Validating, New: build(onlyValidate{}, nil)}},
+			`admission plugin "A": its Descriptor has no Operations`},
 		"malformed list": {[]plugin.Descriptor{{Name: "A", Phases: plugin.Mutating}}, `admission plugin list: "A" has no New`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,8 +302,8 @@ func TestNewPassesConfigurationAndEnv(t *testing.T) {
 	}
 	_, err := New(list, config, env)
 	wantError(t, err,
-		`[admission plugin "A" (configured in adm.yaml: plugins[0].configuration): bad, admission plugin "B": bad, `+
-			`admission plugin "C" (configured in /etc/c.yaml): bad]`)
+		fmt.Sprintf(`[admission plugin "A" (configured in %s: plugins[0].configuration): bad, admission plugin "B": bad, `+
+			`admission plugin "C" (configured in %s): bad]`, config.Files()[0], config.Files()[1]))
 	if want := map[string]string{"A": `{"x":1}`, "B": "none", "C": "y"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("configurations are %v, want %v", got, want)
 	}

@@ -1,18 +1,15 @@
-// Package chain composes admission plugins in two phases.
+// Package chain runs admission plugins in two phases.
 //
-// A write that has been authenticated and authorized travels through the chain once: first every
-// mutating plugin, in list order, may change the object; then, after the server has validated
-// the result, every validating plugin, in list order, sees its final state and may
-// refuse it. The first refusal ends the request.
+// A write that has been authenticated and authorized passes the chain once. First every mutating
+// plugin, in order, may change the object. Then, after the server has validated the result, every
+// validating plugin, in order, sees the object's final state and may refuse it. The first error ends
+// the request.
 //
-// Plugins implement admission.MutationInterface and admission.ValidationInterface of
-// k8s.io/apiserver/pkg/admission. Everything around them is here: choosing and ordering them
-// (Options), reading their configuration (LoadConfig), building them (New), showing them objects
-// in their k8s.io/api types, running the mutating ones once more where one asked for it,
-// and telling observers what each of them did.
+// A [Chain] is composed of plugins that package plugin describes; package chain/config chooses them
+// and reads their configuration. The chain shows objects to plugins in their k8s.io/api types,
+// runs the mutating plugins once more if one asks for it, replaces plugins if their configuration
+// changes, and reports each step to observers.
 //
-// Below it is what plugins are written with, ours and others': pluginconfig reads a plugin's
-// configuration, podspec goes over all of a pod's containers, ready keeps a plugin from deciding by
-// a cache that isn't filled yet, typed caches objects without a client of their own, and plugintest
-// tests all that.
+// The files follow a request: request.go gives it its plugins, generation.go runs the phases,
+// selection.go finds the plugins that it concerns, attributes.go converts its objects.
 package chain

@@ -26,8 +26,8 @@ type imageRegistry struct {
 var ImageRegistry = plugin.Descriptor{
 	Name:    "ImageRegistry",
 	Summary: "Admits only pods whose images come from the configured registry.",
-	Phases:  plugin.Validating,
-	New:     newImageRegistry,
+	Phases:  plugin.Validating, Operations: plugin.EveryOperation,
+	New: newImageRegistry,
 }
 
 func newImageRegistry(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {

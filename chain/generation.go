@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -72,6 +73,9 @@ func gateOff(d *plugin.Descriptor, env *plugin.Env) (bool, error) {
 // add adds a built plugin after those that are there.
 func (g *generation) add(d *plugin.Descriptor, built plugin.Plugin) error {
 	operations := d.OperationsOf(built)
+	if len(operations) == 0 {
+		return errors.New("its Descriptor has no Operations")
+	}
 	if p, ok := built.(plugin.Follower); ok {
 		g.followers = append(g.followers, p)
 	}

@@ -138,7 +138,7 @@ func TestReload(t *testing.T) {
 
 	// Nothing of one that is wrong is used, not even what is right in it.
 	if changed, err := r.Reload(configured(t, "a2", "bad")); changed || err == nil ||
-		!strings.Contains(err.Error(), `admission plugin "B" (configured in /B): it is bad`) {
+		!strings.Contains(err.Error(), `adm.yaml: plugins[1].configuration): it is bad`) {
 		t.Errorf("a wrong one: %t, %v", changed, err)
 	}
 	wantAsked("a1", "b2")

@@ -38,8 +38,8 @@ type Descriptor struct {
 
 	// Phases are the phases that the plugin takes part in.
 	Phases Phase
-	// Operations are the operations that the plugin is called for. If empty, it is called for all of
-	// them; see also Adopt.
+	// Operations are the operations that the plugin is called for. Only a plugin that has a method
+	// Handles may leave them out; see Adopt.
 	Operations []admission.Operation
 	// Resources are the resources that the plugin is called for; see On. If empty, it is called for
 	// all of them.
@@ -148,17 +148,13 @@ func (p Phase) Names() []string {
 func (p Phase) String() string { return strings.Join(p.Names(), ",") }
 
 // OperationsOf returns the operations that a plugin which New built is called for: those of the
-// Descriptor or, if it has none, those that the plugin's Handles method names. Without either the
-// plugin is called for all.
+// Descriptor or, if it has none, those that the plugin's Handles method names.
 func (d *Descriptor) OperationsOf(built Plugin) []admission.Operation {
 	handler, ok := built.(interface {
 		Handles(operation admission.Operation) bool
 	})
-	switch {
-	case len(d.Operations) > 0:
+	if len(d.Operations) > 0 || !ok {
 		return d.Operations
-	case !ok:
-		return EveryOperation
 	}
 	var operations []admission.Operation
 	for _, operation := range EveryOperation {

@@ -51,7 +51,7 @@ func (p decider) named(name string) plugin.Descriptor {
 	if p.validate != nil {
 		phases = plugin.Validating
 	}
-	return plugin.Descriptor{Name: name, Phases: phases,
+	return plugin.Descriptor{Name: name, Phases: phases, Operations: plugin.EveryOperation,
 		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, nil }}
 }
 

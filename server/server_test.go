@@ -18,7 +18,7 @@ import (
 // A server that can't be built after its plugins leaves nothing of theirs running.
 func TestPluginsEndWithAServerThatDoesNotStart(t *testing.T) {
 	var done <-chan struct{}
-	built := plugin.Descriptor{Name: "Built", Phases: plugin.Validating, Default: true,
+	built := plugin.Descriptor{Name: "Built", Phases: plugin.Validating, Operations: []admission.Operation{admission.Create}, Default: true,
 		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			done = env.Done
 			return passing{}, nil

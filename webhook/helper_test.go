@@ -53,13 +53,13 @@ func newPlugins(t testing.TB, config io.Reader, objects ...runtime.Object) *plug
 	cluster := plugintest.NewCluster(t, append(objects, ns)...)
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	p := &plugins{Cluster: cluster}
-	cluster.Build(t, plugin.Descriptor{Name: "M", Phases: plugin.Mutating, Server: plugin.Server{Only: "it is the server's"},
+	cluster.Build(t, plugin.Descriptor{Name: "M", Phases: plugin.Mutating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			m, err := NewMutating(config, env)
 			p.Mutating = m
 			return m, err
 		}}, "")
-	cluster.Build(t, plugin.Descriptor{Name: "V", Phases: plugin.Validating, Server: plugin.Server{Only: "it is the server's"},
+	cluster.Build(t, plugin.Descriptor{Name: "V", Phases: plugin.Validating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			v, err := NewValidating(nil, env)
 			p.Validating = v

@@ -54,7 +54,7 @@ type hook struct {
 type compiler struct {
 	expressions *expression.Compiler
 	backends    *backend.Pool
-	// local are the URLs of hooks that are asked elsewhere; see chain.Env.
+	// local are the URLs of hooks that are asked elsewhere; see plugin.Env.
 	local map[string]string
 }
 

@@ -129,14 +129,14 @@ func TestReinvocation(t *testing.T) {
 			}
 			cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 			var built *Mutating
-			subject := plugin.Descriptor{Name: "MutatingAdmissionWebhook", Phases: plugin.Mutating,
+			subject := plugin.Descriptor{Name: "MutatingAdmissionWebhook", Phases: plugin.Mutating, Operations: plugin.EveryOperation,
 				Server: plugin.Server{Only: "it is the server's"},
 				New: func(config io.Reader, env *plugin.Env) (_ plugin.Plugin, err error) {
 					built, err = NewMutating(config, env)
 					return built, err
 				}}
 			cluster.Build(t, subject, "")
-			inTree := plugin.Descriptor{Name: "in-tree", Phases: plugin.Mutating,
+			inTree := plugin.Descriptor{Name: "in-tree", Phases: plugin.Mutating, Operations: plugin.EveryOperation,
 				New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
 					return &compiledIn{func(pod *corev1.Pod) {
 						if mark, ok := call("in-tree"); ok {

@@ -136,8 +136,8 @@ func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 	t.Helper()
 	told := &[]string{}
 	c, err := chain.New([]plugin.Descriptor{
-		{Name: "M", Phases: plugin.Mutating, New: given(p.Mutating)},
-		{Name: "V", Phases: plugin.Validating, New: given(p.Validating)},
+		{Name: "M", Phases: plugin.Mutating, Operations: plugin.EveryOperation, New: given(p.Mutating)},
+		{Name: "V", Phases: plugin.Validating, Operations: plugin.EveryOperation, New: given(p.Validating)},
 	}, nil, nil, plugin.Observe{Want: plugin.Wants{Calls: true}, Step: func(_ context.Context, s plugin.Step) {
 		for _, c := range s.Calls {
 			text := fmt.Sprintf("%s %s %s/%s %s", s.Plugin, c.Kind, c.Configuration, c.Name, c.Verdict)

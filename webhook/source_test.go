@@ -103,7 +103,7 @@ func TestConnectionsEndWithTheServer(t *testing.T) {
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	done := make(chan struct{})
 	var v *Validating
-	cluster.Build(t, plugin.Descriptor{Name: "V", Phases: plugin.Validating, Server: plugin.Server{Only: "it is the server's"},
+	cluster.Build(t, plugin.Descriptor{Name: "V", Phases: plugin.Validating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 		New: func(_ io.Reader, env *plugin.Env) (_ plugin.Plugin, err error) {
 			ending := *env
 			ending.Done = done

@@ -19,11 +19,12 @@ const name = "NoLatest"
 // NoLatest refuses pods whose images can change under them. That holds for all of a pod's
 // containers, those that are added to a running pod for debugging included.
 var NoLatest = plugin.Descriptor{
-	Name:      name,
-	Summary:   "Refuses pods with an image that has no tag, or the tag latest",
-	Phases:    plugin.Validating,
-	Resources: plugin.On(corev1.Resource("pods"), "", "ephemeralcontainers"),
-	Default:   true,
+	Name:       name,
+	Summary:    "Refuses pods with an image that has no tag, or the tag latest",
+	Phases:     plugin.Validating,
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  plugin.On(corev1.Resource("pods"), "", "ephemeralcontainers"),
+	Default:    true,
 	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err
@@ -34,7 +35,7 @@ var NoLatest = plugin.Descriptor{
 
 type noLatest struct{}
 
-// Validate implements admission.ValidationInterface.
+// Validate implements plugin.Validator.
 func (noLatest) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {

@@ -128,7 +128,7 @@ func plugins(t testing.TB, sharing bool, between func(admission.Attributes), all
 	c.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 	var list []plugin.Descriptor
 	add := func(name string, phases plugin.Phase, build func(io.Reader, *plugin.Env) (plugin.Plugin, error)) {
-		subject := c.Build(t, plugin.Descriptor{Name: name, Phases: phases, Server: plugin.Server{Only: "it is the server's"},
+		subject := c.Build(t, plugin.Descriptor{Name: name, Phases: phases, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 			New: build}, "").Built
 		if !sharing {
 			hidden := apart{}
@@ -136,13 +136,13 @@ func plugins(t testing.TB, sharing bool, between func(admission.Attributes), all
 			hidden.Validator, _ = subject.(plugin.Validator)
 			subject = hidden
 		}
-		list = append(list, plugin.Descriptor{Name: name, Phases: phases,
+		list = append(list, plugin.Descriptor{Name: name, Phases: phases, Operations: plugin.EveryOperation,
 			New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }})
 	}
 	add("MP", plugin.Mutating, func(r io.Reader, e *plugin.Env) (plugin.Plugin, error) {
 		return policy.NewMutating(r, e)
 	})
-	list = append(list, plugin.Descriptor{Name: "B", Phases: plugin.Mutating,
+	list = append(list, plugin.Descriptor{Name: "B", Phases: plugin.Mutating, Operations: plugin.EveryOperation,
 		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return changing(between), nil }})
 	add("MW", plugin.Mutating, func(r io.Reader, e *plugin.Env) (plugin.Plugin, error) {
 		return webhook.NewMutating(r, e)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -22,7 +21,7 @@ import (
 )
 
 var descriptor = plugin.Descriptor{
-	Name: "ValidatingAdmissionPolicy", Phases: plugin.Validating, Server: plugin.Server{Only: "it is the server's"},
+	Name: "ValidatingAdmissionPolicy", Phases: plugin.Validating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		subject, err := NewValidating(config, env)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/openapi/openapitest"
 
@@ -25,7 +24,7 @@ func (d documents) OpenAPIV3() openapi.Client { return d.Client }
 var schemas = mutation.NewSchemas(documents{openapitest.NewEmbeddedFileClient()})
 
 var mutatingDescriptor = plugin.Descriptor{
-	Name: "MutatingAdmissionPolicy", Phases: plugin.Mutating, Server: plugin.Server{Only: "it is the server's"},
+	Name: "MutatingAdmissionPolicy", Phases: plugin.Mutating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		subject, err := NewMutating(config, env)
 		if err != nil {

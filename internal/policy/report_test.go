@@ -42,7 +42,7 @@ func TestObserversAreTold(t *testing.T) {
 		named(bind(t, "telling", `validationActions: [Audit]`), "auditing"))
 	d := descriptor
 
-	subject := c.Build(t, descriptor, "").Interface
+	subject := c.Build(t, descriptor, "").Built
 	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }
 	var calls []plugin.Call
 	admit, err := chain.New([]plugin.Descriptor{d}, nil, c.Env, plugin.Observe{Want: plugin.Wants{Calls: true},
@@ -105,7 +105,7 @@ func TestNearMissesAreReported(t *testing.T) {
 	bound := bind(t, "all", "")
 	bound.Spec.MatchResources = resources("pods")
 	c := cluster(t, forPods, bind(t, "pods", ""), forAll, bound, excluding, bind(t, "excluding", ""))
-	subject := c.Build(t, descriptor, "").Interface
+	subject := c.Build(t, descriptor, "").Built
 	d := descriptor
 	d.New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return subject, nil }
 	var got []string

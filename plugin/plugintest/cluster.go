@@ -98,9 +98,13 @@ func (c *Cluster) Build(t TB, descriptor plugin.Descriptor, config string) *Plug
 		t.Fatalf("%s: the descriptor says the phases are %q, but in the plugin mutating is %t and validating is %t",
 			descriptor.Name, descriptor.Phases, mutating, validating)
 	}
+	operations := descriptor.OperationsOf(built)
+	if len(operations) == 0 {
+		t.Fatalf("%s: the descriptor has no Operations", descriptor.Name)
+	}
 	c.sync(t)
 	c.Client.ClearActions()
-	return &Plugin{Cluster: c, Built: built, Operations: descriptor.OperationsOf(built), Resources: descriptor.Resources}
+	return &Plugin{Cluster: c, Built: built, Operations: operations, Resources: descriptor.Resources}
 }
 
 func (c *Cluster) sync(t TB) {

@@ -30,8 +30,6 @@ type call func(ctx context.Context, a admission.Attributes) error
 
 type both struct{ admit, validate call }
 
-func (p both) Handles(operation admission.Operation) bool { return operation != admission.Connect }
-
 func (p both) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.admit(ctx, a)
 }
@@ -41,7 +39,10 @@ func (p both) Validate(ctx context.Context, a admission.Attributes, _ admission.
 }
 
 // doing is a plugin that does the same in both phases.
-func doing(what call) *Plugin { return &Plugin{Built: both{what, what}} }
+func doing(what call) *Plugin {
+	return &Plugin{Built: both{what, what},
+		Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete}}
+}
 
 // failed takes down what a test of this package's users would have failed with.
 type failed struct {
@@ -93,7 +94,7 @@ func TestGoodPluginPasses(t *testing.T) {
 			return a.AddAnnotation("example.com/admit", a.GetUserInfo().GetName())
 		},
 		validate: func(context.Context, admission.Attributes) error { return errors.New("no") },
-	}}
+	}, Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete}}
 	given := pod()
 	result := subject.Admit(t, Create(given).By("alice")).Admitted(t)
 	if !result.Handled || !result.Changed || result.Code() != 0 || result.Message() != "" {
@@ -231,8 +232,8 @@ func TestBadPluginIsCaught(t *testing.T) {
 	}
 }
 
-type validatingOnly struct{ admission.ValidationInterface }
-type mutatingOnly struct{ admission.MutationInterface }
+type validatingOnly struct{ plugin.Validator }
+type mutatingOnly struct{ plugin.Mutator }
 
 func TestPhasesMustAgree(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -247,7 +248,7 @@ func TestPhasesMustAgree(t *testing.T) {
 		"unnamed":    {both{}, plugin.Validating, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			descriptor := plugin.Descriptor{Name: "Example", Phases: test.phases,
+			descriptor := plugin.Descriptor{Name: "Example", Phases: test.phases, Operations: plugin.EveryOperation,
 				New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
 					return test.plugin, nil
 				}}
@@ -275,7 +276,7 @@ type reader struct {
 func readerDescriptor(built *reader) plugin.Descriptor {
 	return plugin.Descriptor{
 		Name:   "Reader",
-		Phases: plugin.Mutating | plugin.Validating,
+		Phases: plugin.Mutating | plugin.Validating, Operations: plugin.EveryOperation,
 		Access: []rbacv1.PolicyRule{plugin.To("get list watch", "", "pods"), plugin.To("create", "", "nodes")},
 		New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			if config != nil {

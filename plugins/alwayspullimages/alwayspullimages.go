@@ -96,9 +96,6 @@ func (p place) path() *field.Path {
 // each visits the pull policies that the request is about.
 func each(a admission.Attributes, visit func(*corev1.PullPolicy, place)) error {
 	onlyEphemeral := a.GetSubresource() == "ephemeralcontainers"
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" && !onlyEphemeral {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

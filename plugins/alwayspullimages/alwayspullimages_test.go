@@ -213,10 +213,10 @@ func TestNoAllocations(t *testing.T) {
 		corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := built.(admission.MutationInterface).Admit(context.Background(), a, nil); err != nil {
+		if err := built.(plugin.Mutator).Admit(context.Background(), a, nil); err != nil {
 			t.Error(err)
 		}
-		if err := built.(admission.ValidationInterface).Validate(context.Background(), a, nil); err != nil {
+		if err := built.(plugin.Validator).Validate(context.Background(), a, nil); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {

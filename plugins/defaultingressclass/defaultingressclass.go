@@ -68,9 +68,6 @@ var _ plugin.Mutator = &defaultIngressClass{}
 
 // Admit gives an Ingress a class.
 func (p *defaultIngressClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != ingresses || a.GetSubresource() != "" {
-		return nil
-	}
 	ingress, ok := a.GetObject().(*networkingv1.Ingress)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for ingresses is a %T", name,

@@ -116,9 +116,6 @@ var _ plugin.Mutator = &defaultStorageClass{}
 
 // Admit gives a claim a class.
 func (p *defaultStorageClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != claims || a.GetSubresource() != "" {
-		return nil
-	}
 	claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumeclaims is a %T",

@@ -93,9 +93,6 @@ var _ plugin.Mutator = &defaultTolerationSeconds{}
 
 // Admit adds the tolerations of which the pod says nothing.
 func (p *defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

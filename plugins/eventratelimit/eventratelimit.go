@@ -100,10 +100,6 @@ var _ plugin.Validator = &eventRateLimit{}
 
 // Validate takes the tokens of an event, or refuses it.
 func (p *eventRateLimit) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	resource := a.GetResource().GroupResource()
-	if resource != coreEvents && resource != newEvents || a.GetSubresource() != "" {
-		return nil
-	}
 	if a.IsDryRun() {
 		return nil // and stores nothing
 	}

@@ -52,9 +52,6 @@ var _ plugin.Mutator = extendedResourceToleration{}
 // Admit adds a toleration for each extended resource that the pod requests, in the order of their
 // names.
 func (extendedResourceToleration) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

@@ -104,10 +104,6 @@ var _ plugin.Validator = &imagePolicyWebhook{}
 
 // Validate asks about the images of a pod.
 func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	subresource := a.GetSubresource()
-	if a.GetResource().GroupResource() != pods || subresource != "" && subresource != ephemeralContainers {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

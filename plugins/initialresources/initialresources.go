@@ -97,9 +97,6 @@ var _ plugin.Mutator = &initialResources{}
 
 // Admit estimates what the containers of a new pod don't say. It refuses nothing.
 func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

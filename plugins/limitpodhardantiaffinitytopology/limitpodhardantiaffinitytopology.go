@@ -52,9 +52,6 @@ var _ plugin.Validator = limitPodHardAntiAffinityTopology{}
 
 // Validate refuses a pod that keeps others out of more than its node.
 func (limitPodHardAntiAffinityTopology) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

@@ -88,9 +88,6 @@ var _ plugin.Validator = &persistentVolumeClaimResize{}
 
 // Validate refuses a claim that requests more than it did and can't get it.
 func (p *persistentVolumeClaimResize) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != claims || a.GetSubresource() != "" {
-		return nil
-	}
 	claim, err := asClaim(a.GetObject())
 	if err != nil {
 		return err

@@ -91,9 +91,6 @@ var _ plugin.Mutator = &persistentVolumeLabel{}
 
 // Admit labels a new volume.
 func (p *persistentVolumeLabel) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != persistentVolumes || a.GetSubresource() != "" {
-		return nil
-	}
 	volume, ok := a.GetObject().(*corev1.PersistentVolume)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for persistentvolumes is a %T", name,

@@ -101,9 +101,6 @@ func (p *podNodeSelector) Validate(ctx context.Context, a admission.Attributes, 
 }
 
 func (p *podNodeSelector) check(ctx context.Context, a admission.Attributes, merge bool) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	selector, err := p.ofNamespace(ctx, a)
 	if err != nil {
 		return err

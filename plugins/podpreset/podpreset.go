@@ -141,9 +141,6 @@ func byNamespace(objects []any) map[string][]preset {
 
 // Admit gives a new pod what the presets that select it have.
 func (p *podPreset) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ var (
 
 // Admit gives a new pod the defaults of the policy that it is admitted by.
 func (p *podSecurityPolicy) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" || a.GetOperation() != admission.Create {
+	if a.GetSubresource() != "" || a.GetOperation() != admission.Create {
 		return nil
 	}
 	pod, err := podspec.Pod(name, a.GetObject())
@@ -153,10 +153,6 @@ func (p *podSecurityPolicy) Admit(ctx context.Context, a admission.Attributes, _
 
 // Validate refuses a pod that no policy allows as it is.
 func (p *podSecurityPolicy) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" &&
-		a.GetSubresource() != "ephemeralcontainers" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

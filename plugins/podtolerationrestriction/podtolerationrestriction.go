@@ -107,9 +107,6 @@ var (
 
 // Admit adds to a pod's tolerations, and refuses what Validate does.
 func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err
@@ -159,9 +156,6 @@ func (p *podTolerationRestriction) defaultsFor(ctx context.Context, a admission.
 
 // Validate refuses a pod with tolerations that are not on the whitelist.
 func (p *podTolerationRestriction) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

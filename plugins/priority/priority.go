@@ -109,9 +109,6 @@ var (
 
 // Admit sets what follows from the class of a pod or a group of pods.
 func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetSubresource() != "" {
-		return nil
-	}
 	switch a.GetResource().GroupResource() {
 	case pods:
 		return p.admitPod(ctx, a)
@@ -247,7 +244,7 @@ func defaultOf(classes []*schedulingv1.PriorityClass) *schedulingv1.PriorityClas
 
 // Validate refuses a class that would be another default one.
 func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != priorityClasses || a.GetSubresource() != "" {
+	if a.GetResource().GroupResource() != priorityClasses {
 		return nil
 	}
 	class, ok := a.GetObject().(*schedulingv1.PriorityClass)

@@ -72,9 +72,6 @@ var _ plugin.Mutator = &resourceDefaults{}
 
 // Admit gives the containers of a pod what they lack.
 func (p *resourceDefaults) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

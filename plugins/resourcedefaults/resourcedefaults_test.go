@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
 )
 
@@ -244,7 +245,7 @@ func BenchmarkAdmit(b *testing.B) {
 		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := built.(admission.MutationInterface).Admit(b.Context(), a, nil); err != nil {
+		if err := built.(plugin.Mutator).Admit(b.Context(), a, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -57,10 +57,6 @@ var _ plugin.Validator = securityContextDeny{}
 
 // Validate refuses a pod with everything it may not set.
 func (securityContextDeny) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "" &&
-		a.GetSubresource() != "ephemeralcontainers" {
-		return nil
-	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

@@ -71,8 +71,7 @@ var _ plugin.Mutator = &storageObjectInUseProtection{}
 // Admit gives a new object its finalizer.
 func (p *storageObjectInUseProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()
-	finalizer, ok := finalizers[resource]
-	if !ok || a.GetSubresource() != "" || resource == classes && !p.classes {
+	if resource == classes && !p.classes {
 		return nil
 	}
 	object, err := meta.Accessor(a.GetObject())
@@ -80,6 +79,7 @@ func (p *storageObjectInUseProtection) Admit(_ context.Context, a admission.Attr
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for %s is a %T", name,
 			a.GetResource().Resource, a.GetObject()))
 	}
+	finalizer := finalizers[resource]
 	if set := object.GetFinalizers(); !slices.Contains(set, finalizer) {
 		object.SetFinalizers(append(set, finalizer))
 	}

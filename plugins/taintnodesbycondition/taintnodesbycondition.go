@@ -50,9 +50,6 @@ var _ plugin.Mutator = taintNodesByCondition{}
 
 // Admit taints a node.
 func (taintNodesByCondition) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != nodes || a.GetSubresource() != "" {
-		return nil
-	}
 	node, ok := a.GetObject().(*corev1.Node)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for nodes is a %T", name,

@@ -34,8 +34,8 @@ type doing func(ctx context.Context, a admission.Attributes) error
 // obedient is a plugin of the shared server that does what a test says, of the objects of that test
 // alone.
 var obedient = plugin.Descriptor{
-	Name:      "Obedient",
-	Phases:    plugin.Mutating,
+	Name:   "Obedient",
+	Phases: plugin.Mutating, Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources: plugin.On(corev1.Resource("configmaps")),
 	Default:   true,
 	New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) {

@@ -21,7 +21,7 @@ type rule struct {
 var rules = []rule{
 	{
 		why:  "a plugin, the chain and the engines are a library of k8s.io/apiserver's size",
-		from: []string{"chain", "plugins", "webhook", "internal/policy", "internal/matching", "internal/expression", "internal/quota"},
+		from: []string{"plugin", "chain", "telemetry", "webhook", "internal/policy", "internal/matching", "internal/expression", "internal/quota"},
 		never: []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module +
 			"controllers", module + "server", module + "cli"},
 		direct: nil,
@@ -33,8 +33,8 @@ var rules = []rule{
 			"controllers", module + "server", module + "cli"},
 	},
 	{
-		why:  "the chain knows nobody",
-		from: []string{"chain"},
+		why:  "the contract and the chain know no plugin and no engine",
+		from: []string{"plugin/", "chain", "telemetry"},
 		direct: []string{module + "plugins", module + "webhook", module + "internal/policy", module + "internal/matching",
 			module + "internal/expression", module + "internal/quota"},
 	},

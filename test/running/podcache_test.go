@@ -32,7 +32,7 @@ func TestPodsOfTheServersOwnCache(t *testing.T) {
 	defer os.RemoveAll(dir)
 	var cached corev1listers.PodLister
 	look := func(c *server.Config) {
-		c.Plugins = append(c.Plugins, plugin.Descriptor{Name: "Look", Default: true, Phases: plugin.Validating,
+		c.Plugins = append(c.Plugins, plugin.Descriptor{Name: "Look", Default: true, Phases: plugin.Validating, Operations: []admission.Operation{admission.Create},
 			New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 				cached = env.Informers.Core().V1().Pods().Lister()
 				return looking{}, nil

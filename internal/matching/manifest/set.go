@@ -63,7 +63,7 @@ type Set struct {
 
 // Load reads all manifests of dir, which is staticManifestsDir of the plugin's configuration.
 // Whatever is wrong with it or with a manifest is its error. apiServerID is the server's name in
-// the metrics (chain.Env has it).
+// the metrics (plugin.Env has it).
 func (p *Plugin) Load(dir, apiServerID string) (*Set, error) {
 	if err := validateDir(dir); err != nil {
 		return nil, err

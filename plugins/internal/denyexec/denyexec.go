@@ -54,9 +54,6 @@ var _ plugin.Validator = &denier{}
 
 // Validate refuses to connect to a pod of which it finds what it looks for.
 func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != pods || a.GetSubresource() != "exec" && a.GetSubresource() != "attach" {
-		return nil
-	}
 	pod, err := d.pods.Pods(a.GetNamespace()).Get(ctx, a.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return err // which is what the request would end with anyway

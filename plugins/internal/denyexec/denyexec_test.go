@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
 
 	"gatehouse.dev/plugin"
@@ -17,7 +16,8 @@ import (
 )
 
 func descriptor(hostNamespaces bool) plugin.Descriptor {
-	return plugin.Descriptor{Name: "Example", Phases: plugin.Validating, Access: Access,
+	return plugin.Descriptor{Name: "Example", Phases: plugin.Validating, Operations: Operations,
+		Resources: Resources, Access: Access,
 		New: New("Example", hostNamespaces)}
 }
 
@@ -126,9 +126,9 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		plugintest.Connect(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "proxy", &corev1.NodeProxyOptions{}),
 		plugintest.Create(pod(nil)), plugintest.Update(pod(nil), pod(nil)), plugintest.Delete(pod(nil)),
 	} {
-		if result := subject.Validate(t,
-			request).Admitted(t); result.Handled != (request.Operation == admission.Connect) {
-			t.Errorf("%s: handled is %t", request.Operation, result.Handled)
+		if result := subject.Validate(t, request).Admitted(t); result.Handled {
+			t.Errorf("the plugin is called for %s of %s/%s", request.Operation, request.Resource.Resource,
+				request.Subresource)
 		}
 	}
 	if calls := subject.Calls(); len(calls) > 0 {

@@ -31,13 +31,13 @@ func requestIn(namespace string) admission.Attributes {
 
 // user is a plugin that only has Namespaces, so that plugintest gives it a cluster.
 type user struct {
-	admission.ValidationInterface
+	plugin.Validator
 	*Namespaces
 }
 
 func start(t *testing.T, objects ...runtime.Object) (*Namespaces, *plugintest.Plugin) {
 	t.Helper()
-	subject := plugintest.New(t, plugin.Descriptor{Name: "User", Phases: plugin.Validating,
+	subject := plugintest.New(t, plugin.Descriptor{Name: "User", Phases: plugin.Validating, Operations: plugin.EveryOperation,
 		Access: []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
 		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 			namespaces, err := New("User", env)

@@ -1,0 +1,4 @@
+// Package config holds the user's side of a chain: the flags that choose plugins (Options) and the
+// AdmissionConfiguration file that configures them (Config). Names and messages are
+// kube-apiserver's.
+package config
