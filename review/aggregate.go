@@ -13,10 +13,10 @@ import (
 
 var clusterRoleKind = rbacv1.SchemeGroupVersion.WithKind("ClusterRole")
 
-// aggregateRoles gives ClusterRoles that aggregate others the rules of those if a ClusterRole was
-// written since it was last called, as a controller does: admin, edit and view have none otherwise.
-// Rights are asked for without authorization, too: by policies, by plugins, and when a role or a
-// binding is written, since nobody may grant more than they have.
+// aggregateRoles gives ClusterRoles with an aggregationRule the rules of the selected roles, as a
+// controller does, if a ClusterRole was written since the last call. Otherwise admin, edit and view
+// would have none. Rights matter without authorization too: policies and plugins ask for them, and
+// so does the write of a role or a binding, since users can't grant more than they have.
 func (r *Reviewer) aggregateRoles(ctx context.Context) error {
 	if r.cluster.aggregated {
 		return nil

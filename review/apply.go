@@ -26,10 +26,10 @@ func (r *Reviewer) keyOf(o *unstructured.Unstructured) key {
 	return key{o.GroupVersionKind().GroupKind(), r.namespaceOf(o), o.GetName()}
 }
 
-// update has the call change what is stored as `kubectl apply` does: what the manifest says is set,
-// what the manifest said that was there before and this one doesn't is removed, and what others
-// have set stays: the volume of a claim, the IP of a service, the selector of a Job. What was said
-// before is what the state's file says, or what kubectl has noted.
+// update makes the call change the stored object as `kubectl apply` does. It sets what the manifest
+// says, and removes what the previous manifest said and this one doesn't. Fields that others have
+// set stay, such as the volume of a claim, the IP of a service, the selector of a Job. The previous
+// manifest is in the state's file, or in kubectl's annotation.
 func (c *call) update(object, stored, before *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	var original []byte

@@ -122,7 +122,7 @@ func countReplaced(set *appsv1.DaemonSet, nodes int) (made, freed int, err error
 	return unavailable, unavailable, err
 }
 
-// daemonRevision is what a DaemonSet keeps of its template.
+// daemonRevision returns the ControllerRevision of a DaemonSet's template.
 func daemonRevision(set *appsv1.DaemonSet, hash string) (*appsv1.ControllerRevision, error) {
 	data, err := revisionData(set)
 	if err != nil {

@@ -21,7 +21,7 @@ var (
 	replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 )
 
-// revisionHistory is how long the annotation may be in which a ReplicaSet keeps its revisions.
+// revisionHistory bounds the annotation in which a ReplicaSet keeps its revisions.
 const revisionHistory = 2000
 
 // followDeployment makes the ReplicaSet of a Deployment's template, unless it is there, and its

@@ -15,7 +15,7 @@ import (
 	"gatehouse.dev/server"
 )
 
-// Flags are what a command line says of how to judge.
+// Flags are the command line flags that say how to judge.
 type Flags struct {
 	// Config is the server's, which has some of them.
 	Config *server.Config
@@ -30,10 +30,10 @@ type Flags struct {
 	noPods        bool
 }
 
-// WebhookModes are what --webhooks can be.
+// WebhookModes are the values of --webhooks.
 var WebhookModes = []string{string(plugin.WebhooksSkipped), string(plugin.WebhooksAsked), string(plugin.WebhooksDown)}
 
-// NewFlags are those of a server with these plugins, in run order.
+// NewFlags returns the flags for a server with these plugins, in run order.
 func NewFlags(plugins []plugin.Descriptor) *Flags {
 	return &Flags{Config: server.NewConfig(plugins)}
 }
@@ -93,7 +93,7 @@ func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 	return takeAfter(flags, f.like, f.known, f.AllowIncomplete)
 }
 
-// Options are those that the flags say, once they are parsed and applied.
+// Options returns the options that the flags say, once they are parsed and applied.
 func (f *Flags) Options() (Options, error) {
 	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: plugin.WebhookCalls(f.webhooks),
 		LocalWebhooks: map[string]string{}, AllowIncomplete: f.AllowIncomplete}

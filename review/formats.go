@@ -12,7 +12,7 @@ import (
 	"gatehouse.dev/internal/terminal"
 )
 
-// problem is what is wrong with an object, in all words; empty for nothing.
+// problem returns everything that is wrong with an object, or "".
 func (r *Result) problem() string {
 	var words []string
 	if r.Verdict != v1alpha1.Admitted {
@@ -37,7 +37,8 @@ func (r *Result) title() string {
 // line is where the object stands; the first where that is a file as a whole.
 func (r *Result) line() int { return max(r.Source.Line, 1) }
 
-// rule is what a refusal is filed under: the plugin that refused, or the reason of the answer.
+// rule returns the name under which a refusal is filed: the plugin that refused, or the reason of
+// the answer.
 func (r *Result) rule() string {
 	for _, d := range append([]*v1alpha1.Decision{r.Decision}, decisions(r.Pods)...) {
 		switch {
@@ -154,7 +155,7 @@ func (p Print) github(w io.Writer, review *Review) error {
 	return err
 }
 
-// data and property escape what a workflow command may not have.
+// data and property escape characters that are special in a workflow command.
 func data(text string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(terminal.Escape(text))
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// completionIndexVariable is that in which a container finds its index.
+// completionIndexVariable is the environment variable with a container's index.
 const completionIndexVariable = "JOB_COMPLETION_INDEX"
 
 // cronTime is when a CronJob is taken to run. That is always the same, so that what is printed is.
@@ -61,8 +61,8 @@ func isIndexed(job *batchv1.Job) bool {
 	return ptr.Deref(job.Spec.CompletionMode, "") == batchv1.IndexedCompletion
 }
 
-// podTemplateOf is the template of a Job's pod; index is that of its completion, if the Job has
-// those.
+// podTemplateOf returns the template of a Job's pod. index is the pod's completion index, if the
+// Job has those.
 func podTemplateOf(job *batchv1.Job, index int) *corev1.PodTemplateSpec {
 	template := job.Spec.Template.DeepCopy()
 	if !slices.Contains(template.Finalizers, batchv1.JobTrackingFinalizer) {

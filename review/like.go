@@ -71,7 +71,7 @@ func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) erro
 	return nil
 }
 
-// dashed are flags as they are typed.
+// dashed returns flags as they are typed.
 func dashed(names []string) []string {
 	typed := make([]string, len(names))
 	for i, name := range names {
@@ -93,15 +93,16 @@ func missing(flag *pflag.Flag) error {
 	return err
 }
 
-// decides tells whether a flag of kube-apiserver's has to do with a verdict.
+// decides reports whether a flag of kube-apiserver's influences verdicts.
 func decides(name string) bool {
 	return strings.Contains(name, "admission") || slices.Contains(chainFlags, name)
 }
 
-// program is what runs kube-apiserver.
+// program is the name of kube-apiserver's program.
 const program = "kube-apiserver"
 
-// commandLine is that of a kube-apiserver, from the manifest of its pod or as it is typed.
+// commandLine returns the command line of a kube-apiserver, from the manifest of its pod or from
+// text.
 func commandLine(data []byte) ([]string, error) {
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err == nil && pod.Kind != "" {
@@ -141,8 +142,8 @@ func commandLine(data []byte) ([]string, error) {
 	return nil, fmt.Errorf("neither the manifest of a %s's pod nor its command line", program)
 }
 
-// arguments are what follows on kube-apiserver in a command line, or in a line of a unit that has
-// one; ok says that it is there.
+// arguments returns the arguments of kube-apiserver in a command line, or in a line of a unit. ok
+// reports whether the line has the program.
 func arguments(line []string) (_ []string, ok bool) {
 	for i, word := range line {
 		if _, command, ok := strings.Cut(word, "="); ok && !strings.HasPrefix(word, "-") {
@@ -155,8 +156,8 @@ func arguments(line []string) (_ []string, ok bool) {
 	return nil, false
 }
 
-// words are those of a command line, as a shell or a unit of systemd has them, or /proc of a
-// process, where nothing is quoted.
+// words splits a command line as a shell or a systemd unit has it. It also accepts the form of
+// /proc, in which nothing is quoted.
 func words(text string) ([]string, error) {
 	if strings.Contains(text, "\x00") {
 		return strings.Split(strings.TrimRight(text, "\x00"), "\x00"), nil

@@ -18,8 +18,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// unread are kinds that the server has caches of and that no verdict depends on, or not on what
-// they hold in another cluster, or that hold what nobody may read.
+// unread are kinds of the server's caches that are not read of a cluster: no verdict depends on
+// them, or on what they hold in another cluster, or they are secret.
 var unread = []schema.GroupKind{
 	{Kind: "Secret"},
 	{Kind: "Pod"}, // quotas say what they use
@@ -27,7 +27,7 @@ var unread = []schema.GroupKind{
 	{Kind: "Service"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"},
 	{Kind: "Event"}, {Group: "events.k8s.io", Kind: "Event"},
 	{Group: "coordination.k8s.io", Kind: "Lease"},
-	// What a node's kubelet may read, which writes nothing that is reviewed.
+	// A node's kubelet may read this, and it writes nothing that is reviewed.
 	{Kind: "PersistentVolume"},
 	{Group: "storage.k8s.io", Kind: "VolumeAttachment"},
 	{Group: "resource.k8s.io", Kind: "ResourceSlice"},
@@ -40,16 +40,16 @@ var unread = []schema.GroupKind{
 }
 
 var (
-	// deviceClass is what quotas look up, without a cache.
+	// deviceClass is looked up by quotas, without a cache.
 	deviceClass = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"}
-	// service is what has IPs and node ports, which no other service can have, and endpointSlice
-	// where webhooks are that are services.
+	// service has IPs and node ports, which must be unique. endpointSlice has the addresses of
+	// webhooks that are services.
 	service       = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
 	endpointSlice = schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}
 )
 
-// kinds are those that decide a verdict: what the server and its plugins have caches of, what only
-// a plugin enforces, and what quotas look up.
+// kinds returns the kinds that decide verdicts: those in the caches of the server and its plugins,
+// those that only a plugin enforces, and those that quotas look up.
 func (r *Reviewer) kinds() []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{}
 	add := func(kind schema.GroupVersionKind) {
@@ -74,8 +74,8 @@ func (r *Reviewer) kinds() []schema.GroupVersionKind {
 	return kinds
 }
 
-// everywhere are kinds that decide about objects of all namespaces: services, where there is one
-// among the objects or webhooks are asked, and where the latter are.
+// everywhere returns the kinds that decide about objects of all namespaces: services, if one is
+// among the objects or webhooks are asked, and their endpoints.
 func (r *Reviewer) everywhere(objects []*unstructured.Unstructured) []schema.GroupVersionKind {
 	if r.options.Webhooks == plugin.WebhooksAsked {
 		return []schema.GroupVersionKind{service, endpointSlice}
@@ -109,7 +109,7 @@ func (r *Reviewer) readLive(ctx context.Context, documents []input.Document) (*l
 		Everywhere: r.everywhere(objects), Objects: objects, Own: r.own})
 }
 
-// objects are those of documents, each with the namespace that it is in.
+// objects returns the objects of documents, each with its namespace set.
 func (r *Reviewer) objects(documents []input.Document) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, d := range documents {
@@ -148,7 +148,7 @@ func (r *Reviewer) named(request *admissionv1.AdmissionRequest) *unstructured.Un
 	return object
 }
 
-// own tells whether the server has a kind without a definition.
+// own reports whether the server has a kind without a definition.
 func (r *Reviewer) own(kind schema.GroupVersionKind) bool {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
@@ -156,9 +156,9 @@ func (r *Reviewer) own(kind schema.GroupVersionKind) bool {
 	return err == nil
 }
 
-// Snapshot reads of a cluster all that could decide a verdict of a server with these options, and
-// besides it those of the documents' objects that the cluster has. It reads all namespaces. An
-// IncompleteError is that some of it can't be read, unless the options allow that.
+// Snapshot reads everything of a cluster that could decide a verdict of a server with these
+// options, and those of the documents' objects that the cluster has. It reads all namespaces. If
+// some of it can't be read, it returns an IncompleteError, unless the options allow that.
 func Snapshot(ctx context.Context, options Options, documents []input.Document) (_ *live.State, err error) {
 	cluster := options.Live
 	r, err := Start(ctx, options)
@@ -175,14 +175,14 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 	if len(state.Gaps) > 0 && !options.AllowIncomplete {
 		return nil, &IncompleteError{state.Gaps}
 	}
-	// What every server has by itself is no news.
+	// Objects that every server has by itself are left out.
 	state.Objects = slices.DeleteFunc(state.Objects, func(o *unstructured.Unstructured) bool {
 		return r.isOwn(ctx, o)
 	})
 	return state, nil
 }
 
-// An IncompleteError is that not all of a cluster that bears on verdicts could be read.
+// An IncompleteError says that not everything of a cluster that bears on verdicts could be read.
 type IncompleteError struct{ Gaps []live.Gap }
 
 // Error has a line for each gap.
@@ -195,7 +195,7 @@ func (e *IncompleteError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// isOwn tells whether the server has just this object by itself.
+// isOwn reports whether the server has exactly this object by itself.
 func (r *Reviewer) isOwn(ctx context.Context, object *unstructured.Unstructured) bool {
 	mapping, err := r.cluster.find(object)
 	if err != nil || live.IsServiceRange(object) { // it is the cluster's that the server has
@@ -205,7 +205,7 @@ func (r *Reviewer) isOwn(ctx context.Context, object *unstructured.Unstructured)
 	return err == nil && stored != nil && live.Same(stored, object)
 }
 
-// loadCluster gives the server what was read of a cluster. What it can't store is a gap.
+// loadCluster gives the server what was read of a cluster. Objects that it can't store become gaps.
 func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 	r.ofCluster = true
 	r.notes = append(r.notes, state.Notes...)
@@ -245,7 +245,7 @@ func (r *Reviewer) bears(object *unstructured.Unstructured, everywhere map[schem
 	return live.Gap{Object: live.ObjectName(object.GetKind(), object.GetNamespace(), object.GetName())}
 }
 
-// gapNotes are notes about what isn't known and bears on a verdict.
+// gapNotes returns notes about the gaps that bear on a verdict.
 func (r *Reviewer) gapNotes() []string {
 	var notes []string
 	for _, gap := range r.gaps {

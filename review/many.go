@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// judgedPods is how many pods of a workload are judged one by one. They are alike, so the others
-// differ in nothing but what is left of the quotas by then, which is counted.
+// judgedPods bounds the pods of a workload that are judged one by one. They are alike, so the
+// others differ only in the remaining quota, which is counted.
 const judgedPods = 100
 
 // makeEach asks for the pods of a workload, one after the other by their numbers, until one is
@@ -57,7 +57,7 @@ func (r *Reviewer) makeEach(ctx context.Context, pods *Pods, namespace string, m
 	return nil
 }
 
-// usage is that of a namespace's quotas, by their names.
+// usage returns the usage of a namespace's quotas, by their names.
 func (r *Reviewer) usage(ctx context.Context, namespace string) (map[string]corev1.ResourceList, error) {
 	quotas, err := r.quotas(ctx, namespace)
 	if err != nil {
@@ -70,8 +70,8 @@ func (r *Reviewer) usage(ctx context.Context, namespace string) (map[string]core
 	return used, nil
 }
 
-// spend charges quotas with as many pods as they have room for, n at most, and returns how many
-// those are. cost is that of one pod.
+// spend charges quotas with as many pods as they have room for, n at most, and returns their
+// number. cost is the cost of one pod.
 func (r *Reviewer) spend(ctx context.Context, namespace string, cost map[string]corev1.ResourceList, n int) (int,
 	error) {
 	quotas, err := r.quotas(ctx, namespace)
@@ -108,7 +108,7 @@ func (r *Reviewer) spend(ctx context.Context, namespace string, cost map[string]
 	return n, nil
 }
 
-// room is how many times a cost fits between what is used and a hard limit, most at most.
+// room returns how many times a cost fits between the usage and a hard limit, most at most.
 func room(hard, used, cost resource.Quantity, most int) int {
 	if cost.Sign() <= 0 {
 		return most

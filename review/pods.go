@@ -24,7 +24,7 @@ import (
 // export. TestControllersMakeTheSame and TestControllersUpdateTheSame compare both.
 type follower func(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error)
 
-// followers are those of the workloads, by kind.
+// followers are the functions that follow workloads to their pods, by kind.
 var followers = map[schema.GroupKind]follower{
 	{Group: "apps", Kind: "Deployment"}:       followDeployment,
 	{Group: "extensions", Kind: "Deployment"}: followDeployment,

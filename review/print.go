@@ -19,23 +19,23 @@ import (
 type Print struct {
 	// Changes shows what changed in each object, Explain every step of its way.
 	Changes, Explain bool
-	// Only are the words of the results that are written, of Words; nil for all. Results that
-	// failed are written in any case, and the summary is of all.
+	// Only are the words, of Words, whose results are printed; nil for all. Failed results are
+	// always printed, and the summary counts all.
 	Only []string
-	// Version is that of the program, for formats that name it.
+	// Version is the version of the program, for formats that name it.
 	Version string
-	// Remedies are what plugins say would have to change for a request to pass, by their names.
+	// Remedies say what would have to change for a request to pass, by the plugins' names.
 	Remedies map[string]string
 }
 
-// Formats are what a review can be printed as, text for none.
+// Formats are the formats of a printed review, besides text.
 var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
 
 // Words say what became of an object and its pods.
 var Words = []string{strings.ToLower(string(v1alpha1.Admitted)), strings.ToLower(string(v1alpha1.Refused)),
 	strings.ToLower(string(v1alpha1.Failed))}
 
-// wordColors are those of Words on a terminal.
+// wordColors are the colors of Words on a terminal.
 var wordColors = map[string]terminal.Color{Words[0]: terminal.Green, Words[1]: terminal.Red, Words[2]: terminal.Red}
 
 // Write prints a review in a format, one of Formats or empty for text.
@@ -105,7 +105,7 @@ func (p Print) text(out io.Writer, review *Review) error {
 	return terminal.Write(out, b.String(), wordColors)
 }
 
-// word is what became of the object and its pods.
+// word returns the word for the verdict on the object and its pods.
 func (r *Result) word() string {
 	if r.Verdict == v1alpha1.Admitted && r.refused() {
 		return string(v1alpha1.Refused)
@@ -113,7 +113,7 @@ func (r *Result) word() string {
 	return string(r.Verdict)
 }
 
-// details are the lines below an object.
+// details returns the lines below an object.
 func (p Print) details(r *Result) []string {
 	var lines []string
 	if r.Message != "" || len(r.Unknown) > 0 {
@@ -177,7 +177,8 @@ func (r *Result) why() string {
 		otherwise)
 }
 
-// remedies say what would have to change for a request to pass, in the words of `gatehouse why`.
+// remedies returns what would have to change for a request to pass, in the words of `gatehouse
+// why`.
 func (p Print) remedies(d *v1alpha1.Decision) []string {
 	if d == nil || d.Verdict == v1alpha1.Admitted {
 		return nil

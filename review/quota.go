@@ -14,7 +14,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// quotas are those of a namespace, by their names.
+// quotas returns the quotas of a namespace, by their names.
 func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*corev1.ResourceQuota, error) {
 	quotas, err := listed[corev1.ResourceQuota](ctx, r, corev1.SchemeGroupVersion.WithKind(quotaKind.Kind))
 	if err != nil {
@@ -48,9 +48,9 @@ func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error
 
 var quotaKind = schema.GroupKind{Kind: "ResourceQuota"}
 
-// uncounted notes of a quota that it limits what the cluster doesn't say the usage of, since it is
-// new, or was another before; nil where it isn't a quota, or there is nothing to note. Nobody has
-// read the objects that would tell.
+// uncounted returns a note if a quota limits something whose usage the cluster doesn't state,
+// because the quota is new or has changed. The objects that would be counted were not read. It
+// returns nil if the object isn't a quota, or there is nothing to note.
 func uncounted(before, now *unstructured.Unstructured) []string {
 	if now.GroupVersionKind().GroupKind() != quotaKind {
 		return nil

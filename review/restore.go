@@ -24,7 +24,7 @@ type Mark struct {
 	entries map[string]entry
 	// revision is the store's of that time, or of the last Restore.
 	revision int64
-	// manifests are those that objects were made from.
+	// manifests are the manifests that objects were made from.
 	manifests map[key]*unstructured.Unstructured
 	// aggregated reports whether ClusterRoles had the rules of those that they aggregate.
 	aggregated bool
@@ -35,11 +35,11 @@ type entry struct {
 	revision int64
 }
 
-// ErrNotRestored is that a CustomResourceDefinition has been written, which takes a server of its
-// own to undo.
+// ErrNotRestored is returned if a CustomResourceDefinition was written: only a new server undoes
+// that.
 var ErrNotRestored = errors.New("a CustomResourceDefinition was written")
 
-// Mark is what is stored now.
+// Mark returns a mark of what is stored now.
 func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
 	all, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix())
 	if err != nil {
@@ -54,11 +54,11 @@ func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
 }
 
 // Restore undoes what was written since the mark, quotas' usage included, and waits until the
-// server goes by what is stored then. What plugins remember by themselves they still know: how
-// many events there were, of EventRateLimit.
+// server uses the restored state. It doesn't reset the memory of plugins, such as the number of
+// events in EventRateLimit.
 //
-// It is done in the store, below the API: objects are again who they were, with their UIDs, and
-// nothing is admitted, defaulted or finalized on the way.
+// It works in the store, below the API: objects get their old UIDs back, and nothing is admitted,
+// defaulted or finalized.
 func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 	changed, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix(), clientv3.WithMinModRev(m.revision+1))
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 	for _, kv := range now.Kvs {
 		there[string(kv.Key)] = true
 	}
-	// before are what the keys had that are to be written; nil for none.
+	// before holds the old values of the keys that are to be written; nil for none.
 	before, is := map[string][]byte{}, map[string][]byte{}
 	for _, kv := range changed.Kvs {
 		key := string(kv.Key)
@@ -134,18 +134,18 @@ func (r *Reviewer) undo(ctx context.Context, m *Mark, before, is map[string][]by
 	return nil
 }
 
-// prefix is that of all keys.
+// prefix returns the prefix of all keys.
 func (r *Reviewer) prefix() string {
 	return strings.TrimSuffix(r.options.Config.API.Etcd.StorageConfig.Prefix, "/") + "/"
 }
 
-// serverOwn tells whether a key is one by which servers know of each other and of what they serve.
+// serverOwn reports whether servers use a key to know of each other and of what they serve.
 func (r *Reviewer) serverOwn(key string) bool {
 	key = strings.TrimPrefix(key, r.prefix())
 	return apiserver.OwnKey(key) || strings.HasPrefix(key, "apiregistration.k8s.io/")
 }
 
-// generation is that of a stored custom resource or its definition, 0 for none.
+// generation returns the generation of a stored custom resource or its definition, or 0.
 func generation(value []byte) int64 {
 	var stored struct {
 		Metadata struct {
@@ -156,8 +156,8 @@ func generation(value []byte) int64 {
 	return stored.Metadata.Generation
 }
 
-// written is what a stored value is of, written at a revision, 0 for gone. What isn't an object of
-// the API nobody follows.
+// written describes the write of a stored value at a revision, 0 for deleted. It returns false if
+// the value isn't an object of the API, which nothing follows.
 func (r *Reviewer) written(value []byte, revision int64) (plugin.Written, bool) {
 	var object runtime.Object = &unstructured.Unstructured{}
 	var err error

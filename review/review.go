@@ -29,20 +29,20 @@ type Options struct {
 	// Config is the server's, with the flags of serve: its plugins, their configuration, feature
 	// gates. The directory, the port and the controllers are the reviewer's own.
 	Config *server.Config
-	// State are objects that are there from the start. They are stored without admission.
-	// Snapshots among them are what was read of a cluster, see package live.
+	// State are objects that exist from the start. They are stored without admission. Snapshots
+	// among them hold what was read of a cluster, see package live.
 	State []input.Document
 	// Live is a running cluster, of which the state is read for each Review, besides State; nil for
 	// none.
 	Live *live.Cluster
-	// Namespace is that of objects which name none; empty for default.
+	// Namespace is the namespace of objects which name none; empty for default.
 	Namespace string
 	// As is who writes the objects; nil for an administrator.
 	As user.Info
 	// Authorize says that who writes them needs the right to.
 	Authorize bool
-	// Operation is that of all objects; empty for create, or update where the object is there, as
-	// `kubectl apply` does.
+	// Operation is the operation for all objects. If it is empty, existing objects are updated, as
+	// `kubectl apply` does, and others are created.
 	Operation Operation
 	// Pods says that workloads are followed to their pods.
 	Pods bool
@@ -52,17 +52,17 @@ type Options struct {
 	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever is done about
 	// the others; see plugin.Env.
 	LocalWebhooks map[string]string
-	// FieldValidation is what is done about fields that an object's kind doesn't have, one of
-	// the values of Validations; empty for Strict: they are refused.
+	// FieldValidation says how to treat fields that an object's kind doesn't have. It is one of the
+	// values of Validations. Empty means Strict, which refuses them.
 	FieldValidation string
 	// AllowIncomplete has verdicts stand although something of the cluster isn't known that bears
 	// on them. Notes say what. Otherwise such verdicts are Failed.
 	AllowIncomplete bool
-	// IgnoreUnknown leaves out objects of kinds that nobody serves.
+	// IgnoreUnknown leaves out objects of kinds that are not served.
 	IgnoreUnknown bool
 }
 
-// Operation is what is done with an object.
+// Operation is an operation on an object.
 type Operation string
 
 // The operations.
@@ -77,11 +77,11 @@ const (
 // Operations are all operations.
 var Operations = []Operation{Create, Update, Apply, Delete, Connect}
 
-// A Reviewer judges objects one after the other. What it admits is there for what follows.
+// A Reviewer judges objects one after the other. Later objects see the admitted ones.
 type Reviewer struct {
 	options Options
 	cluster *cluster
-	// notes are those about the state, gaps what of it isn't known.
+	// notes are the notes about the state, gaps the parts of it that aren't known.
 	notes []string
 	gaps  []live.Gap
 	// ofCluster says that the state is one of a running cluster, read now or before. namespaces are
@@ -94,7 +94,7 @@ type Reviewer struct {
 	subresource string
 	// unasked are the webhooks that weren't asked about what was made for the workload at hand.
 	unasked []string
-	// manifests are those that the state's objects were made from.
+	// manifests are the manifests that the state's objects were made from.
 	manifests map[key]*unstructured.Unstructured
 }
 
@@ -156,7 +156,7 @@ func (o *Options) takeServiceRanges(ctx context.Context) error {
 	return nil
 }
 
-// namespace is that of objects which name none.
+// namespace returns the namespace of objects which name none.
 func (r *Reviewer) namespace() string { return cmp.Or(r.options.Namespace, "default") }
 
 // namespaceOf is the namespace that a namespaced object is in.
@@ -223,7 +223,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 	return review, nil
 }
 
-// judge writes one object. What there is to say of it to who reads the review, it notes there.
+// judge writes one object. It adds notes for readers to the review.
 func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) (*Result, error) {
 	object := d.Object.DeepCopy()
 	result := &Result{Source: d.Source, Object: objectOf(object), Sent: d.Object}

@@ -44,13 +44,14 @@ type cluster struct {
 	judged, authorized http.Handler
 	discovery          discovery.CachedDiscoveryInterface
 	mapper             meta.ResettableRESTMapper
-	// custom are how custom resources are served that were defined since the start.
+	// custom maps the custom resources that were defined since the start.
 	custom map[schema.GroupVersionKind]*meta.RESTMapping
 	// refused are the kinds whose CustomResourceDefinitions were refused, and where those stand.
 	refused map[schema.GroupKind]input.Source
 	// aggregated reports whether ClusterRoles have the rules of those that they aggregate.
 	aggregated bool
-	// keys are those under which the store has the objects of a resource, as far as they are known.
+	// keys are the keys under which the store has the objects of a resource, as far as they are
+	// known.
 	keys map[schema.GroupResource]string
 	stop func() error
 }
@@ -64,7 +65,7 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	}
 	config.API.DataDir = dir
 	config.API.InProcess = true
-	// Nobody watches but the server itself, whose watches needn't be ended one by one.
+	// Only the server itself watches, and its watches needn't be ended one by one.
 	config.API.Run.ShutdownWatchTerminationGracePeriod = 0
 	// One client asks one thing at a time.
 	config.API.Features.EnablePriorityAndFairness = false
@@ -162,13 +163,13 @@ type call struct {
 	authorize   bool
 	// state says that the object is stored without admission.
 	state bool
-	// before is what the call changes; nil for none.
+	// before is the object that the call changes; nil for none.
 	before *unstructured.Unstructured
 	// dryRun says that nothing is stored.
 	dryRun bool
 }
 
-// An answer is what became of a call.
+// An answer is the result of a call.
 type answer struct {
 	code     int
 	object   *unstructured.Unstructured // what was answered: the object or a Status
@@ -176,10 +177,10 @@ type answer struct {
 	decision *v1alpha1.Decision
 }
 
-// ok tells whether the call succeeded.
+// ok reports whether the call succeeded.
 func (a *answer) ok() bool { return a.code >= 200 && a.code < 300 }
 
-// message is that of the Status of a call that failed.
+// message returns the message in the Status of a call that failed.
 func (a *answer) message() string {
 	if a.object == nil {
 		return http.StatusText(a.code)
@@ -266,7 +267,7 @@ func (c *cluster) do(ctx context.Context, call call) (*answer, error) {
 	return a, nil
 }
 
-// find is how an object is served.
+// find returns the mapping by which an object is served.
 func (c *cluster) find(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	kind := object.GroupVersionKind()
 	if mapping := c.custom[kind]; mapping != nil {
@@ -282,7 +283,7 @@ func (c *cluster) find(object *unstructured.Unstructured) (*meta.RESTMapping, er
 	return mapping, nil
 }
 
-// serves is how a resource is served.
+// serves returns the mapping by which a resource is served.
 func (c *cluster) serves(resource schema.GroupVersionResource) (*meta.RESTMapping, error) {
 	for kind, mapping := range c.custom {
 		if mapping.Resource == resource {
@@ -300,7 +301,7 @@ func (c *cluster) serves(resource schema.GroupVersionResource) (*meta.RESTMappin
 	return c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
 
-// An unknownKindError is that nobody serves a kind.
+// An unknownKindError says that a kind is not served.
 type unknownKindError struct {
 	kind  schema.GroupVersionKind
 	meant string

@@ -51,7 +51,7 @@ func (r *Reviewer) create(ctx context.Context, c call) (*answer, error) {
 	return without, nil
 }
 
-// clusterIPs are the IPs of a Service, none of another object.
+// clusterIPs returns the IPs of a Service, or none for another object.
 func clusterIPs(object *unstructured.Unstructured) []netip.Addr {
 	if object.GroupVersionKind().GroupKind() != service.GroupKind() {
 		return nil
@@ -78,7 +78,7 @@ func address(ip netip.Addr) *unstructured.Unstructured {
 	return object
 }
 
-// release makes an IP one that nobody has.
+// release frees an IP.
 func (r *Reviewer) release(ctx context.Context, ip netip.Addr) error {
 	object := address(ip)
 	mapping, err := r.cluster.find(object)
@@ -154,7 +154,7 @@ func (r *Reviewer) openRange(ctx context.Context, object *unstructured.Unstructu
 	return nil
 }
 
-// notReady are what a server says of an IP for as long as it doesn't know its range.
+// notReady are a server's messages about an IP as long as it doesn't know its range.
 // Source: k8s.io/kubernetes/pkg/registry/core/service/ipallocator.
 var notReady = []string{"does not match the current range", "allocator not ready"}
 

@@ -44,7 +44,7 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 	}
 	var errs []error
 	for _, d := range others {
-		// What a server has written isn't what somebody has applied.
+		// Only manifests count as applied, not objects that a server has written.
 		if d.Object.GetUID() == "" && d.Object.GetResourceVersion() == "" {
 			r.manifests[r.keyOf(d.Object)] = d.Object
 		}
@@ -140,9 +140,9 @@ func (r *Reviewer) putOfCluster(ctx context.Context, object *unstructured.Unstru
 	return stored, err
 }
 
-// putValidated stores an object without admission, and its status as it is, and returns it as it is
-// stored; nil if its kind is unknown, and that is to be ignored, or if every server makes its own.
-// validation is what is done about unknown fields, which it returns, too.
+// putValidated stores an object without admission, with its status, and returns the stored object.
+// It returns nil if the kind is unknown and to be ignored, or if every server makes its own.
+// validation says how to treat unknown fields, which it returns too.
 func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstructured, validation string) (
 	_ *unstructured.Unstructured, fields []string, _ error) {
 	object, err := r.converted(object)
@@ -327,8 +327,8 @@ func (r *Reviewer) addDefaultAccount(ctx context.Context, namespace string) erro
 }
 
 const (
-	// resourcePoll is how often it is asked whether a custom resource is served, resourceTimeout
-	// how long that, or what else is written, may take to be in force.
+	// resourcePoll is how often to check whether a custom resource is served. resourceTimeout
+	// bounds how long that, or another write, may take to be in force.
 	resourcePoll    = 5 * time.Millisecond
 	resourceTimeout = 30 * time.Second
 )

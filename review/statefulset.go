@@ -89,7 +89,7 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 	})
 }
 
-// setObjects is what upstream's control of a StatefulSet takes for the API.
+// setObjects is the API for upstream's control of a StatefulSet.
 type setObjects struct {
 	// Of these, the control calls the methods below.
 	history.Interface
@@ -173,7 +173,7 @@ func (s *setObjects) CreateControllerRevision(set metav1.Object, revision *appsv
 	return revision, s.request(revision, revisionKind)
 }
 
-// unavailableOf is how many pods an update replaces at a time.
+// unavailableOf returns how many pods an update replaces at a time.
 func unavailableOf(rolling *appsv1.RollingUpdateStatefulSetStrategy, all int32) (int32, error) {
 	if rolling == nil || !utilfeature.DefaultFeatureGate.Enabled(features.MaxUnavailableStatefulSet) {
 		return 1, nil

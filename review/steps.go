@@ -9,8 +9,8 @@ import (
 	"gatehouse.dev/internal/decision/why"
 )
 
-// changes are the fields that plugins, webhooks and policies changed, as a diff: each with what it
-// was where the manifest has it, and with what it is then.
+// changes returns the fields that plugins, webhooks and policies changed, as a diff: each with its
+// value in the manifest, if it has one, and the new value.
 func changes(r *Result) []string {
 	var lines []string
 	by := ""
@@ -41,7 +41,7 @@ func changes(r *Result) []string {
 	return lines
 }
 
-// steps are what each plugin and all within did.
+// steps returns what each plugin did, and each webhook and policy in it.
 func steps(d *v1alpha1.Decision) []string {
 	var lines []string
 	for i := range d.Steps {

@@ -113,9 +113,9 @@ func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstruc
 	return now
 }
 
-// restate makes a stored object say what a document of the state says of it, and returns it as it
-// is then. It is done in the store, below the API: a status may follow rules that only controllers
-// and kubelets keep, and nobody can write who an object is.
+// restate makes a stored object equal to a document of the state, and returns it. It works in the
+// store, below the API, because a status may follow rules that only controllers and kubelets keep,
+// and the API sets an object's identity.
 func (r *Reviewer) restate(ctx context.Context, mapping *meta.RESTMapping, namespace string,
 	stored, document *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	for {

@@ -18,7 +18,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// Validations are what --validate can be, as kubectl has it, with the API's word for each.
+// Validations are the values of --validate, as kubectl has them, with the API's word for each.
 var Validations = map[string]string{
 	"strict": metav1.FieldValidationStrict, "true": metav1.FieldValidationStrict,
 	"warn":   metav1.FieldValidationWarn,
@@ -96,7 +96,7 @@ func meantField(kind schema.GroupVersionKind, path string) string {
 	return ""
 }
 
-// jsonFields are the fields of a type in JSON.
+// jsonFields returns the fields of a type in JSON.
 func jsonFields(in reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for _, field := range reflect.VisibleFields(in) {
@@ -107,7 +107,7 @@ func jsonFields(in reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// applyNotes say why `kubectl apply` doesn't take an object that the server takes.
+// applyNotes returns why `kubectl apply` doesn't accept an object that the server accepts.
 // Source: k8s.io/kubectl/pkg/cmd/apply, and GetModifiedConfiguration of k8s.io/kubectl/pkg/util.
 func applyNotes(source input.Source, object *unstructured.Unstructured) []string {
 	if object.GetName() == "" {

@@ -95,8 +95,8 @@ func (r *Reviewer) callSubresource(ctx context.Context, object *unstructured.Uns
 	return c, nil
 }
 
-// findSubresource finds the reviewer's subresource that takes objects of the object's kind. Where
-// several resources have one, it is that of the object that is there.
+// findSubresource finds the reviewer's subresource that takes objects of the object's kind. If
+// several resources have one, it takes the subresource of the existing object.
 func (r *Reviewer) findSubresource(ctx context.Context, object *unstructured.Unstructured) (*subresourceOf, error) {
 	resource, name, ok := strings.Cut(r.subresource, "/")
 	if !ok {
@@ -142,8 +142,8 @@ func (r *Reviewer) findSubresource(ctx context.Context, object *unstructured.Uns
 		object.GetName(), strings.Join(there, ", "))
 }
 
-// subresources are those with a name, of a resource or, if that is empty, of any, that take objects
-// of a kind; and the kinds that they take otherwise.
+// subresources returns those with a name, of a resource or, if that is empty, of any, that take
+// objects of a kind. It also returns the kinds that they take otherwise.
 func (r *Reviewer) subresources(resource, name string, kind schema.GroupVersionKind) (all []*subresourceOf,
 	kinds []string, err error) {
 	_, lists, err := r.cluster.discovery.ServerGroupsAndResources()
@@ -180,6 +180,6 @@ func (r *Reviewer) subresources(resource, name string, kind schema.GroupVersionK
 	return all, kinds, nil
 }
 
-// errSubresourceOfRequest is that a subresource is given twice.
+// errSubresourceOfRequest is returned if a subresource is given twice.
 var errSubresourceOfRequest = errors.New("an AdmissionReview says itself which subresource its request is for: " +
 	"none can be given besides")

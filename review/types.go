@@ -7,7 +7,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// APIVersion and Kind are those of a Review.
+// APIVersion and Kind identify a Review.
 const (
 	APIVersion = "gatehouse.dev/v1alpha1"
 	Kind       = "Review"
@@ -17,10 +17,10 @@ const (
 type Review struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Results are those of the objects, in the order in which they were judged.
+	// Results are the results of the objects, in the order in which they were judged.
 	Results []Result `json:"results"`
-	// Notes are what is to be known of all results: what was taken first, what of the state could
-	// not be read, webhooks that weren't asked.
+	// Notes concern all results: the order of objects, parts of the state that could not be read,
+	// webhooks that weren't asked.
 	Notes   []string `json:"notes,omitempty"`
 	Summary Summary  `json:"summary"`
 }
@@ -43,15 +43,14 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	// UnknownFields are the fields that its kind doesn't have, for which it was refused.
 	UnknownFields []string `json:"unknownFields,omitempty"`
-	// Unknown are what of a cluster isn't known and bears on the verdict, which is Failed then.
-	// Message is why the object would be refused otherwise, empty if it would be admitted.
+	// Unknown lists what of the cluster isn't known and bears on the verdict, which is Failed then.
+	// Message says why the object would be refused otherwise; it is empty if it would be admitted.
 	Unknown []string `json:"unknown,omitempty"`
-	// Warnings are those that a client would be shown.
+	// Warnings are the warnings that a client would see.
 	Warnings []string `json:"warnings,omitempty"`
-	// Decision is how the verdict came about, as a server records it; nil where no server was
-	// asked.
+	// Decision is the decision on the object, as a server records it; nil if no server was asked.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
-	// Pods are those that the controller of a workload would make; at most one entry.
+	// Pods describes the pods that the controller of a workload would make; at most one entry.
 	Pods []Pods `json:"pods,omitempty"`
 	// Sent is the object as it was sent, Stored as it was then stored; nil for none.
 	Sent   *unstructured.Unstructured `json:"-"`
@@ -78,25 +77,26 @@ func (o Object) String() string {
 	return o.Kind + " " + name
 }
 
-// Pods are what became of the pods that a controller makes for a workload.
+// Pods describes the pods that a controller makes for a workload.
 type Pods struct {
-	// Wanted is how many there should be, Admitted how many there would be.
+	// Wanted is the number of pods that the workload wants, Admitted the number that would be
+	// admitted.
 	Wanted   int `json:"wanted"`
 	Admitted int `json:"admitted"`
 	// Why is why a workload makes no pods: it is paused, say.
 	Why string `json:"why,omitempty"`
-	// Refused is what was refused: a pod, or what must be there before it, as the ReplicaSet of a
-	// Deployment, the Job of a CronJob, a claim of a StatefulSet.
+	// Refused is the refused object: a pod, or an object that its controller makes before it, such
+	// as the ReplicaSet of a Deployment, the Job of a CronJob, a claim of a StatefulSet.
 	Refused *Object `json:"refused,omitempty"`
-	// NotAsked are the webhooks that a cluster would ask about them, or about what must be there
-	// before them, and that weren't.
+	// NotAsked are the webhooks that a cluster would ask about the pods, or about objects made
+	// before them, and that weren't asked.
 	NotAsked []string `json:"notAsked,omitempty"`
-	// Decision is that of the refusal, Message why.
+	// Decision is the decision of the refusal, Message its message.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	Message  string             `json:"message,omitempty"`
 }
 
-// refused tells whether something that belongs to the object, or itself, was refused.
+// refused reports whether the object, or something that belongs to it, was refused.
 func (r *Result) refused() bool {
 	if r.Verdict == v1alpha1.Refused {
 		return true

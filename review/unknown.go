@@ -10,12 +10,12 @@ import (
 	"gatehouse.dev/internal/nearest"
 )
 
-// kustomizeGroup is that of the files that say what kustomize makes of others.
+// kustomizeGroup is the group of kustomize's own files.
 const kustomizeGroup = "kustomize.config.k8s.io"
 
-// meant is the end of a message about an unknown kind: the kind in another version, another kind,
-// or whose kind it is. Only kinds of Kubernetes' own, and of the same group, are what somebody may
-// have meant: a ClusterPolicy of Kyverno's is no misspelt ClusterRole.
+// meant returns the end of a message about an unknown kind: the kind in another version, a similar
+// kind, or the kind's owner. It suggests only Kubernetes' own kinds of the same group: a
+// ClusterPolicy of Kyverno's is no misspelt ClusterRole.
 func (c *cluster) meant(kind schema.GroupVersionKind) string {
 	if at, ok := c.refused[kind.GroupKind()]; ok {
 		return fmt.Sprintf(": its CustomResourceDefinition at %s was refused", at)

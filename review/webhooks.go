@@ -15,12 +15,12 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// errNoConversion is why an object isn't converted where webhooks are skipped. Without the webhook
-// nobody knows what would come of it, as one does without a webhook of admission.
+// errNoConversion says why an object isn't converted if webhooks are skipped. Unlike without an
+// admission webhook, the result without a conversion webhook isn't known.
 var errNoConversion = errors.New("no webhooks are asked, and nobody else can convert it (--webhooks=ask has it asked)")
 
-// strangers are notes about webhooks that are to be asked at another URL and that no configuration
-// has.
+// strangers returns notes about webhooks that are to be asked at another URL and that no
+// configuration has.
 func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
 	if len(r.options.LocalWebhooks) == 0 {
 		return nil, nil

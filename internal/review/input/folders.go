@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Folders are the folders that files may be read from, with all that is below them. A link in one
-// of them may lead anywhere in that folder, and not out of it. Of nil all files may be read.
+// Folders are folders from which files may be read, with everything below them. A link in one of
+// them may lead anywhere in that folder, and not out of it. Nil Folders allow all files.
 type Folders []string
 
-// ErrOutside is that a file is in none of the folders.
+// ErrOutside says that a file is in none of the folders.
 var ErrOutside = errors.New("outside of the folders that may be read")
 
 // Stat describes a file.

@@ -62,7 +62,8 @@ func add(files *map[string][]string, dir, path string) {
 	(*files)[dir] = append((*files)[dir], path)
 }
 
-// notes are one for each directory of kustomize's and of a chart, and one for all other files.
+// notes returns a note for each directory of kustomize's and of a chart, and one for all other
+// files.
 func (l *leftOut) notes() []string {
 	var notes []string
 	for _, dir := range slices.Sorted(maps.Keys(l.kustomizations)) {

@@ -68,8 +68,8 @@ func Ordered(documents []Document, in func(*unstructured.Unstructured) string) (
 	return out, notes
 }
 
-// provides is what others may need an object as. A class that is the default one has, besides its
-// name, none: that is how objects ask for it.
+// provides returns the references by which others may need an object. A default class has one
+// without a name too, because objects ask for it that way.
 func provides(o *unstructured.Unstructured, namespace string) []reference {
 	kind := o.GroupVersionKind().GroupKind()
 	all := []reference{{kind: kind, name: o.GetName()}}
@@ -111,7 +111,7 @@ func Defines(o *unstructured.Unstructured) (schema.GroupKind, bool) {
 	return schema.GroupKind{Group: group, Kind: kind}, o.GroupVersionKind().GroupKind() == crdKind
 }
 
-// needs is what an object needs to be there.
+// needs returns references to the objects that an object needs.
 func needs(o *unstructured.Unstructured, namespace string) []reference {
 	kind := o.GroupVersionKind().GroupKind()
 	all := []reference{{kind: crdKind, name: kind.Kind + "." + kind.Group}, {kind: namespaceKind, name: namespace}}
@@ -141,8 +141,8 @@ func needs(o *unstructured.Unstructured, namespace string) []reference {
 	return all
 }
 
-// claims are the PersistentVolumeClaims that an object is, or has templates of: a StatefulSet's,
-// and the ephemeral volumes of pods.
+// claims returns the PersistentVolumeClaims in an object: itself, a StatefulSet's templates, and
+// the ephemeral volumes of pods.
 func claims(o *unstructured.Unstructured) []map[string]any {
 	if o.GroupVersionKind().GroupKind() == claimGroupKind {
 		return []map[string]any{o.Object}
@@ -196,8 +196,8 @@ func Named(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + name
 }
 
-// Distinct are documents without those of an object that an earlier one is of already, each of
-// which is an Error. Objects that name no namespace are in the one given.
+// Distinct returns the first document of each object, and an Error for each later one. Objects that
+// name no namespace are in the given one.
 func Distinct(documents []Document, namespace string) (distinct []Document, errs []error) {
 	type key struct {
 		kind            schema.GroupKind
@@ -222,7 +222,7 @@ func Distinct(documents []Document, namespace string) (distinct []Document, errs
 	return distinct, errs
 }
 
-// IsRequest tells whether an object is none, but the request of an AdmissionReview.
+// IsRequest reports whether an object is the request of an AdmissionReview.
 func IsRequest(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "admission.k8s.io", Kind: "AdmissionReview"}
 }

@@ -1,5 +1,5 @@
-// Package input reads the objects that are to be judged, and what there is already: from files,
-// folders and streams, in YAML or JSON, each with the file and line that it stands at.
+// Package input reads the objects to be judged, and the existing ones, from files, folders and
+// streams, in YAML or JSON, each with its file and line.
 package input
 
 import (
@@ -29,7 +29,7 @@ type Document struct {
 type Source struct {
 	// File is as it was given; "-" for the standard input.
 	File string `json:"file"`
-	// Line is that of the object's first line, from 1; 0 for the file as a whole.
+	// Line is the object's first line, from 1; 0 for the file as a whole.
 	Line int `json:"line"`
 }
 
@@ -45,18 +45,18 @@ func (s Source) String() string {
 type Error struct {
 	Source Source
 	Err    error
-	// Object is what stands there; nil where it is none.
+	// Object is the object, or nil if the document is none.
 	Object *unstructured.Unstructured
 }
 
 // Error says where, and what.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Source, e.Err) }
 
-// Unwrap is what it is.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxFile is how large an input may be, in bytes. A cluster takes 3 MiB in a request; this is for
-// ten thousand objects.
+// maxFile bounds an input, in bytes. A cluster takes 3 MiB in a request; this is for ten thousand
+// objects.
 const maxFile = 32 << 20
 
 // parse reads all documents of a stream: YAML or JSON, many or one, lists taken apart.
@@ -81,7 +81,7 @@ type part struct {
 	line int // of its first line that says something
 }
 
-// separator is what divides documents.
+// separator divides documents.
 var separator = regexp.MustCompile(`^(---|\.\.\.)(\s|$)`)
 
 // split divides a stream into its documents, without those that say nothing.
@@ -118,8 +118,8 @@ func split(data []byte) []part {
 	return parts
 }
 
-// values are the documents of a part in JSON, which needn't be divided by anything: YAML's parser
-// takes the first alone. What isn't JSON is one more.
+// values returns the JSON documents of a part, which may follow each other without a separator:
+// YAML's parser would take only the first. A rest that isn't JSON is one more document.
 func (p part) values() []part {
 	var all []part
 	p.text = bytes.TrimLeft(p.text, " ")
@@ -194,8 +194,8 @@ func isList(o *unstructured.Unstructured) bool {
 	return o.IsList() || has && items == nil
 }
 
-// itemsOf are the objects of a list, each with where it stands, and those of lists among them.
-// Items of a PodList may leave out what they are: Pods.
+// itemsOf returns the objects of a list, each with its source. It expands lists among them. Items
+// of a PodList may leave out their kind: Pod.
 // Source: decodeToList of k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go.
 func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Document, error) {
 	var documents []Document
@@ -227,8 +227,8 @@ func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Docume
 	return documents, nil
 }
 
-// itemLines are the lines at which the items of a list stand, from 1; none where they can't be
-// told.
+// itemLines returns the lines at which the items of a list stand, from 1, or none if they can't be
+// found.
 func itemLines(text []byte) []int {
 	var list struct {
 		Items []yamlv3.Node `yaml:"items"`
@@ -243,14 +243,14 @@ func itemLines(text []byte) []int {
 	return lines
 }
 
-// isTemplate tells whether what names an object is still to be rendered. Elsewhere an object may
-// have templates of its own.
+// isTemplate reports whether the name of an object is still to be rendered. Other fields of an
+// object may have templates of their own.
 func isTemplate(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc([]string{o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetNamespace()},
 		func(field string) bool { return strings.Contains(field, "{{") })
 }
 
-// templateError is that there is a template at an offset in a document.
+// templateError returns an error about a template at an offset in a document.
 func templateError(source Source, text []byte, at int) error {
 	source.Line += bytes.Count(text[:max(at, 0)], []byte("\n"))
 	return &Error{Source: source,
@@ -272,7 +272,7 @@ func syntaxError(source Source, document []byte, err error) error {
 					n--
 				}
 				if len(problems) == 0 {
-					// What is missing at the end is missing on the last line.
+					// An error at the end of the text is on the last line.
 					source.Line += max(0, min(n, bytes.Count(document, []byte("\n"))-1))
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// manifestSuffixes are what files are called that a directory is read for.
+// manifestSuffixes are the suffixes of the files that are read in a directory.
 var manifestSuffixes = []string{".yaml", ".yml", ".json"}
 
 // A Reader reads objects. Its zero value reads all that is in files and directories.
@@ -32,19 +32,19 @@ type Reader struct {
 	seen map[string]bool
 }
 
-// Read reads objects from files, from directories with all that is below them, and from stdin where
-// a path is "-". What can't be read is an Error each; all else is returned nevertheless.
+// Read reads objects from files, from directories with everything below them, and from stdin if a
+// path is "-". It returns an Error for each part that can't be read, and all other objects.
 func Read(paths []string, stdin io.Reader) ([]Document, []error) {
 	return (&Reader{Stdin: stdin}).Read(context.Background(), paths)
 }
 
-// Read reads objects from files, from directories with all that is below them, and from Stdin if a
-// path is "-". What can't be read is an Error each; all else is returned nevertheless. A file that
-// several paths lead to is read once. If the context ends, its error is returned at once and alone,
-// and the reader is of no more use.
+// Read reads objects from files, from directories with everything below them, and from Stdin if a
+// path is "-". It returns an Error for each part that can't be read, and all other objects. A file
+// that several paths lead to is read once. If the context ends, Read returns its error at once and
+// alone, and the reader can't be used any more.
 //
-// Files of a directory that belong to kustomize or to a chart are left out, and JSON that is no
-// object, and so are links to directories: Notes names them.
+// In a directory, files that belong to kustomize or to a chart are left out, and so are JSON files
+// that are no objects and links to directories. Notes names them.
 func (r *Reader) Read(ctx context.Context, paths []string) ([]Document, []error) {
 	for _, pattern := range r.Exclude {
 		if _, err := filepath.Match(pattern, ""); err != nil {
@@ -61,8 +61,8 @@ func (r *Reader) Read(ctx context.Context, paths []string) ([]Document, []error)
 	})
 }
 
-// interruptible does something that can't be interrupted, as opening a pipe that nobody writes to.
-// If the context ends first, its error is returned, and what is done is abandoned.
+// interruptible calls do, which can't be interrupted, for example because it opens a pipe to which
+// nothing writes. If the context ends first, it returns the context's error, and abandons do.
 func interruptible[T any](ctx context.Context, do func() ([]T, []error)) ([]T, []error) {
 	type done struct {
 		found []T
@@ -84,7 +84,7 @@ func interruptible[T any](ctx context.Context, do func() ([]T, []error)) ([]T, [
 	}
 }
 
-// Notes say which files were left out, and how to have them judged.
+// Notes says which files were left out, and how to have them judged.
 func (r *Reader) Notes() []string { return r.leftOut.notes() }
 
 func (r *Reader) read(ctx context.Context, path string) ([]Document, []error) {
@@ -130,14 +130,14 @@ func (r *Reader) readStream(name string, in io.Reader, listed bool) ([]Document,
 	return r.parse(name, data)
 }
 
-// Files are what a path means: itself, or all manifests below a directory, in order, of which there
-// must be one. Files that were found before aren't among them. What can't be looked at is an Error
-// each.
+// Files returns the files of a path: itself, or all manifests below a directory, in order. A
+// directory must have at least one. Files that were found before aren't among them. It returns an
+// Error for each that can't be read.
 func (r *Reader) Files(ctx context.Context, path string) (files []string, errs []error) {
 	return interruptible(ctx, func() ([]string, []error) { return r.files(ctx, path) })
 }
 
-// files are what a path means.
+// files returns the files of a path.
 func (r *Reader) files(ctx context.Context, path string) (files []string, errs []error) {
 	info, err := r.Within.Stat(path)
 	switch {
@@ -232,7 +232,7 @@ func (w *walk) directory(dir string) {
 
 func (w *walk) fail(path string, err error) { w.errs = append(w.errs, fileError(path, err)) }
 
-// entries are those of a directory, by their names.
+// entries returns the entries of a directory, sorted by name.
 func (r *Reader) entries(dir string) ([]fs.DirEntry, error) {
 	file, err := r.Within.Open(dir)
 	if err != nil {

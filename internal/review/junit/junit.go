@@ -24,15 +24,15 @@ type Case struct {
 	ClassName string `xml:"classname,attr"`
 	File      string `xml:"file,attr"`
 	Line      int    `xml:"line,attr"`
-	// Seconds are what it took; 0 where that isn't known.
+	// Seconds is the time the case took; 0 if it isn't known.
 	Seconds Seconds  `xml:"time,attr,omitempty"`
 	Failure *Problem `xml:"failure,omitempty"`
 	Error   *Problem `xml:"error,omitempty"`
-	// Output is what there is to say besides.
+	// Output is further text.
 	Output string `xml:"system-out,omitempty"`
 }
 
-// A Problem is what is wrong: in a line, as a kind, and whole.
+// A Problem describes a failure: in a line, as a kind, and in full.
 type Problem struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr,omitempty"`

@@ -117,7 +117,7 @@ func (r *reading) oneDefault() {
 	}
 }
 
-// Same tells whether two objects say the same, but for what clean leaves out.
+// Same reports whether two objects are equal, except for what clean leaves out.
 func Same(a, b *unstructured.Unstructured) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	clean(a, false)

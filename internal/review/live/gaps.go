@@ -52,8 +52,8 @@ func gapOf(object *unstructured.Unstructured, namespace string) Gap {
 	return Gap{Object: ObjectName(object.GetKind(), namespace, object.GetName())}
 }
 
-// unread keeps that something could not be read, and on what that bears; the error is that nothing
-// can be read.
+// unread records that something could not be read, and on what that bears. It returns an error if
+// nothing can be read.
 func (r *reading) unread(mapping *meta.RESTMapping, namespace, name string, bears Gap, err error) error {
 	if err == nil || gone(err) {
 		return err
@@ -76,7 +76,7 @@ func (r *reading) unread(mapping *meta.RESTMapping, namespace, name string, bear
 	return nil
 }
 
-// unserved keeps that a kind has no resource, or that nobody knows which.
+// unserved records that a kind has no resource, or that its resource isn't known.
 func (r *reading) unserved(kind schema.GroupVersionKind, bears Gap, err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
@@ -90,7 +90,7 @@ func (r *reading) unserved(kind schema.GroupVersionKind, bears Gap, err error) e
 	return nil
 }
 
-// ParamKinds are the kinds of params that policies among objects ask for.
+// ParamKinds returns the kinds of params that policies among objects ask for.
 func ParamKinds(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]bool {
 	kinds := map[schema.GroupVersionKind]bool{}
 	for _, object := range objects {
@@ -106,7 +106,7 @@ func ParamKinds(objects []*unstructured.Unstructured) map[schema.GroupVersionKin
 	return kinds
 }
 
-// paramNamespaces are the namespaces of params that bindings name.
+// paramNamespaces returns the namespaces of params that bindings name.
 func (r *reading) paramNamespaces() (in []string) {
 	for _, object := range r.found {
 		namespace, _, _ := unstructured.NestedString(object.Object, "spec", "paramRef", "namespace")

@@ -1,13 +1,12 @@
-// Package live reads from a running cluster what admission looks at, to have the same elsewhere:
-// for a review, or to be kept in a file, a snapshot.
+// Package live reads what admission reads from a running cluster, for a review, or for a file, a
+// snapshot.
 //
 //	Connect ─▶ Cluster ─▶ Read(Want) ─▶ State ─▶ Write ─▶ file ─▶ Parse ─▶ State
 //
-// It only gets and lists. Of Secrets it asks for nothing but their metadata. Lists are read in
-// pages, several at a time. What the cluster doesn't show is a Gap, which says on what verdicts it
-// bears: nobody is taken to have been asked whom nobody could read. Objects are kept without
-// what tells nothing about them but when and how they were written, so that two snapshots of the
-// same cluster are the same.
+// It only gets and lists. Of Secrets it reads only the metadata. Lists are read in pages, several
+// at a time. If the cluster doesn't show something, a Gap says on which verdicts that bears: no
+// verdict is based on something that could not be read. Fields that only say when and how an object
+// was written are removed, so that two snapshots of the same cluster are equal.
 package live
 
 import (
@@ -34,7 +33,7 @@ const (
 	// connectTimeout bounds the first request, requestTimeout each that follows.
 	connectTimeout = 15 * time.Second
 	requestTimeout = time.Minute
-	// qps and burst are what the cluster is asked a second, at most.
+	// qps and burst bound the requests to the cluster in a second.
 	qps, burst = 50, 100
 )
 
@@ -42,7 +41,8 @@ const (
 type Cluster struct {
 	// Host is its address, Version its release of Kubernetes, as v1.36.3.
 	Host, Version string
-	// Progress, where not nil, is told how many lists have been read, and of how many.
+	// Progress, if not nil, is called with the number of lists that have been read, and of all
+	// lists.
 	Progress func(done, all int)
 
 	objects dynamic.Interface

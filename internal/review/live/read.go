@@ -25,22 +25,23 @@ import (
 )
 
 const (
-	// concurrent is how many lists are read at a time, pageSize how many objects at once.
+	// concurrent is the number of lists that are read at a time, pageSize the number of objects in
+	// a page.
 	concurrent = 8
 	pageSize   = 500
 )
 
 // Want is what to read of a cluster.
 type Want struct {
-	// Kinds are read whole, in the versions named.
+	// Kinds are read whole, in the named versions.
 	Kinds []schema.GroupVersionKind
-	// Namespaces are those in which to read; nil for all.
+	// Namespaces are the namespaces to read; nil for all.
 	Namespaces []string
 	// Everywhere are kinds that are read in all namespaces, whatever Namespaces are.
 	Everywhere []schema.GroupVersionKind
-	// Objects are read where the cluster has them.
+	// Objects are read if the cluster has them.
 	Objects []*unstructured.Unstructured
-	// Own tells whether the reader has a kind of its own; of others the cluster's
+	// Own reports whether the reader has a kind of its own. Of other kinds the cluster's
 	// CustomResourceDefinition is read.
 	Own func(schema.GroupVersionKind) bool
 }
@@ -49,7 +50,7 @@ type Want struct {
 type State struct {
 	// Version is the cluster's release of Kubernetes.
 	Version string
-	// Notes say what is to be known of it.
+	// Notes are notes about the state.
 	Notes []string
 	// Gaps are what could not be read although it bears on verdicts.
 	Gaps []Gap
@@ -97,7 +98,7 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 	if err := r.run(ctx, tasks); err != nil {
 		return nil, err
 	}
-	// What is in the policies says which params there are.
+	// The policies determine which params to read.
 	tasks = nil
 	params, elsewhere := ParamKinds(slices.Collect(maps.Values(r.found))), r.paramNamespaces()
 	for _, kind := range slices.SortedFunc(maps.Keys(params), func(a, b schema.GroupVersionKind) int {
@@ -153,8 +154,8 @@ func (r *reading) run(ctx context.Context, tasks []func(context.Context) error) 
 	return group.Wait()
 }
 
-// kind are the tasks that read all objects of a kind in some namespaces, nil for all. params says
-// that they are params of policies, which bear on objects of all namespaces.
+// kind returns the tasks that read all objects of a kind in some namespaces, nil for all. params
+// says that they are params of policies, which bear on objects of all namespaces.
 func (r *reading) kind(kind schema.GroupVersionKind, in []string, params bool) []func(context.Context) error {
 	if kind.GroupKind() == secrets {
 		r.gap(Gap{}, "Secrets: their data is never read: policies whose params they are judge as if there were none")
@@ -228,8 +229,8 @@ func (r *reading) namespace(ctx context.Context, mapping *meta.RESTMapping, name
 	return nil
 }
 
-// named reads an object that somebody has a manifest of. Of a Secret it is what the manifest says,
-// with the metadata of the one that is there.
+// named reads an object for which there is a manifest. For a Secret it returns the manifest's
+// content with the existing metadata.
 func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) error {
 	kind := like.GroupVersionKind()
 	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -331,7 +332,7 @@ func (r *reading) note(format string, args ...any) {
 	r.notes[fmt.Sprintf(format, args...)] = true
 }
 
-// gitVersion is what /version says.
+// gitVersion returns the version in the answer of /version.
 func gitVersion(data []byte) (string, error) {
 	var info version.Info
 	if err := json.Unmarshal(data, &info); err != nil {
@@ -343,8 +344,8 @@ func gitVersion(data []byte) (string, error) {
 	return info.GitVersion, nil
 }
 
-// ServiceRanges are those of the cluster IPs of services, as --service-cluster-ip-range has them;
-// empty where they are not among the objects.
+// ServiceRanges returns the ranges of services' cluster IPs, in the form of
+// --service-cluster-ip-range, or "" if they are not among the objects.
 func ServiceRanges(objects []*unstructured.Unstructured) string {
 	i := slices.IndexFunc(objects, IsServiceRange)
 	if i < 0 {
@@ -354,7 +355,7 @@ func ServiceRanges(objects []*unstructured.Unstructured) string {
 	return strings.Join(ranges, ",")
 }
 
-// IsServiceRange tells whether an object has the ranges of the cluster IPs of services.
+// IsServiceRange reports whether an object has the ranges of services' cluster IPs.
 func IsServiceRange(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == serviceRanges.GroupKind() && o.GetName() == "kubernetes"
 }

@@ -10,7 +10,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// APIVersion and Kind are those of a snapshot's first document.
+// APIVersion and Kind identify a snapshot's first document.
 const (
 	APIVersion = "gatehouse.dev/v1alpha1"
 	Kind       = "Snapshot"
@@ -73,7 +73,7 @@ func Parse(documents []input.Document) (snapshots []*State, others []input.Docum
 	return snapshots, others
 }
 
-// Documents are the objects, to be ordered and stored as others are.
+// Documents returns the objects as documents, to be ordered and stored like others.
 func (s *State) Documents() []input.Document {
 	documents := make([]input.Document, len(s.Objects))
 	for i, object := range s.Objects {

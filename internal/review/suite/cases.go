@@ -18,7 +18,7 @@ type row struct {
 	set []setting
 }
 
-// caseFields are what a case, or a row of a table, says.
+// caseFields are the fields of a case, or of a row of a table.
 type caseFields struct {
 	Name                   string
 	State, Before          []yaml.Node
@@ -134,7 +134,7 @@ func (r *reader) finish(n *yaml.Node, path string, c *row, s *Suite) {
 	s.Cases = append(s.Cases, c.Case)
 }
 
-// settings are the fields that a case sets in its object, in order.
+// settings returns the fields that a case sets in its object, in order.
 func (r *reader) settings(n *yaml.Node, path string) []setting {
 	if n = r.resolve(n); n.Kind != yaml.MappingNode {
 		r.wrong(n, "%s: it is %s, and must be a mapping of fields' paths to their values", path, described(n))

@@ -15,11 +15,11 @@ type Difference struct {
 	Got      any    `json:"got"`
 }
 
-// Absent is what stands for a field that isn't there.
+// Absent stands for a field that isn't there.
 const Absent = "(absent)"
 
-// Differences are those of an object from the fields that are expected of it: a mapping must have
-// all that is expected, a list as many items, each with what is expected of it; null is absent.
+// Differences compares an object with the expected fields. A mapping must have all expected fields,
+// a list as many items as expected, each with its expected fields. Null means absent.
 func Differences(path string, expected, got any) []Difference {
 	switch want := expected.(type) {
 	case nil:
@@ -82,7 +82,7 @@ func sorted(fields map[string]any) []string {
 	return keys
 }
 
-// Equal tells whether two values of JSON are the same, whatever the types of their numbers.
+// Equal reports whether two values of JSON are the same, whatever the types of their numbers.
 func Equal(a, b any) bool {
 	if x, ok := number(a); ok {
 		y, ok := number(b)
@@ -101,8 +101,8 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// Stable is what two objects that were made the same way have in common, without what only tells
-// when and where they were made.
+// Stable returns what two objects that were made the same way have in common. It leaves out what
+// only says when and where they were made.
 func Stable(a, b map[string]any) map[string]any {
 	common, _ := stable(a, b).(map[string]any)
 	if metadata, ok := common["metadata"].(map[string]any); ok {

@@ -37,7 +37,7 @@ func (d *decoder) wrong(n *yaml.Node, format string, args ...any) {
 		Err: fmt.Errorf(format, args...)})
 }
 
-// resolve is what an alias stands for.
+// resolve returns the node that an alias stands for.
 func (d *decoder) resolve(n *yaml.Node) *yaml.Node {
 	if d.nodes++; d.nodes > maxNodes {
 		panic(errTooLarge)
@@ -53,8 +53,7 @@ type member struct {
 	key, value *yaml.Node
 }
 
-// members are those of a mapping, those that it merges included. A key that is there twice is
-// wrong.
+// members returns the members of a mapping, including merged ones. A duplicate key is an error.
 func (d *decoder) members(n *yaml.Node) []member {
 	n = d.resolve(n)
 	var own, merged []member
@@ -82,7 +81,7 @@ func (d *decoder) members(n *yaml.Node) []member {
 	return own
 }
 
-// merged are the members of what << names: a mapping, or several.
+// merged returns the members of the mapping, or the mappings, that << names.
 func (d *decoder) merged(n *yaml.Node) []member {
 	switch n = d.resolve(n); n.Kind {
 	case yaml.MappingNode:
@@ -178,7 +177,7 @@ func below(n *yaml.Node, name string) *yaml.Node {
 	return n
 }
 
-// described is what a node is, in words.
+// described describes a node in words.
 func described(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -201,7 +200,7 @@ func (d *decoder) mapping(n *yaml.Node, path string) map[string]any {
 	return value
 }
 
-// value is what a node means as JSON, scalars as Kubernetes reads them.
+// value returns the JSON value of a node, with scalars as Kubernetes reads them.
 func (d *decoder) value(n *yaml.Node) any {
 	switch n = d.resolve(n); n.Kind {
 	case yaml.MappingNode:
@@ -227,8 +226,8 @@ func (d *decoder) value(n *yaml.Node) any {
 // quoted are the styles of scalars that are texts whatever they say.
 const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// scalar is what a scalar means. What it is the older parser says, which kubectl has: to it yes is
-// true.
+// scalar returns the value of a scalar. It follows the older parser, which kubectl uses: to it yes
+// is true.
 func scalar(n *yaml.Node) (any, error) {
 	if n.Style&quoted != 0 || n.Tag == "!!str" && n.Style&yaml.TaggedStyle != 0 {
 		return n.Value, nil

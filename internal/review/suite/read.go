@@ -20,15 +20,15 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// maxFile is how large a file with suites may be, in bytes.
+// maxFile bounds a file with suites, in bytes.
 const maxFile = 16 << 20
 
-// Read reads the suites of files, and of directories with all that is below them. Documents that
-// are no suites are passed over: they are what suites are about. What is wrong is an error each,
-// with its line; a suite with an error isn't returned.
+// Read reads the suites of files, and of directories with everything below them. It skips documents
+// that are no suites, because these are what suites are about. It returns an error with its line
+// for each mistake, and no suite with an error.
 //
-// A suite is data of somebody else's. It reads what is in its own folder and in the directories
-// among paths, and no more.
+// A suite may come from anybody. It reads files in its own folder and in the directories among
+// paths, and no others.
 func Read(ctx context.Context, paths []string) ([]Suite, []error) {
 	var suites []Suite
 	var errs []error
@@ -81,8 +81,8 @@ func readFile(ctx context.Context, path string, within input.Folders) ([]Suite, 
 	return parse(path, data, within)
 }
 
-// content is the beginning of a file, of as many bytes as one may have and one more. It is given up
-// if the context ends: nobody may write to a pipe.
+// content returns the beginning of a file: as many bytes as one may have, and one more. It gives up
+// if the context ends, because a pipe may never be written.
 func content(ctx context.Context, path string, within input.Folders) ([]byte, error) {
 	type read struct {
 		data []byte
@@ -185,7 +185,7 @@ func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, e
 	return s, errs
 }
 
-// header are the apiVersion and the kind of a document.
+// header returns the apiVersion and the kind of a document.
 func header(root *yaml.Node) (apiVersion, kind string) {
 	for i := 0; i+1 < len(root.Content) && root.Kind == yaml.MappingNode; i += 2 {
 		switch root.Content[i].Value {
@@ -203,7 +203,7 @@ type reader struct {
 	decoder
 	// within are the folders that it may read.
 	within input.Folders
-	// files are those that were read, by path.
+	// files are the files that were read, by path.
 	files map[string]found
 	// names are the lines of the cases.
 	names map[string]int
@@ -271,7 +271,7 @@ func (r *reader) object(n *yaml.Node, path string) *unstructured.Unstructured {
 	return object
 }
 
-// read are the objects of a file or a directory that a node names.
+// read returns the objects of a file or a directory that a node names.
 func (r *reader) read(n *yaml.Node, path, name string) []input.Document {
 	name = r.path(name)
 	f, ok := r.files[name]

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// set gives a field of an object a value, nil for none. The path is as Kubernetes writes those of
-// fields: spec.containers[0].image, metadata.labels[app.kubernetes.io/name]. What is missing on the
-// way is made; the item behind the last of a list adds one.
+// set sets a field of an object to a value, or removes it if value is nil. The path is in
+// Kubernetes' form for fields: spec.containers[0].image, metadata.labels[app.kubernetes.io/name].
+// Missing parents are made. An index just behind the end of a list adds an item.
 func set(object map[string]any, path string, value any) error {
 	steps, err := split(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package suite reads suites of admission tests: files in which people say what a cluster is to do
-// with which objects, so that a change to a policy shows what else it changes.
+// Package suite reads suites of admission tests. A suite is a file that says what a cluster should
+// do with which objects, so that a change to a policy shows what else it changes.
 //
 //	apiVersion: gatehouse.dev/v1alpha1
 //	kind: AdmissionTest
@@ -14,11 +14,11 @@
 //	    - {name: of nobody, set: {"spec.containers[0].image": nginx}}
 //	    - {name: ours, set: {"spec.containers[0].image": ghcr.io/shop/web}, expect: {verdict: Admitted}}
 //
-// A row of a table is a case that differs from the one above it: it has that one's fields where it
-// doesn't say otherwise. What is misspelt, missing or there twice is an error with its line. Update
-// writes what was expected of objects anew, and leaves every other byte of the file as it is.
+// A row of a table is a case that inherits the fields of the case above it, unless it sets them
+// itself. Misspelt, missing and duplicate fields are errors with their line. Update rewrites the
+// expected objects, and leaves every other byte of the file as it is.
 //
-// What judges is package review, which this one knows nothing of: it links no server.
+// Package review judges the cases. This package doesn't know it, and links no server.
 package suite
 
 import (
@@ -29,7 +29,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// APIVersion and Kind are those of a suite.
+// APIVersion and Kind identify a suite.
 const (
 	APIVersion = "gatehouse.dev/v1alpha1"
 	Kind       = "AdmissionTest"
@@ -38,15 +38,16 @@ const (
 // Suite is one document with cases.
 type Suite struct {
 	Source input.Source
-	// Name is that of its metadata, else the file's, without the suffix.
+	// Name is the name in its metadata, or else the file's name without the suffix.
 	Name string
-	// State is what is there before every case.
+	// State are the objects that exist before every case.
 	State []input.Document
-	// Flags are those of the command that say how to judge, with paths as they are from here.
+	// Flags are flags of the command that say how to judge, with paths relative to the current
+	// directory.
 	Flags []Flag
 	// Within are the folders that the suite may read.
 	Within input.Folders
-	// Cases are all of them, those of tables one by one.
+	// Cases are all cases, including each row of a table.
 	Cases []Case
 }
 
@@ -61,16 +62,16 @@ type Case struct {
 	Source input.Source
 	// Name is the case's, or that of the case and of the row, with a slash between them.
 	Name string
-	// State is what is there besides the suite's, Before what is written before, by an
-	// administrator, and must be admitted.
+	// State are objects that exist besides the suite's. Before are objects that an administrator
+	// writes before the case, and that must be admitted.
 	State, Before []input.Document
-	// Object is what is written.
+	// Object is the object that is written.
 	Object *unstructured.Unstructured
 	// Operation is create, update, apply, delete or connect; empty for update where the object is
 	// there, else create.
 	Operation string
-	// Subresource is what Object is sent to, of the object that has its name: scale, or
-	// deployments/scale; empty for the object itself.
+	// Subresource is the subresource to which Object is sent, of the object that has its name:
+	// scale, or deployments/scale; empty for the object itself.
 	Subresource string
 	// As is who writes it, nil for an administrator.
 	As     *User
@@ -84,18 +85,19 @@ type User struct {
 	ServiceAccount string `yaml:"serviceAccount"`
 }
 
-// Expect is what a case must come to. What it doesn't say is no matter, but for pods: all that a
-// workload wants must be admitted.
+// Expect is the expected result of a case. Fields that aren't set are not compared, except for
+// pods: all that a workload wants must be admitted.
 type Expect struct {
 	// Verdict is Admitted or Refused.
 	Verdict string
 	Message `yaml:",inline"`
-	// Object are fields of the object as it is stored, null for those that it mustn't have; nil
-	// where nothing is expected of it.
+	// Object are the expected fields of the stored object, null for fields that it mustn't have;
+	// nil if nothing is expected.
 	Object map[string]any `yaml:"-"`
-	// Warnings are in those that a client is shown: one in each, in their order; nil for any.
+	// Warnings are texts in the warnings that a client sees: one in each, in their order; nil for
+	// any.
 	Warnings []string
-	// Webhooks are those that a cluster asks, by name in any order; nil for any.
+	// Webhooks are the webhooks that a cluster asks, by name in any order; nil for any.
 	Webhooks []string
 	Pods     *Pods
 
@@ -103,7 +105,7 @@ type Expect struct {
 	at *place
 }
 
-// Message is what a refusal says.
+// Message is the expected message of a refusal.
 type Message struct {
 	// By is the plugin that refuses, or plugin/name for what it does so by, as a policy.
 	By string
@@ -115,13 +117,13 @@ type Message struct {
 	Error string
 }
 
-// Pods is what must become of the pods that a workload's controller makes.
+// Pods is the expected result for the pods that a workload's controller makes.
 type Pods struct {
-	// Wanted and Admitted are how many there should be and would be; nil for any.
+	// Wanted and Admitted are the numbers of wanted and of admitted pods; nil for any.
 	Wanted, Admitted *int
 	// Message is of the refusal of the first that isn't.
 	Message `yaml:",inline"`
 }
 
-// Operations are what a case may do.
+// Operations are the operations of cases.
 var Operations = []string{"create", "update", "apply", "delete", "connect"}

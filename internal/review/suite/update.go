@@ -23,7 +23,7 @@ type place struct {
 	within input.Folders
 }
 
-// An Update is what became of a case of which an object is expected.
+// An Update is the result of a case with an expected object.
 type Update struct {
 	Case *Case
 	// Object is the object, without what differs from one time to the next.
@@ -132,7 +132,7 @@ func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string
 	return text[:begin] + strings.TrimSuffix(flow, "\n") + text[end:], nil
 }
 
-// blockKey is what stands before an object in a mapping of many lines.
+// blockKey matches the text before an object in a mapping of many lines.
 var blockKey = regexp.MustCompile(`^[ ]*(- +)*object: +$`)
 
 // reencoded is a mapping as it is to be.
@@ -164,7 +164,7 @@ func reencoded(old string, got map[string]any, compact, flow bool) (string, erro
 	return out.String(), nil
 }
 
-// renew gives a node a value, and leaves it as it stands as far as that is what it says.
+// renew gives a node a value, and leaves the text that has that value already.
 func renew(n *yaml.Node, got any) error {
 	switch got := got.(type) {
 	case map[string]any:
@@ -310,7 +310,7 @@ func indented(text, by string) string {
 
 var listBelow = regexp.MustCompile(`(?m)^( *)(?:- )?[^\s#-][^\n]*:\n( *)- `)
 
-// compactLists tells whether lists in a file are indented as the fields are that have them.
+// compactLists reports whether lists in a file are indented like the fields that have them.
 func compactLists(text string) bool {
 	match := listBelow.FindStringSubmatch(text)
 	return match == nil || len(match[1]) == len(match[2])

@@ -20,8 +20,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Allowed is what the flags of suites may do besides choosing what decides. A suite is data of
-// somebody else's: of a pull request, for instance.
+// Allowed says what the flags of suites may do besides choosing what decides. A suite may come from
+// anybody, for example from a pull request.
 type Allowed struct {
 	// Calls says that they may have webhooks and other backends called.
 	Calls bool
@@ -93,7 +93,7 @@ func nameOf(flag string) string {
 	return strings.ReplaceAll(name, "_", "-")
 }
 
-// maxFile is how large a configuration may be, in bytes.
+// maxFile bounds a configuration, in bytes.
 const maxFile = 16 << 20
 
 // read reads a file that the suite may read.

@@ -18,8 +18,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Coverage is what cases have touched of one thing in the state of suites, or of what plugins have
-// from files.
+// Coverage says how often cases have touched one thing in the state of suites, or in the files of
+// plugins.
 type Coverage struct {
 	Source    input.Source `json:"source"`
 	Kind      string       `json:"kind"`
@@ -28,15 +28,15 @@ type Coverage struct {
 	// Part is one of its validations or of a webhook's rules, as validations[0]; empty for the
 	// whole.
 	Part string `json:"part,omitempty"`
-	// Text is what the part says.
+	// Text is the text of the part.
 	Text string `json:"text,omitempty"`
-	// Cases is how many it was asked about. Hits is how many have touched it: of a validation those
-	// that violated it, else the same.
+	// Cases is the number of cases that asked it. Hits is the number that touched it: of a
+	// validation those that violated it, otherwise the same.
 	Cases int `json:"cases"`
 	Hits  int `json:"hits"`
 }
 
-// Covered tells whether a case has touched it.
+// Covered reports whether a case has touched it.
 func (c *Coverage) Covered() bool { return c.Hits > 0 }
 
 // observed is a call of a case's requests.
@@ -86,7 +86,7 @@ func (o *observer) end() []observed {
 	return o.calls
 }
 
-// covering are the things in the state of a suite.
+// covering counts the coverage of a suite's state.
 type covering struct {
 	all   []*Coverage
 	rules map[*Coverage]*admissionregistrationv1.RuleWithOperations
@@ -187,7 +187,7 @@ func (c *covering) add(calls []observed) {
 	}
 }
 
-// is tells whether a call is one of the thing.
+// is reports whether a call is one of the thing.
 func (c *covering) is(thing *Coverage, call *observed) bool {
 	switch call.Kind {
 	case plugin.Policy:

@@ -9,9 +9,9 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// faults are what went wrong in a decision, whatever came of it: expressions that could not be
-// evaluated, params that aren't there, webhooks that could not be asked. Webhooks that are taken to
-// be down, as somebody asked for, are not among them.
+// faults returns what went wrong in a decision, whatever its verdict: expressions that could not be
+// evaluated, missing params, webhooks that could not be asked. Webhooks that are deliberately taken
+// to be down are not among them.
 func faults(d *v1alpha1.Decision) []string {
 	if d == nil {
 		return nil
@@ -28,8 +28,8 @@ func faults(d *v1alpha1.Decision) []string {
 	return all
 }
 
-// faultDifferences are the faults that don't have the text that is expected in them, or that there
-// is none with it.
+// faultDifferences returns the faults that lack the expected text, or a difference if no fault has
+// it.
 func faultDifferences(field, want string, got []string) []suite.Difference {
 	if want == "" {
 		if len(got) == 0 {

@@ -19,8 +19,8 @@ var (
 	processFlags = append([]string{"allow-privileged"}, globalFlags...)
 )
 
-// reviewOptions are those that flags say: those of all suites, and the own flags of a suite, which
-// come after them and set no more than a suite may.
+// reviewOptions returns the options that flags say: the flags of all suites, and then a suite's own
+// flags, which set no more than a suite may.
 func reviewOptions(plugins []plugin.Descriptor, all []string, allowed Allowed, s *suite.Suite) (*review.Options,
 	error) {
 	flags, set, err := parseFlags(plugins, all)
@@ -87,8 +87,8 @@ func parseFlags(plugins []plugin.Descriptor, texts []string) (*review.Flags, *pf
 	return f, fs, nil
 }
 
-// Given are the flags that a command line has of those in groups, for Options.Flags. Feature gates
-// are not among them: the process has them.
+// Given returns the flags of groups that a command line sets, for Options.Flags. Feature gates are
+// not among them: the process has them.
 func Given(fs *pflag.FlagSet, groups *cliflag.NamedFlagSets) []string {
 	var given []string
 	for _, name := range groups.Order {

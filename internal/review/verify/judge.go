@@ -29,7 +29,7 @@ func (w *worker) try(t *task, c *suite.Case, out *Case, mark *review.Mark) *revi
 		err = undone
 	}
 	if err == nil && left != nil && w.Update && len(out.Differences) > 0 && len(objectOnly(out.Differences)) == 0 {
-		// What differs from one time to the next can't be expected.
+		// Values that differ each time can't be expected.
 		var again *review.Result
 		if again, err = w.ask(t, c); err == nil {
 			t.updates = append(t.updates, suite.Update{Case: c,
@@ -53,14 +53,14 @@ func (w *worker) try(t *task, c *suite.Case, out *Case, mark *review.Mark) *revi
 // objectField begins the names of fields of the stored object.
 const objectField = "object"
 
-// objectOnly are the differences that aren't in the stored object.
+// objectOnly returns the differences that aren't in the stored object.
 func objectOnly(all []suite.Difference) []suite.Difference {
 	return slices.DeleteFunc(slices.Clone(all), func(d suite.Difference) bool {
 		return d.Field == objectField || strings.HasPrefix(d.Field, objectField+".")
 	})
 }
 
-// ask is what the server makes of a case.
+// ask returns the server's result for a case.
 func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 	if err := w.reviewer.Load(w.ctx, c.State); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -112,7 +112,7 @@ func who(u *suite.User) user.Info {
 	return &user.DefaultInfo{Name: u.Name, Groups: append(slices.Clone(u.Groups), user.AllAuthenticated)}
 }
 
-// differences are those of what became of a case from what was expected.
+// differences returns the differences between the result of a case and the expected one.
 func differences(e *suite.Expect, r *review.Result) []suite.Difference {
 	if string(r.Verdict) != e.Verdict {
 		return []suite.Difference{{Field: "verdict", Expected: e.Verdict, Got: verdict(r)}}
@@ -139,8 +139,8 @@ func differences(e *suite.Expect, r *review.Result) []suite.Difference {
 	return append(all, podDifferences(e.Pods, r)...)
 }
 
-// objectDifferences are those of a stored object. Where nothing is said of it that is one, too: it
-// is there for Options.Update to fill it.
+// objectDifferences returns the differences of a stored object. An empty expectation is a
+// difference too, for Options.Update to fill it.
 func objectDifferences(want, got map[string]any) []suite.Difference {
 	if len(want) == 0 {
 		return []suite.Difference{{Field: objectField, Expected: "fields of the object, which --update writes",
@@ -156,7 +156,7 @@ func orNone(list []string) []string {
 	return list
 }
 
-// verdict is what became of an object, in words.
+// verdict returns an object's verdict, in words.
 func verdict(r *review.Result) string {
 	text := string(r.Verdict)
 	if by := refuser(r.Decision); by != "" {
@@ -173,7 +173,7 @@ func verdict(r *review.Result) string {
 	return text
 }
 
-// messageDifferences are those of a decision, with its message where it is a refusal.
+// messageDifferences returns the differences of a decision, and of its message if it is a refusal.
 func messageDifferences(path string, want *suite.Message, d *v1alpha1.Decision, message string) []suite.Difference {
 	var all []suite.Difference
 	by := refuser(d)
@@ -189,7 +189,7 @@ func messageDifferences(path string, want *suite.Message, d *v1alpha1.Decision, 
 	return append(all, faultDifferences(path+"error", want.Error, faults(d))...)
 }
 
-// podDifferences are those of a workload's pods. All are to be admitted where nothing else is said.
+// podDifferences returns the differences of a workload's pods. By default all must be admitted.
 func podDifferences(want *suite.Pods, r *review.Result) []suite.Difference {
 	if len(r.Pods) == 0 {
 		if want == nil {
@@ -235,7 +235,7 @@ func refuser(d *v1alpha1.Decision) string {
 	return d.By
 }
 
-// asked are the webhooks that a cluster would ask, or that were, in order of their names.
+// asked returns the webhooks that a cluster would ask, or that were asked, sorted by name.
 func asked(d *v1alpha1.Decision) []string {
 	var all []string
 	for i := range d.Steps {

@@ -14,7 +14,7 @@ import (
 	"gatehouse.dev/internal/terminal"
 )
 
-// Formats are what a report can be printed as, text for none.
+// Formats are the formats of a printed report, besides text.
 var Formats = []string{"json", "yaml"}
 
 // Write prints a report in a format, one of Formats or empty for text.
@@ -93,7 +93,7 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// Details are what differs, or went wrong, in lines; empty for a case that passed.
+// Details returns what differs or went wrong, in lines; "" for a case that passed.
 func (c *Case) Details() string {
 	if c.Error != "" {
 		return "    " + strings.ReplaceAll(c.Error, "\n", "\n    ") + "\n"

@@ -6,19 +6,19 @@ import (
 	"gatehouse.dev/review"
 )
 
-// APIVersion and Kind are those of a Report.
+// APIVersion and Kind identify a Report.
 const (
 	APIVersion = suite.APIVersion
 	Kind       = "AdmissionTestReport"
 )
 
-// Report is what became of suites.
+// Report is the result of suites.
 type Report struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Suites     []Suite `json:"suites"`
-	// Coverage is what cases have touched of the suites' state, and of what plugins have from
-	// files; nil where nobody asked.
+	// Coverage says what cases have touched of the suites' state, and of the files of plugins; nil
+	// if it wasn't asked for.
 	Coverage []Coverage `json:"coverage,omitempty"`
 	Summary  Summary    `json:"summary"`
 }
@@ -27,41 +27,41 @@ type Report struct {
 type Summary struct {
 	Passed int `json:"passed"`
 	Failed int `json:"failed"`
-	// Errors are cases that could not be judged.
+	// Errors counts the cases that could not be judged.
 	Errors int `json:"errors"`
-	// Updated is how many expected objects were rewritten.
+	// Updated counts the expected objects that were rewritten.
 	Updated int `json:"updated,omitempty"`
 }
 
-// Suite is what became of a suite.
+// Suite is the result of a suite.
 type Suite struct {
 	Source input.Source `json:"source"`
 	Name   string       `json:"name"`
-	// Seconds is what its cases took, without the start of the server.
+	// Seconds is the time its cases took, without the start of the server.
 	Seconds float64 `json:"seconds"`
 	// Error is why none of it could be judged.
 	Error string `json:"error,omitempty"`
-	// Warnings are what is likely wrong with the policies in its state: fields that no object has.
+	// Warnings name likely mistakes in the policies of its state: fields that no object has.
 	Warnings []string `json:"warnings,omitempty"`
 	Cases    []*Case  `json:"cases"`
 }
 
-// Outcome is what a case came to.
+// Outcome is the outcome of a case.
 type Outcome string
 
-// The outcomes. Error is that it could not be judged.
+// The outcomes. Error means that the case could not be judged.
 const (
 	Passed Outcome = "Passed"
 	Failed Outcome = "Failed"
 	Error  Outcome = "Error"
 )
 
-// Case is what became of a case.
+// Case is the result of a case.
 type Case struct {
 	Source  input.Source `json:"source"`
 	Name    string       `json:"name"`
 	Outcome Outcome      `json:"outcome"`
-	// Differences are where it isn't as expected.
+	// Differences are the differences from the expected result.
 	Differences []suite.Difference `json:"differences,omitempty"`
 	// Error is why it could not be judged.
 	Error   string  `json:"error,omitempty"`

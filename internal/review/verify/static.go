@@ -14,9 +14,8 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// static are the webhooks and policies that plugins have from files: those of the directories that
-// their configurations name as staticManifestsDir. The server has read them, and found nothing
-// wrong with them.
+// static returns the webhooks and policies that plugins have from files: from the directories that
+// their configurations name as staticManifestsDir. The server has read and accepted them before.
 func static(plugins []plugin.Descriptor, admission *config.Options) ([]input.Document, error) {
 	selected, config, err := admission.Load(plugins)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 
 // Options say how to judge suites.
 type Options struct {
-	// Plugins are all plugins there are, in run order.
+	// Plugins are all available plugins, in run order.
 	Plugins []plugin.Descriptor
-	// Flags are those of every suite, before its own, see Flags.
+	// Flags are flags for every suite, before its own, see Flags.
 	Flags []string
-	// Allowed is what the suites' own flags may do.
+	// Allowed says what the suites' own flags may do.
 	Allowed Allowed
 	// Run says which cases are judged; nil for all.
 	Run *Pattern
@@ -30,13 +30,14 @@ type Options struct {
 	Coverage bool
 	// Update says that expected objects are rewritten in the suites' files where they differ.
 	Update bool
-	// Progress, where not nil, is told how many cases of all have been judged; one call at a time.
+	// Progress, if not nil, is called with the number of judged cases and of all; one call at a
+	// time.
 	Progress func(done, all int)
 }
 
-// Run judges suites, several at a time where there is much of them and more than one processor.
-// Cases that Options.Run leaves out are not in the report, and suites without any left neither. An
-// error with a report is that of Options.Update.
+// Run judges suites, several at a time if there are many and more than one processor. Cases that
+// Options.Run leaves out are not in the report, nor are suites without any cases left. If it
+// returns an error with a report, the error is Options.Update's.
 func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, error) {
 	r := &run{Options: options, ctx: ctx}
 	report := &Report{APIVersion: APIVersion, Kind: Kind, Suites: []Suite{}}
@@ -83,7 +84,8 @@ type task struct {
 	updates  []suite.Update
 }
 
-// flagsOf are the flags of a suite as one text, with the folders that they may name files of.
+// flagsOf returns the flags of a suite as one text, with the folders of the files that they may
+// name.
 func flagsOf(s *suite.Suite) string {
 	if len(s.Flags) == 0 {
 		return ""
@@ -107,7 +109,7 @@ func (r *run) selected(s *suite.Suite) *suite.Suite {
 	return &some
 }
 
-// aServersWorth is how many cases take about as long as it does to start another server.
+// aServersWorth is the number of cases that take about as long as the start of a server.
 const aServersWorth = 100
 
 // work judges all tasks. Those with the same flags come after each other.
@@ -140,7 +142,7 @@ type worker struct {
 	*run
 	flags    string
 	reviewer *review.Reviewer
-	// base is what the server had from the start.
+	// base is the state of the server at its start.
 	base *review.Mark
 	seen *observer
 	// static are what its plugins have from files.
@@ -188,8 +190,8 @@ func (w *worker) judge(t *task) {
 	t.report.Seconds = time.Since(begin).Seconds()
 }
 
-// policies are the documents among which the policies under test are: those of the suite's state,
-// of its cases', and static ones.
+// policies returns the documents that may have the policies under test: those of the suite's state,
+// of its cases' state, and static ones.
 func (t *task) policies(static []input.Document) []input.Document {
 	all := slices.Concat(static, t.State)
 	for i := range t.Cases {
