@@ -24,12 +24,13 @@ import (
 )
 
 const (
-	// bootstrapConcurrency is how many objects are made at a time. They are independent, and etcd
-	// writes what arrives together to disk together.
+	// bootstrapConcurrency is the number of objects that are created at a time. They are
+	// independent, and etcd writes what arrives together to disk together.
 	bootstrapConcurrency = 32
 	bootstrapRetry       = 20 * time.Millisecond
 	bootstrapTimeout     = 30 * time.Second
-	// beingMade is how long it may take from a Service's IP to the Service, by times in seconds.
+	// beingMade bounds the time from the allocation of a Service's IP to the Service, by times in
+	// seconds.
 	beingMade = 3 * time.Second
 )
 

@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// What an external signer gets to tell its keys, and then its limits. They are
-	// kube-apiserver's.
+	// signersKeys and signersLimits are how long an external signer may take to return its keys,
+	// and then its limits. They are kube-apiserver's.
 	signersKeys, signersLimits = time.Minute, 10 * time.Second
 )
 
-// serviceNames are what pods call the API server.
+// serviceNames are the names by which pods call the API server.
 var serviceNames = []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
 
 func (o *Options) pkiDir() string { return filepath.Join(o.DataDir, datadir.PKI) }
 
 func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, datadir.Etcd) }
 
-// completeCertificates sees to it that there are an authority of the server's own and a serving
-// certificate. What is given is used, and what is in --cert-dir, which is never overwritten.
+// completeCertificates makes an authority of the server's own and a serving certificate, if they
+// are missing. It uses given ones, and those in --cert-dir, which it never overwrites.
 func (o *Options) completeCertificates() (err error) {
 	if !o.hasOwn() {
 		if o.authority, err = pki.NewAuthority(); err != nil {
@@ -95,8 +95,8 @@ func (o *Options) makeServingCertificate() error {
 	return pki.WriteFile(files.CertFile, certPEM)
 }
 
-// servingCA is what a client must trust to trust the serving certificate: the server's own
-// authority where that has signed it, or else the certificate itself.
+// servingCA returns what a client must trust to trust the serving certificate: the server's own
+// authority if that has signed it, or else the certificate itself.
 func (o *Options) servingCA() ([]byte, error) {
 	data, err := os.ReadFile(o.SecureServing.ServerCert.CertKey.CertFile)
 	if err != nil {

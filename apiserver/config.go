@@ -56,7 +56,7 @@ import (
 // informerResync is kube-apiserver's.
 const informerResync = 10 * time.Minute
 
-// config is what the three servers of the delegation chain (custom resources, Kubernetes' own
+// config holds what the three servers of the delegation chain (custom resources, Kubernetes' own
 // kinds, aggregated APIs) are made from.
 type config struct {
 	options *Options
@@ -82,8 +82,8 @@ type config struct {
 	admitted func(http.Handler) http.Handler
 }
 
-// newConfig makes the configuration that the servers share, all but admission, which is built from
-// it. ctx bounds what it starts, tracer is what records the spans of traces.
+// newConfig makes the configuration that the servers share, except admission, which is built from
+// it. ctx bounds what it starts. tracer records the spans of traces.
 func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, backend *storage.Backend,
 	ready <-chan struct{}) (*config, error) {
 	capabilities.Setup(o.AllowPrivileged, o.MaxConnectionBytesPerSec)
@@ -157,7 +157,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	return c, c.applyServiceResolver()
 }
 
-// writes is what is around the handlers of all APIs, behind authorization.
+// writes wraps the handlers of all APIs, behind authorization.
 func (c *config) writes(handler http.Handler) http.Handler {
 	if c.options.HideUninitialized {
 		handler = uninitialized.WithRequest(handler, c.generic.Serializer)
@@ -269,7 +269,8 @@ func (c *config) applyStorage() error {
 	return nil
 }
 
-// otherClusters are the servers of each etcd cluster that --etcd-servers-overrides names, once.
+// otherClusters returns the servers of each etcd cluster that --etcd-servers-overrides names, once
+// each.
 func otherClusters(o *genericoptions.EtcdOptions) (others [][]string, err error) {
 	overrides, err := genericoptions.ParseEtcdServersOverrides(o.EtcdServersOverrides)
 	if err != nil {
@@ -353,7 +354,7 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 	return err
 }
 
-// publicKeys are those by which others may verify service account tokens.
+// publicKeys returns the keys that verify service account tokens.
 func publicKeys(files []string) (serviceaccount.PublicKeysGetter, error) {
 	var all []any
 	for _, file := range files {
@@ -401,7 +402,7 @@ func (c *config) applyServiceResolver() error {
 	return nil
 }
 
-// defaultResources are the groups and versions that kube-apiserver serves by default, and the
+// defaultResources returns the groups and versions that kube-apiserver serves by default, and the
 // removed workload versions, known but off.
 func defaultResources() *serverstorage.ResourceConfig {
 	resources := controlplane.DefaultAPIResourceConfigSource()
@@ -409,7 +410,8 @@ func defaultResources() *serverstorage.ResourceConfig {
 	return resources
 }
 
-// withoutManagedFields halves what the informers keep; nobody reads managed fields from them.
+// withoutManagedFields removes the managed fields, which nothing reads from informers. That halves
+// what they keep.
 func withoutManagedFields(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetManagedFields() != nil {
 		accessor.SetManagedFields(nil)

@@ -9,13 +9,12 @@ import (
 )
 
 const (
-	// keepAlive is how often a quiet connection is asked whether it is there, as kube-apiserver
-	// does.
+	// keepAlive is how often a quiet connection is probed, as in kube-apiserver.
 	keepAlive = 3 * time.Minute
-	// quiet is how long nothing may have been served before connections are closed: a last answer
-	// may be on its way, and what tells clients not to ask any more.
+	// quiet is how long nothing may have been served before connections are closed. A last answer,
+	// or the message that ends a connection, may still be on its way.
 	quiet = 50 * time.Millisecond
-	// quietPoll is how often that is looked at.
+	// quietPoll is how often that is checked.
 	quietPoll = 5 * time.Millisecond
 )
 
@@ -49,7 +48,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := accepted.(*net.TCPConn); ok {
-		// What fails here fails at the first read, too.
+		// An error shows at the first read, too.
 		_ = tcp.SetKeepAlive(true)
 		_ = tcp.SetKeepAlivePeriod(keepAlive)
 	}
@@ -98,8 +97,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// counted tells the listener what is being served on its connections. What the server asks of
-// itself isn't: some of it lasts until nothing else is served any more.
+// counted counts the requests that are served on the listener's connections. It leaves out the
+// server's requests to itself, because some of them last until nothing else is served.
 func (l *listener) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(http.LocalAddrContextKey) == nil { // no server of net/http got it

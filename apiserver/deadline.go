@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// answering is what is kept of a request's time for its answer, or a tenth of that time if less.
+// answering is the part of a request's time that is kept for its answer, or a tenth of that time if
+// less.
 const answering = 100 * time.Millisecond
 
 // withTimeToAnswer ends what works on a request a moment before the request's time is over. What

@@ -104,7 +104,7 @@ func establishedLongAgo(obj any) (any, error) {
 	return obj, nil
 }
 
-// conversionWebhooks is how CustomResourceDefinitions' webhooks are reached.
+// conversionWebhooks returns how CustomResourceDefinitions' webhooks are reached.
 func (c *config) conversionWebhooks() webhook.AuthenticationInfoResolverWrapper {
 	if c.options.NoConversion == nil {
 		return webhook.NewDefaultAuthenticationInfoResolverWrapper(c.proxyTransport, nil, c.dialled,
@@ -276,8 +276,9 @@ func (c *config) addServiceHook(s *server.GenericAPIServer) error {
 	})
 }
 
-// endpointReconciler is what --endpoint-reconciler-type says, or none where the server has no
-// address to publish. By default several servers over one etcd know of each other by leases in it.
+// endpointReconciler returns the reconciler of --endpoint-reconciler-type, or none if the server
+// has no address to publish. By default several servers over one etcd know of each other by leases
+// in it.
 func (c *config) endpointReconciler() (reconcilers.EndpointReconciler, error) {
 	if !c.options.publishEndpoints {
 		return unpublished{reconcilers.NewNoneEndpointReconciler()}, nil
@@ -366,8 +367,8 @@ func dialNobody(_ context.Context, _, address string) (net.Conn, error) {
 	return nil, fmt.Errorf("%s is not asked: this server makes no connections to aggregated API servers", address)
 }
 
-// groupPriorities order groups and versions in discovery, and so decide which one a client takes
-// that names neither. The figures are kube-apiserver's; a group that is missing here would get no
+// groupPriorities order groups and versions in discovery, and so decide which one a client gets
+// that names neither. The figures are kube-apiserver's. A group that is missing here would get no
 // APIService.
 func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
 	priorities := controlplaneapiserver.DefaultGenericAPIServicePriorities()

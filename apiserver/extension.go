@@ -10,13 +10,14 @@ import (
 	"k8s.io/apiserver/pkg/server"
 )
 
-// An Extension is what is served besides Kubernetes' API and the kinds that Kubernetes has dropped.
+// An Extension is an API that is served besides Kubernetes' own and the removed kinds.
 type Extension struct {
 	// Group returns an API group, whose kinds are in Scheme. Its models are in package
 	// apis/openapi. The authorizer is the server's.
 	Group  func(authorizer.Authorizer) *server.APIGroupInfo
 	Scheme *runtime.Scheme
-	// Roles are for administrators to bind. They are made, and kept, as Kubernetes' default roles.
+	// Roles are for administrators to bind. They are created and kept like Kubernetes' default
+	// roles.
 	Roles []rbacv1.ClusterRole
 	// Filter is put around the handlers of all APIs, behind authorization.
 	Filter func(http.Handler) http.Handler
@@ -42,7 +43,7 @@ func (o *Options) outerFilters(handler http.Handler) http.Handler {
 	return handler
 }
 
-// extensionSchemes are those of the extensions' groups.
+// extensionSchemes returns the schemes of the extensions' groups.
 func (o *Options) extensionSchemes() []*runtime.Scheme {
 	var schemes []*runtime.Scheme
 	for _, e := range o.Extensions {
@@ -51,7 +52,7 @@ func (o *Options) extensionSchemes() []*runtime.Scheme {
 	return schemes
 }
 
-// extensionRoles are those of all extensions.
+// extensionRoles returns the roles of all extensions.
 func (o *Options) extensionRoles() []rbacv1.ClusterRole {
 	var roles []rbacv1.ClusterRole
 	for _, e := range o.Extensions {

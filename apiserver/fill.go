@@ -27,8 +27,8 @@ import (
 // and the one object is there that most of them wait for: each then finds at its first look what it
 // needs.
 
-// fillTimeout is how long that may take at most. The controllers begin all the same then, and look
-// by themselves; /readyz says what is missing.
+// fillTimeout bounds that wait. After it the controllers begin anyway, and check by themselves;
+// /readyz reports what is missing.
 const fillTimeout = time.Second
 
 // cidrController is the name under which Kubernetes' controller says that a ServiceCIDR is ready.
@@ -99,7 +99,7 @@ func (c *config) keepServiceCIDR(hook server.PostStartHookContext) error {
 	return nil
 }
 
-// serviceCIDRs are the ranges that Services' IPs are of.
+// serviceCIDRs returns the ranges of Services' IPs.
 func (c *config) serviceCIDRs() (cidrs []string) {
 	for _, r := range c.options.serviceIPs {
 		if r.IP != nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
-// notThere are flags of kube-apiserver for what Gatehouse doesn't have. They are known, so that the
-// start can end with the reason.
+// notThere are flags of kube-apiserver for features that Gatehouse doesn't have. They are known, so
+// that the start fails with the reason.
 type notThere struct {
 	egressSelector, peerCA, peerIP, peerPort string
 }

@@ -19,7 +19,7 @@ var formerGates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	},
 }
 
-// FormerGates are the names of feature gates that have become plain behaviour.
+// FormerGates returns the names of feature gates that have become plain behaviour.
 func FormerGates() []string {
 	var names []string
 	for name := range formerGates {

@@ -22,16 +22,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// OwnKey tells whether a key of etcd, without the prefix of all, is one by which servers and
-// controllers tell others of themselves: that they are alive, and whom they trust. A server writes
-// these at any time after its start, and again where they are gone.
+// OwnKey reports whether a key of etcd, without the common prefix, is one by which servers and
+// controllers tell others about themselves: that they are alive, and whom they trust. A server
+// writes these at any time after its start, and again if they are gone.
 func OwnKey(key string) bool {
 	return strings.HasPrefix(key, "leases/kube-system/") || strings.HasPrefix(key, "masterleases/") ||
 		key == "configmaps/kube-system/extension-apiserver-authentication"
 }
 
-// addIdentityHooks keep a Lease in kube-system by which the servers over one etcd know of each
-// other, and take away those of servers that are gone. Its names are kube-apiserver's.
+// addIdentityHooks adds hooks that keep a Lease in kube-system, by which the servers over one etcd
+// know of each other, and remove the Leases of servers that are gone. The names are
+// kube-apiserver's.
 func (c *config) addIdentityHooks(s *server.GenericAPIServer) error {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -79,7 +80,8 @@ func (c *config) addIdentityHooks(s *server.GenericAPIServer) error {
 		})
 }
 
-// reportsStorageVersions tells whether the server writes down in which version it stores each kind.
+// reportsStorageVersions reports whether the server publishes the version in which it stores each
+// kind.
 func reportsStorageVersions() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionAPI) &&
 		utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity)

@@ -27,10 +27,10 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Handler serves requests of this process's own: the user is whoever the request's context says
-// (request.WithUser), and nobody asks who that is. authorize says whether the user needs the right
-// to do it. All else is as for every request: it has its audit ID, its warnings, its place in the
-// decisions. It may be asked once the server is ready.
+// Handler returns a handler for requests of this process. The user is the one in the request's
+// context (request.WithUser), without authentication. authorize says whether the user needs the
+// right to make the request. Everything else is as for every request: it has an audit ID, warnings,
+// a decision. Call it once the server is ready.
 func (s *Server) Handler(authorize bool) http.Handler {
 	handler := s.writes(s.handler)
 	if authorize {
@@ -43,9 +43,9 @@ func (s *Server) Handler(authorize bool) http.Handler {
 // Authorizer decides who may do what.
 func (s *Server) Authorizer() authorizer.Authorizer { return s.authorizer }
 
-// Cached are the kinds of which the server has all objects in informers: those that its plugins and
-// its authorizers have asked for, in the versions in which they read them. It may be asked once the
-// server is ready.
+// Cached returns the kinds of which the server has all objects in informers: those that its plugins
+// and its authorizers have asked for, in the versions that they read. Call it once the server is
+// ready.
 func (s *Server) Cached() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for object := range s.cached() {
@@ -57,7 +57,7 @@ func (s *Server) Cached() []schema.GroupVersionKind {
 	return kinds
 }
 
-// cached are objects of the types that informers have been asked for.
+// cached returns objects of the types that informers have been asked for.
 func (s *Server) cached() iter.Seq[runtime.Object] {
 	return func(yield func(runtime.Object) bool) {
 		stop := make(chan struct{})
@@ -132,8 +132,7 @@ func (s *Server) AwaitStored(ctx context.Context) error {
 	return group.Wait()
 }
 
-// shows tells whether a cache has got as far as a list: it has what the list has, or something
-// newer.
+// shows reports whether a cache is at least as new as a list.
 func shows(store cache.Store, list *metav1.PartialObjectMetadataList) bool {
 	listed := make(map[string]uint64, len(list.Items))
 	for _, item := range list.Items {
@@ -192,19 +191,19 @@ func WithoutAdmission(ctx context.Context) context.Context {
 
 type unvalidatedKey struct{}
 
-// WithoutValidation is a context for requests to Handler of which only the mutating phase is to be:
-// objects that a server is to have as plugins would change them, and that nobody is charged for.
+// WithoutValidation returns a context for requests to Handler that run the mutating phase only.
+// They store objects as plugins change them, without charging a quota.
 func WithoutValidation(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unvalidatedKey{}, true)
 }
 
-// validationExempt tells whether the request has such a context. No client can make it.
+// validationExempt reports whether the request has such a context. No client can make it.
 func validationExempt(ctx context.Context) bool {
 	exempt, _ := ctx.Value(unvalidatedKey{}).(bool)
 	return exempt
 }
 
-// admissionExempt tells whether the request has such a context. No client can make it.
+// admissionExempt reports whether the request has such a context. No client can make it.
 func admissionExempt(ctx context.Context) bool {
 	exempt, _ := ctx.Value(exemptKey{}).(bool)
 	return exempt

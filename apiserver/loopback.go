@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// A loopback carries what a server asks of itself, without a connection: nothing is encrypted, and
-// nobody need listen. A starting server has some thirty informers, each of which would dial, before
-// the first has a connection that they could share. As over a connection, of the client's context
-// only its end reaches the handler.
+// A loopback carries a server's requests to itself without a connection, encryption or listener. A
+// starting server has some thirty informers, and each would dial before the first has a connection
+// that they could share. As over a connection, only the end of the client's context reaches the
+// handler.
 type loopback struct {
 	handler http.Handler
 	serving chan struct{} // closed once there is a handler
@@ -21,7 +21,7 @@ type loopback struct {
 
 func newLoopback() *loopback { return &loopback{serving: make(chan struct{})} }
 
-// serve begins to answer. What was asked before has been waiting for it.
+// serve begins to answer. Earlier requests have waited for it.
 func (l *loopback) serve(handler http.Handler) {
 	l.handler = handler
 	close(l.serving)
@@ -56,8 +56,8 @@ func (l *loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// A loopbackAnswer is what a handler answers: whole, once the handler is done, or as it comes, from
-// when it is first flushed on, as watches are.
+// A loopbackAnswer is a handler's answer. It is passed on whole when the handler returns, or as it
+// comes after the first flush, as for watches.
 type loopbackAnswer struct {
 	request  *http.Request
 	ctx      context.Context // the handler's, which ends when the client goes
@@ -98,7 +98,7 @@ func (a *loopbackAnswer) Flush() {
 	a.WriteHeader(http.StatusOK)
 	reader, writer := io.Pipe()
 	a.stream = writer
-	// Nobody may read any more, and a write would wait for ever.
+	// After the reader is gone, a write would wait forever.
 	a.kept = context.AfterFunc(a.ctx, func() { reader.CloseWithError(context.Canceled) })
 	a.answer(loopbackBody{reader, a.cancel}, -1)
 	if a.whole.Len() > 0 { // a write of nothing, too, would wait for who reads
@@ -154,7 +154,7 @@ func (b loopbackBody) Close() error {
 	return b.PipeReader.Close()
 }
 
-// A silence is a listener that nobody can connect to.
+// A silence is a listener that accepts no connections.
 type silence struct {
 	closed chan struct{}
 	once   sync.Once

@@ -37,8 +37,8 @@ const (
 	serviceAccountSigningEndpoint = "service-account-signing-endpoint"
 )
 
-// Options say how a server runs. NewOptions gives those of a server with no configuration,
-// NewKubeAPIServerOptions kube-apiserver's; flags carry kube-apiserver's names and meanings.
+// Options configure a server. NewOptions returns those of a server with no configuration,
+// NewKubeAPIServerOptions kube-apiserver's. Flags have kube-apiserver's names and meanings.
 type Options struct {
 	// DataDir holds the embedded etcd's data, the server's own certificates and the administrator's
 	// kubeconfig. Where it is empty, the server has nothing of its own and keeps nothing: etcd,
@@ -57,21 +57,21 @@ type Options struct {
 	Metrics        *metrics.Options
 	Kubelet        kubeletclient.KubeletClientConfig
 
-	// RequiredAPIs are resources that plugins need, with the plugins' names. Those of package
-	// removed are served besides what --runtime-config switches on; what it switches off is an
-	// error.
+	// RequiredAPIs are resources that plugins need, with the plugins' names. Removed resources
+	// among them are served besides those that --runtime-config switches on. If it switches one
+	// off, that is an error.
 	RequiredAPIs map[schema.GroupVersionResource][]string
 
 	// ReportedVersion is the version that /version has for gitVersion; empty for its own.
 	ReportedVersion string
 
-	// Extensions are what is served besides.
+	// Extensions are further APIs to serve.
 	Extensions []Extension
 
-	// InProcess is that of a server for its own process, which asks by Handler: it listens nowhere.
+	// InProcess is for a server that only its own process calls, by Handler: it doesn't listen.
 	InProcess bool
 
-	// NoConversion is how a call of a conversion webhook fails; nil where they are called.
+	// NoConversion is the error of calls of conversion webhooks; nil if they are made.
 	NoConversion error
 
 	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
@@ -94,8 +94,9 @@ type Options struct {
 	// KubernetesServiceNodePort makes the kubernetes Service one of type NodePort, at this port; 0
 	// leaves it at its cluster IP.
 	KubernetesServiceNodePort int
-	// EndpointReconcilerType is how the kubernetes Service gets its endpoints: one of reconcilers'.
-	// MasterCount is how many servers there are, for the one that counts them.
+	// EndpointReconcilerType says how the kubernetes Service gets its endpoints. It is one of the
+	// reconcilers package's types. MasterCount is the number of servers, for the type that counts
+	// them.
 	EndpointReconcilerType string
 	MasterCount            int
 	// MaxConnectionBytesPerSec limits what a user's long-running request to a pod may transfer; 0
@@ -103,7 +104,7 @@ type Options struct {
 	MaxConnectionBytesPerSec int64
 	// EnableLogsHandler serves the machine's /var/log at /logs.
 	EnableLogsHandler bool
-	// LeaderElection are the times of coordinated leader election, where its feature gate is on.
+	// LeaderElection has the times of coordinated leader election, if its feature gate is on.
 	LeaderElection leaderelection.LeaderElectionTimers
 	// ServiceAccountSigningKeyFile signs service account tokens; empty for a key of the server's
 	// own. ServiceAccountSigningEndpoint is the socket of who signs them instead.
@@ -183,10 +184,10 @@ func NewOptions() *Options {
 	return o
 }
 
-// hasOwn tells whether the server has things of its own: a data directory.
+// hasOwn reports whether the server has a data directory.
 func (o *Options) hasOwn() bool { return o.DataDir != "" }
 
-// Embedded tells whether the server runs its own etcd.
+// Embedded reports whether the server runs its own etcd.
 func (o *Options) Embedded() bool {
 	return o.hasOwn() && len(o.Etcd.StorageConfig.Transport.ServerList) == 0
 }

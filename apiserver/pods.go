@@ -22,12 +22,12 @@ import (
 	"gatehouse.dev/internal/podcache"
 )
 
-// podsReadyPoll is how often the storage of pods is asked whether it is ready.
+// podsReadyPoll is how often to check whether the storage of pods is ready.
 const podsReadyPoll = 20 * time.Millisecond
 
-// A podSource gives the server's own cache of pods what its storage has. It is what the API serves,
-// without being encoded, sent and decoded on the way: that is what feeding this cache over HTTP
-// costs, and there are more pods than of anything else.
+// A podSource feeds the server's own cache of pods from its storage. The cache has what the API
+// serves, but the pods aren't encoded, sent and decoded on the way. Over HTTP that is most of the
+// cost, and pods are the most numerous objects.
 type podSource struct {
 	storage podStorage
 	known   chan struct{} // closed once there is a storage
@@ -41,7 +41,7 @@ type podStorage interface {
 
 func newPodSource() *podSource { return &podSource{known: make(chan struct{})} }
 
-// serve begins to give what storage has. What was asked before has been waiting for it.
+// serve begins to pass on what storage has. Earlier requests have waited for it.
 func (p *podSource) serve(storage rest.Storage) error {
 	pods, ok := storage.(podStorage)
 	if !ok {
@@ -127,7 +127,7 @@ func (p *podSource) watch(ctx context.Context, options metav1.ListOptions) (watc
 	}), nil
 }
 
-// options are a reflector's, as a registry takes them, once it is ready.
+// options returns a reflector's options in the form of a registry, once it is ready.
 func (p *podSource) options(ctx context.Context, from metav1.ListOptions) (*internalversion.ListOptions, error) {
 	to := &internalversion.ListOptions{}
 	if err := internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&from, to, nil); err != nil {

@@ -34,7 +34,7 @@ func (c *config) boundQuantities(group *server.APIGroupInfo) {
 	}
 }
 
-// patchable is what a patch is of.
+// patchable is the object of a patch.
 type patchable struct {
 	storage rest.Storage
 	scheme  *runtime.Scheme
@@ -68,7 +68,7 @@ func (c *config) withBoundedQuantities(handler http.Handler) http.Handler {
 	})
 }
 
-// longestPatch is how much of a patch an error quotes.
+// longestPatch bounds the part of a patch that an error quotes.
 const longestPatch = 1024
 
 // checkPatch returns the answer to a patch that has a quantity which takes too long to parse. The

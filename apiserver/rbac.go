@@ -11,10 +11,10 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
-// rbacInheritanceTasks give new default roles and bindings what an operator did to the ones of an
-// older Kubernetes that they come from: an aggregated role the rules of the role that aggregates it
-// now, a binding split off another the subjects, labels and annotations of that one. Without them
-// rbacTasks would make the new ones as they are by default, and so grant again what was taken away.
+// rbacInheritanceTasks returns tasks that carry an operator's changes over to new default roles and
+// bindings. An aggregated role gets the rules of the role that aggregates it now. A binding split
+// off another gets its subjects, labels and annotations. Otherwise rbacTasks would create the new
+// ones with their defaults, and so grant again what was removed.
 func rbacInheritanceTasks(client kubernetes.Interface) []task {
 	var tasks []task
 	roles, bindings := client.RbacV1().ClusterRoles(), client.RbacV1().ClusterRoleBindings()
@@ -54,10 +54,10 @@ func rbacInheritanceTasks(client kubernetes.Interface) []task {
 	return tasks
 }
 
-// rbacTasks bring Kubernetes' default roles and bindings, and more roles, to what this version
-// grants: missing ones are made, missing rules and subjects added, except where an object says
-// rbac.authorization.kubernetes.io/autoupdate=false. Where the cluster is fresh, none is there that
-// would have to be read before.
+// rbacTasks returns tasks that bring Kubernetes' default roles and bindings, and more roles, to
+// what this version grants. They create missing objects, and add missing rules and subjects, except
+// if an object says rbac.authorization.kubernetes.io/autoupdate=false. In a fresh cluster there is
+// none to read first.
 func rbacTasks(client kubernetes.Interface, more []rbacv1.ClusterRole, fresh bool) []task {
 	var tasks []task
 	role := func(object string, owner reconciliation.RuleOwner, modifier reconciliation.RuleOwnerModifier) {

@@ -28,9 +28,9 @@ import (
 	"gatehouse.dev/legacy/removed"
 )
 
-// removedResources are the resources of removed kinds that are served: those that runtimeConfig
-// (--runtime-config) switches on by name, and those that are required. Where it switches off what
-// is required that is an error.
+// removedResources returns the resources of removed kinds that are served: those that runtimeConfig
+// (--runtime-config) switches on by name, and the required ones. It is an error if it switches off
+// a required one.
 //
 // A version that Kubernetes still has, with other kinds, means those, as it does to kube-apiserver:
 // to get ours it takes the resource's name.

@@ -34,7 +34,7 @@ import (
 	svmrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 )
 
-// serviceRepairInterval is how often Services' IPs and ports are checked against what is allocated.
+// serviceRepairInterval is how often Services' IPs and ports are compared with the allocations.
 const serviceRepairInterval = 3 * time.Minute
 
 // A provider is an API group's storage as Kubernetes' registries provide it.
@@ -44,8 +44,8 @@ type provider = controlplaneapiserver.RESTStorageProvider
 // way (see bootstrap).
 type withoutHook struct{ provider }
 
-// groups are all groups of Kubernetes' own, in the order in which discovery lists them; where two
-// groups have a resource of the same name, a client that gives no group gets the first.
+// groups returns all of Kubernetes' own groups, in the order of discovery. If two groups have a
+// resource of the same name, a client that gives no group gets the first.
 func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 	g := c.generic
 	loopback, allocated, err := c.allocated(s)

@@ -42,7 +42,7 @@ import (
 )
 
 const (
-	// readyPoll is how often a starting server looks whether it is ready. The look is a function
+	// readyPoll is how often a starting server checks whether it is ready. The check is a function
 	// call.
 	readyPoll = 5 * time.Millisecond
 
@@ -63,8 +63,8 @@ type Admission interface {
 type AdmissionFunc func(env *plugin.Env) (Admission, error)
 
 // OptionsError is an error in the options or in a file that they name: the same options fail again,
-// whatever happens around them. What fails at run time, as a port that is taken or an etcd that
-// doesn't answer, is none.
+// whatever happens around them. Errors at run time, such as a port in use or an etcd that doesn't
+// answer, are not OptionsErrors.
 type OptionsError struct{ Err error }
 
 func (e OptionsError) Error() string { return e.Err.Error() }

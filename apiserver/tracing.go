@@ -14,7 +14,7 @@ import (
 // receives them may be gone.
 const lastSpans = 2 * time.Second
 
-// Tracing tells whether requests are traced.
+// Tracing reports whether requests are traced.
 func (o *Options) Tracing() bool { return o.Traces.ConfigFile != "" }
 
 // newTracer makes what records the spans of traces, and sends them to where --tracing-config-file

@@ -22,9 +22,9 @@ func (c *config) restOptions(delegate generic.RESTOptionsGetter,
 	return getter
 }
 
-// allocated are the client configuration and the informers of what allocates IPs and ports to
-// Services, and takes back what no Service has: the server's own, but a Service that is hidden must
-// not lose what it was given.
+// allocated returns the client configuration and the informers of the controllers that allocate IPs
+// and ports to Services, and free those of no Service. They are the server's own, except that they
+// see hidden Services, which must not lose what they were given.
 func (c *config) allocated(s *server.GenericAPIServer) (*rest.Config, informers.SharedInformerFactory, error) {
 	if !c.options.HideUninitialized {
 		return c.generic.LoopbackClientConfig, prompt{c.informers}, nil

@@ -119,7 +119,7 @@ func (o *Options) validateTokens() []error {
 	}
 }
 
-// abstractSocket is how a socket's name without a file looks.
+// abstractSocket matches the name of a socket without a file.
 var abstractSocket = regexp.MustCompile(`^@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+$`)
 
 func (o *Options) validateSigner() error {

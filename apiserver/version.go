@@ -25,7 +25,7 @@ func (v effectiveVersion) Info() *apimachineryversion.Info {
 	return info
 }
 
-// VersionInfo is what a server with that ReportedVersion says of itself at /version.
+// VersionInfo returns what a server with that ReportedVersion says at /version.
 func VersionInfo(reported string) apimachineryversion.Info {
 	info := version.Get()
 	if reported != "" {

@@ -84,10 +84,10 @@ func (s legacyUpdateStrategy) ValidateUpdate(ctx context.Context, obj, old runti
 	}
 }
 
-// Kubernetes 1.16 to 1.21 asked for less in v1beta1 (requireNoSideEffects and
-// requireUniqueWebhookNames in pkg/apis/admissionregistration/validation). What is left of that is
-// what an update may keep of an object that was stored then. So the object is validated as the
-// update of one with side effects and without unique names, and otherwise as it was.
+// Kubernetes 1.16 to 1.21 required less in v1beta1 (requireNoSideEffects and
+// requireUniqueWebhookNames in pkg/apis/admissionregistration/validation). Today an update may
+// still keep these properties of an object that was stored then. So the object is validated as the
+// update of one with side effects and without unique names, and otherwise unchanged.
 
 func validateLegacyMutating(c *admissionregistration.MutatingWebhookConfiguration,
 	old []admissionregistration.MutatingWebhook) field.ErrorList {

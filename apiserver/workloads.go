@@ -80,8 +80,8 @@ func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]stri
 	return &extensions
 }
 
-// legacyView is what is served of a version that Kubernetes no longer serves: of the resources that
-// it had, those that are stored and that runtimeConfig names.
+// legacyView returns what is served of a version that Kubernetes no longer serves: those of its
+// former resources that are stored and that runtimeConfig names.
 func legacyView(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, runtimeConfig map[string]string,
 	enabled func(schema.GroupVersionResource) bool) map[string]rest.Storage {
 	resources := map[string]rest.Storage{}
@@ -94,7 +94,7 @@ func legacyView(gv schema.GroupVersion, had []string, stored map[string]rest.Sto
 	return resources
 }
 
-// named tells whether runtimeConfig (--runtime-config) has gv, or its resource, by name.
+// named reports whether runtimeConfig (--runtime-config) names gv, or its resource.
 func named(runtimeConfig map[string]string, gv schema.GroupVersion, resource string) bool {
 	_, version := runtimeConfig[gv.String()]
 	_, one := runtimeConfig[gv.String()+"/"+resource]

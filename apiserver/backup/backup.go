@@ -1,13 +1,13 @@
-// Package backup saves what a server keeps in its data directory, and makes a data directory of
-// that again.
+// Package backup saves what a server keeps in its data directory, and makes a data directory from
+// it again.
 //
-// A backup is a snapshot of the server's own etcd, of all that was acknowledged when it began, and
-// the keys by which clients know the server and it knows them; package archive says how they are
-// put together. Of a server that runs it is taken through its etcd's socket, which is in the data
-// directory and for nobody but its owner; of one that doesn't run its etcd is started for it.
+// A backup has a snapshot of the server's own etcd, with everything acknowledged when it began, and
+// the keys by which clients and the server know each other. Package archive defines the file. The
+// snapshot of a running server comes through its etcd's socket, which is in the data directory and
+// open to its owner only. If the server doesn't run, its etcd is started for the backup.
 //
-// A restored server goes on at revisions that no server before it has had, so that clients with
-// caches of something newer than the backup are told to read anew.
+// A restored server continues at revisions that no server before it has had. So clients whose
+// caches are newer than the backup are told to read again.
 package backup
 
 import (

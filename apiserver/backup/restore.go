@@ -121,7 +121,7 @@ func unpack(in io.Reader, snapshot string, progress Progress) (keys map[string][
 	return keys, made, err
 }
 
-// revisionsSince is how many revisions there can have been since a backup was made.
+// revisionsSince returns how many revisions there can have been since a backup was made.
 func revisionsSince(made time.Time) uint64 {
 	return max(uint64(max(time.Since(made), 0)/(time.Second/revisionsPerSecond)), fewestRevisions)
 }

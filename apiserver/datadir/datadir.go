@@ -1,14 +1,13 @@
 // Package datadir keeps a server's directory to its owner and to one process at a time.
 //
-// Whoever can write the directory decides whom the server trusts: an authority's key put there
-// signs certificates of administrators. So it, and everything in it that the server relies on, must
-// belong to the user who runs the server, or to root, and nobody else may write it, not even a
-// group. A symbolic link counts as what it leads to, and whose it is counts, too. What others may
-// do above the directory is not looked at. On systems without such owners and modes nothing is
-// checked.
+// A user who can write the directory decides whom the server trusts: an authority's key there signs
+// certificates of administrators. So the directory, and everything in it that the server relies on,
+// must belong to the user who runs the server, or to root, and no other user or group may write it.
+// For a symbolic link, both the link's owner and its target count. Permissions above the directory
+// are not checked. On systems without such owners and modes nothing is checked.
 //
-// Private keys, kubeconfigs and etcd's directory are secret besides: others may not read them. If
-// they belong to root and another user runs the server, that user's group may.
+// Private keys, kubeconfigs and etcd's directory are secret too: others may not read them. If they
+// belong to root and another user runs the server, that user's group may.
 package datadir
 
 import (
@@ -22,14 +21,14 @@ import (
 	"strings"
 )
 
-// What is in a server's directory, besides the lock.
+// The files in a server's directory, besides the lock.
 const (
 	// PKI has the server's own authority, its keys and certificates; Etcd is its own etcd's;
 	// AdminKubeconfig is the file with which kubectl is the administrator.
 	PKI, Etcd, AdminKubeconfig = "pki", "etcd", "admin.kubeconfig"
 )
 
-// ErrInUse is what Acquire says of a directory that another process has.
+// ErrInUse is returned by Acquire if another process has the directory.
 var ErrInUse = errors.New("in use")
 
 // errLocked is lockFile's error where another process has the file.
@@ -86,8 +85,9 @@ func (l *Lock) sign() error {
 	return nil
 }
 
-// Check wants each of names in the directory, with everything below it, to be the owner's alone to
-// write, and what is secret to be the owner's alone to read. What isn't there is nobody's.
+// Check returns an error unless each of names in the directory, with everything below it, can be
+// written by its owner only, and secret files can be read by their owner only. It ignores names
+// that don't exist.
 func (l *Lock) Check(names ...string) error {
 	c := checker{user: os.Geteuid(), secrets: true, seen: map[string]bool{}}
 	for _, name := range names {
@@ -226,8 +226,8 @@ func readersOf(info fs.FileInfo, own bool) fs.FileMode {
 	return readers
 }
 
-// isSecret reports whether others may not read a file or a directory, by its name. Etcd's directory
-// has files that etcd makes readable; nobody gets at them there.
+// isSecret reports, by the name, whether others may not read a file or a directory. Etcd's
+// directory has files that etcd makes readable, but others can't enter the directory.
 func isSecret(path string) bool {
 	return slices.Contains([]string{".key", ".kubeconfig"}, filepath.Ext(path)) || filepath.Base(path) == Etcd
 }

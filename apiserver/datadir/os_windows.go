@@ -13,8 +13,8 @@ const asItIs = 0
 // hands down.
 func ownerOf(fs.FileInfo) (user int, known bool) { return 0, false }
 
-// sharingViolation is that somebody else has a file open, and not for others to write: the system's
-// ERROR_SHARING_VIOLATION.
+// sharingViolation means that another process has a file open and lets no one write it: the
+// system's ERROR_SHARING_VIOLATION.
 const sharingViolation = syscall.Errno(32)
 
 // lockFile opens a file, which is made where there is none, so that others may read it, to learn

@@ -52,7 +52,7 @@ func checkDatabase(name string) (index uint64, err error) {
 	} else if err != nil {
 		return 0, err
 	}
-	// What is read beyond the file's end is a fault.
+	// Reading beyond the file's end is a fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {

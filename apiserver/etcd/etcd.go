@@ -1,11 +1,10 @@
-// Package etcd runs an etcd server inside the process and is the client of whichever etcd
-// the API server stores in, its own or an existing cluster.
+// Package etcd runs an etcd server inside the process, and has the client of the etcd that the API
+// server stores in, its own or an existing cluster.
 //
-// An embedded server has one member and lives in a directory that the caller has to itself. It
-// is reached in two ways: by function calls for all that the API server does all
-// day (Client), and by gRPC on a Unix socket in the same directory (Endpoint) for the few
-// parts of Kubernetes that dial etcd themselves. No TCP port is opened: who may read
-// the socket's directory may read the data anyway.
+// An embedded server has one member and its own directory. It is reached in two ways: by function
+// calls for the API server's work (Client), and by gRPC on a Unix socket in the same directory
+// (Endpoint) for the few parts of Kubernetes that dial etcd themselves. No TCP port is opened: a
+// user who may read the socket's directory may read the data anyway.
 package etcd
 
 import (
@@ -32,8 +31,8 @@ import (
 )
 
 const (
-	// With a single member there is nobody to hear heartbeats from, so elections may be quick: a
-	// fresh member leads itself after one to five ticks, which is the least that etcd allows.
+	// A single member sends no heartbeats, so elections may be quick: a fresh member leads itself
+	// after one to five ticks, which is the least that etcd allows.
 	tick     = 10 * time.Millisecond
 	election = 5 * tick
 
@@ -41,15 +40,15 @@ const (
 	// large log takes seconds, not minutes.
 	startTimeout = time.Minute
 
-	// maxTxnOps is how many conditions a transaction may have. A write in a namespace with quotas
-	// has one for each.
+	// maxTxnOps bounds the conditions of a transaction. A write in a namespace with quotas has one
+	// for each quota.
 	maxTxnOps = 1024
 
-	// keptEntries is how many entries of the log are kept in memory that have been applied, for
-	// members that are behind. There are none; etcd's own 5,000 are some 20 MB of pods.
+	// keptEntries is the number of applied entries of the log that are kept in memory, for members
+	// that are behind. There are none; etcd's own 5,000 are some 20 MB of pods.
 	keptEntries = 100
 
-	// memberName is the one member's, and nobody where the others of its cluster would find it.
+	// memberName is the name of the one member, and nobody an address at which nothing listens.
 	memberName, nobody = "gatehouse", "localhost:0"
 
 	// socketPathLimit is the longest path a Unix socket can be bound to on Linux
@@ -219,7 +218,8 @@ func (s *Server) socketPath(dir string) (string, error) {
 		}
 		socket = filepath.Join(s.socketDir, socketName)
 	}
-	// What a killed process left behind would refuse the bind. The directory is the caller's alone.
+	// A killed process may have left a socket, which would make the bind fail. The directory is the
+	// caller's alone.
 	there := filepath.Join(dir, socketName)
 	if err := os.Remove(there); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("data directory %s can't be written: %w", dir, err)
@@ -227,7 +227,7 @@ func (s *Server) socketPath(dir string) (string, error) {
 	if s.socketDir == "" {
 		return socket, nil
 	}
-	// Who looks for the socket finds it.
+	// Clients look for the socket in the directory.
 	if err := os.Symlink(socket, there); err != nil {
 		return "", fmt.Errorf("data directory %s can't be written: %w", dir, err)
 	}

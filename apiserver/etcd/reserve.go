@@ -2,7 +2,7 @@ package etcd
 
 import "go.etcd.io/etcd/server/v3/storage/wal"
 
-// littleLog is how much room a log reserves at a time, in bytes, where little is to be.
+// littleLog is the size that a log reserves at a time, in bytes, if it will stay small.
 const littleLog = 4 << 20
 
 // ReserveLittle has every server of the process that is started from now on reserve room for its

@@ -28,7 +28,7 @@ import (
 const (
 	authorityLifetime   = 10 * 365 * 24 * time.Hour
 	certificateLifetime = 365 * 24 * time.Hour
-	// clockSkew is how far back a certificate's validity starts.
+	// clockSkew is how far before now a certificate's validity starts.
 	clockSkew = 5 * time.Minute
 )
 
@@ -79,7 +79,7 @@ func LoadAuthority(dir string) (*Authority, error) {
 	return a, nil
 }
 
-// NewAuthority makes an authority that nobody keeps.
+// NewAuthority makes an authority without storing it.
 func NewAuthority() (*Authority, error) {
 	key, err := authority.NewKey()
 	if err != nil {

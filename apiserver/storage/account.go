@@ -13,12 +13,12 @@ import (
 	"gatehouse.dev/internal/quota"
 )
 
-// account is what the ledger knows of one namespace's quotas.
+// account holds what the ledger knows of one namespace's quotas.
 //
-// Writes take turns to be decided, not to be stored: each is decided on the state that the writes
+// Writes take turns to be decided, not to be stored. Each is decided on the state that the writes
 // before it will leave, and its transaction holds only if they did. etcd nearly always gets them in
-// that order, and writes several to its log at once. Where one fails, those behind it fail too;
-// then everything lands, the quotas are read again, and who failed is decided anew.
+// that order, and writes several to its log at once. If one fails, those behind it fail too. Then
+// everything lands, the quotas are read again, and the failed writes are decided anew.
 type account struct {
 	// last is the state last read, to tell namespaces that have quotas from those that have none;
 	// nil where nothing is known.
@@ -67,14 +67,14 @@ func (a *account) settle(ctx context.Context) error {
 	return nil
 }
 
-// flights are what is under way, and can be waited for.
+// flights counts transactions under way, and lets callers wait for them.
 type flights struct {
 	mu     sync.Mutex
 	flying int
 	landed chan struct{} // closed when nothing flies; nil before anything has
 }
 
-// launch and land enclose one.
+// launch and land enclose a transaction.
 func (f *flights) launch() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,11 +127,11 @@ type quotaEntry struct {
 	revision int64
 }
 
-// unknown tells whether it isn't known how much is used of what the quota limits.
+// unknown reports whether the usage of what the quota limits isn't known.
 func (e quotaEntry) unknown() bool { return !quota.Known(e.quota) }
 
-// holds is the condition that it is what is stored. Neither that nor put copies data, which most of
-// a transaction consists of.
+// holds returns the condition that it is what is stored. Neither holds nor put copies data, which
+// is most of a transaction.
 func (e quotaEntry) holds() clientv3.Cmp {
 	condition := clientv3.Compare(clientv3.Value(e.key), "=", "")
 	condition.WithValueBytes(e.data)
@@ -147,7 +147,7 @@ func putBytes(key string, data []byte, options ...clientv3.OpOption) clientv3.Op
 	return put
 }
 
-// holds are the conditions under which the quotas below prefix are in this state, with room for one
+// holds returns the conditions that the quotas below prefix are in this state, with room for one
 // more.
 func (l *quotaList) holds(prefix string) []clientv3.Cmp {
 	conditions := make([]clientv3.Cmp, 0, len(l.entries)+2)
@@ -158,7 +158,7 @@ func (l *quotaList) holds(prefix string) []clientv3.Cmp {
 	return conditions
 }
 
-// objects are the quotas.
+// objects returns the quotas.
 func (l *quotaList) objects() []*corev1.ResourceQuota {
 	objects := make([]*corev1.ResourceQuota, len(l.entries))
 	for i, e := range l.entries {

@@ -132,11 +132,11 @@ func (s *accounted) written(key string) {
 	}
 }
 
-// tied tells whether what the store's objects cost depends on other objects.
+// tied reports whether the cost of the store's objects depends on other objects.
 func (s *accounted) tied() bool { return quota.Tied(s.resource, s.ledger.off) }
 
-// change is what it means for quotas that the write makes of its object data (nil: deletes it).
-// What that depends on besides the object is among the write's conditions.
+// change returns what the write of data (nil: the deletion) means for quotas. It adds what that
+// depends on, besides the object, to the write's conditions.
 func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Change, error) {
 	change := quota.Change{Resource: s.resource}
 	about := s.ledger.others(ctx, 0)
@@ -167,7 +167,7 @@ func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Ch
 	return change, nil
 }
 
-// cost is that of the object stored as data at key.
+// cost returns the cost of the object stored as data at key.
 func (s *accounted) cost(ctx context.Context, key string, data []byte, about quota.Others) (*quota.Cost, error) {
 	object := quota.NewObject(s.resource)
 	if object == nil {
@@ -231,11 +231,11 @@ func (s *accounted) isCharge(ctx context.Context, before, after *mvccpb.KeyValue
 	return err == nil && onlyUsage(from, to)
 }
 
-// restate is the write of a quota as it is to be done if somebody has sent one. Usage is what is
-// stored, as long as that stays right: what is sent doesn't say otherwise, and it is the same
-// objects that count. Else none is stored, as of a new quota: a usage that is not right must at no
-// moment look as if it were. Hard limits that somebody writes into the status bound nothing. They
-// are stored, and replaced by those of the spec when the quota moves or is counted.
+// restate returns the write of a quota that a client has sent, as it has to be done. The stored
+// usage stays as long as it is right, that is, if the quota still counts the same objects, whatever
+// the client sent. Otherwise no usage is stored, as for a new quota, because a wrong usage must at
+// no moment look right. Hard limits in a sent status bound nothing. They are stored, and replaced
+// by those of the spec when the quota moves or is counted.
 func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
 	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
 	if i < 0 || !sent.IsPut() || quota.IsStated(ctx) {

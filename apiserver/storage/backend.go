@@ -1,5 +1,5 @@
-// Package storage is where the API server's objects are kept: Kubernetes' etcd3 store behind its
-// watch cache, for every kind over one etcd client.
+// Package storage keeps the API server's objects in Kubernetes' etcd3 store behind its watch cache,
+// for every kind over one etcd client.
 //
 // Kubernetes itself makes an etcd client for each kind. One client for all kinds has one
 // connection, one set of goroutines and one place, Backend, at which a write to etcd can be added
@@ -38,7 +38,7 @@ import (
 )
 
 const (
-	// The figures are those of Kubernetes' own client.
+	// The values are those of Kubernetes' own client.
 	dialTimeout      = 20 * time.Second
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
@@ -56,7 +56,7 @@ type Backend struct {
 	mu    sync.Mutex
 	conns map[string]*connection // by servers
 	order []string
-	// caches are those of the start, until that is over.
+	// caches are the caches of the start, until that is over.
 	caches  []*cacher.Cacher
 	started bool
 }
@@ -141,7 +141,7 @@ func (b *Backend) starts(c *cacher.Cacher) {
 	}
 }
 
-// connection is that of the cluster at t, dialled where there is none yet.
+// connection returns the connection of the cluster at t, and dials it if there is none yet.
 func (b *Backend) connection(t storagebackend.TransportConfig) (*connection, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +210,8 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 	return nil, err
 }
 
-// CheckTLS says what is wrong with the files with which the cluster at t is to be reached. It dials
-// nobody.
+// CheckTLS returns what is wrong with the files for the connection to the cluster at t. It doesn't
+// dial.
 func CheckTLS(t storagebackend.TransportConfig) error {
 	_, err := tlsOf(t)
 	return err
@@ -284,10 +284,10 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 	return store, sync.OnceFunc(store.Close), nil
 }
 
-// fillTimeout is how long whoever is the first to ask for a custom resource waits at most until its
-// watch cache is filled. Before that the library answers that the storage is initializing. Its own
-// finalizer of CustomResourceDefinitions is the first where nobody has asked, and loses sight for
-// minutes of one that it got this answer for: it stops at a conflict with its own note of it.
+// fillTimeout bounds how long the first request for a custom resource waits until its watch cache
+// is filled. Before that the library answers that the storage is initializing. Its own finalizer of
+// CustomResourceDefinitions is the first if no client has asked. After this answer it loses sight
+// of a definition for minutes: it stops at a conflict with its own note of it.
 const fillTimeout = time.Second
 
 // cachedStorage is a generic.StorageDecorator: a store in etcd behind a watch cache.

@@ -15,7 +15,7 @@ import (
 	"gatehouse.dev/internal/quota"
 )
 
-// pageSize is how many objects are read from etcd at a time.
+// pageSize is the number of objects that are read from etcd at a time.
 const pageSize = 1000
 
 // refresh reads the quotas once nothing is under way, and gives those a usage that show none yet:
@@ -75,8 +75,8 @@ func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done
 	return err == nil && response.Succeeded, err
 }
 
-// census is what a namespace's objects cost as of one revision. Each resource is read once, for
-// however many quotas.
+// census holds the cost of a namespace's objects as of one revision. It reads each resource once,
+// for any number of quotas.
 type census struct {
 	ledger    *Ledger
 	namespace string
@@ -90,7 +90,7 @@ func (l *Ledger) census(ctx context.Context, namespace string, revision int64) *
 		costs: map[schema.GroupResource][]*quota.Cost{}, others: l.others(ctx, revision)}
 }
 
-// total is what the namespace's objects use of q.
+// total returns what the namespace's objects use of q.
 func (c *census) total(ctx context.Context, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	var costs []*quota.Cost
 	for _, resource := range quota.Resources(q) {

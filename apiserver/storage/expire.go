@@ -10,14 +10,14 @@ import (
 	"gatehouse.dev/internal/quota"
 )
 
-// giveBackAttempts is how often a namespace is counted where others move its quotas meanwhile.
-// After that the quota controller finds what is left.
+// giveBackAttempts bounds how often a namespace is counted while other writes move its quotas.
+// After that the quota controller corrects the rest.
 const giveBackAttempts = 3
 
-// lookAgain is how often it is looked whether a pod with a long grace period is still there.
+// lookAgain is how often to check whether a pod with a long grace period still exists.
 const lookAgain = time.Hour
 
-// overdue tells whether a cost has ended since it was measured.
+// overdue reports whether a cost has ended since it was measured.
 func overdue(c *quota.Cost) bool {
 	return !c.Expires().IsZero() && time.Now().After(c.Expires())
 }
@@ -72,8 +72,8 @@ func (l *Ledger) await(namespace, key string, end time.Time) {
 	})
 }
 
-// endings are the timers of pods whose grace period will end, by the pods' keys. A timer goes when
-// its pod does, and all go with the ledger.
+// endings holds the timers of pods whose grace period will end, by the pods' keys. A timer stops
+// with its pod, and all stop with the ledger.
 type endings struct {
 	mu     sync.Mutex
 	timers map[string]*time.Timer

@@ -55,8 +55,8 @@ func (b *Backend) AddChecks(to interface {
 	return nil
 }
 
-// Monitors tell /metrics how large the clusters' databases are. The library's would dial an
-// embedded server's socket at each scrape.
+// Monitors returns what tells /metrics the size of the clusters' databases. The library's monitors
+// would dial an embedded server's socket at each scrape.
 func (b *Backend) Monitors() ([]metrics.Monitor, error) {
 	if b.starting.Err() != nil {
 		return nil, nil // a server that has ended has none

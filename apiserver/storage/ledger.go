@@ -22,7 +22,7 @@ import (
 // commitTimeout bounds a transaction that others may wait for after its own request has ended.
 const commitTimeout = 30 * time.Second
 
-// maxAccounts is how many namespaces are remembered: those last written to.
+// maxAccounts bounds the remembered namespaces: those last written to.
 const maxAccounts = 10_000
 
 var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
@@ -68,9 +68,9 @@ func (l *Ledger) stop() {
 	l.endings.close()
 }
 
-// account is that of a namespace. What it knows may be forgotten at any time, and is when the
-// namespace hasn't been written to for long: who has still got it, and who begins anew, are to each
-// other what two servers are.
+// account returns the account of a namespace. Its knowledge may be forgotten at any time, and is if
+// the namespace hasn't been written to for long. Then a holder of the old account and a holder of
+// the new one act like two servers.
 func (l *Ledger) account(namespace string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +115,7 @@ type write struct {
 	op       clientv3.Op
 	// change computes what the write means to quotas. It isn't asked where there are none.
 	change func(context.Context) (quota.Change, error)
-	// conditions are what else must be so for that to be true. change sets them.
+	// conditions are the further conditions of the change. change sets them.
 	conditions []clientv3.Cmp
 	enforced   *quota.Enforcement
 	// stated are the quotas that have the object in their usage already; see unseen.
@@ -198,7 +198,7 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 	settled := false
 	for {
 		if overdue(change.Old) {
-			// Whoever has counted since has given back already what the object used.
+			// A count since then has given back already what the object used.
 			var err error
 			if *change, err = w.change(ctx); err != nil {
 				return outcome{}, err
@@ -220,8 +220,8 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 			}
 			continue
 		}
-		// There may be no room only for what is under way and may fail yet. Where there is none in
-		// what is stored nobody's turn is needed to say so.
+		// The missing room may be taken by writes under way, which may fail. If what is stored has
+		// no room, the write can be refused without a turn.
 		stored, refusal, err := l.full(ctx, namespace, w, *change)
 		if err != nil || stored.conflict {
 			return stored.outcome, err
@@ -287,7 +287,7 @@ func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *wr
 	return conditions, operations, nil, nil
 }
 
-// landing is how a transaction ended.
+// landing is the end of a transaction.
 type landing struct {
 	outcome
 	// conflict says that the object itself was not as expected. If neither that nor success, its
@@ -329,8 +329,7 @@ func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.C
 	return landing{outcome: outcome{succeeded: true, revision: response.Header.Revision}}, nil
 }
 
-// landingOf is that of a transaction that didn't hold, where stored is the object that it was
-// about.
+// landingOf returns the landing of a transaction that didn't hold. stored is its object.
 func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 	var result landing
 	var present int64
@@ -395,8 +394,8 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 			if quota.IsStated(ctx) {
 				err = l.see(ctx, namespace, func(e quotaEntry) bool { return e.key == w.key })
 			}
-			// The write is done. What fails now is made up for by the first write that needs it,
-			// and by the controller.
+			// The write is done. The first write that needs the account repeats what fails now, and
+			// so does the controller.
 			_ = l.refresh(ctx, namespace, a)
 			return result.outcome, err
 		}

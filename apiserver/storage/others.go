@@ -122,7 +122,7 @@ func (o *others) Claims(namespace string) ([]*resourcev1.ResourceClaim, error) {
 	return claims, nil
 }
 
-// ofClasses are the conditions that are about device classes.
+// ofClasses returns the conditions about device classes.
 func (o *others) ofClasses() []clientv3.Cmp {
 	s := o.ledger.store(classResource)
 	var conditions []clientv3.Cmp

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// reachTimeout is how long a server of etcd's may take to accept a connection.
+// reachTimeout bounds how long a server of etcd's may take to accept a connection.
 const reachTimeout = 3 * time.Second
 
 // Unreachable returns why no server of the etcd cluster at t accepts a connection: nil if one does.

@@ -8,10 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// template is a quota as it is stored in protobuf, for other usages of the same quota: all else is
-// encoded already. That is most of a quota, and to encode it most of what deciding a write takes.
+// template is a quota as it is stored in protobuf, ready for another usage of the same quota.
+// Everything else is encoded already. That is most of a quota, and encoding it takes most of the
+// time of deciding a write.
 //
-// What it makes is what the codec makes, byte for byte: newTemplate returns none where it isn't, as
+// Its result is the same as the codec's, byte for byte: newTemplate returns none if it isn't, as
 // with other formats.
 //
 // Source: the envelope is runtime.Unknown in k8s.io/apimachinery/pkg/runtime/generated.proto, after
@@ -54,8 +55,8 @@ func besideUsage(data []byte) [][]byte {
 	return [][]byte{before, after, quota, rest, hard}
 }
 
-// newTemplate returns the template of q, of which data is what the codec has made; nil where there
-// can't be one.
+// newTemplate returns the template of q, whose encoding by the codec is data, or nil if there can't
+// be one.
 func newTemplate(q *corev1.ResourceQuota, data []byte) *template {
 	if !bytes.HasPrefix(data, []byte(magic)) {
 		return nil

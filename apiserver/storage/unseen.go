@@ -12,19 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// unseen is about servers that have another cluster's quotas without its objects (see
-// quota.WithStatedUsage). What such a quota says is used, and isn't by what is stored, is used by
-// objects that are elsewhere, and stays so: whenever the quota is counted it is added. An object
-// that is stored in such a context is one of those that the quota has in its usage already, and
-// moves it from there to here.
+// unseen is for servers that have another cluster's quotas without its objects (see
+// quota.WithStatedUsage). If such a quota states more usage than the stored objects account for,
+// the difference is used by objects elsewhere. It stays, and is added whenever the quota is
+// counted. An object that is stored in such a context is one of those that the stated usage
+// includes, so its cost moves from there to here.
 //
-// It is kept beside the objects, so that who puts the store back to what it was puts this back,
-// too. any tells whether there is some; where there never is, as in every server that is one's own,
-// nobody looks for it.
+// The difference is stored beside the objects, so that restoring the store restores it too. any
+// reports whether there is some. If there never is, as in every ordinary server, nothing reads it.
 type unseen struct{ any atomic.Bool }
 
-// unseenUse is what is used by objects that aren't there, of quotas by their UIDs. It can be less
-// than nothing, where a quota was said to use less than there is.
+// unseenUse is the usage by objects that aren't there, by the UIDs of quotas. It can be negative,
+// if a quota was said to use less than there is.
 type unseenUse map[types.UID]corev1.ResourceList
 
 // addTo adds to what a quota's objects use what those use that aren't there.
@@ -41,7 +40,7 @@ func (u unseenUse) addTo(total corev1.ResourceList, quota types.UID) {
 	}
 }
 
-// storedUnseen is that of one quota, as it is stored.
+// storedUnseen is the stored usage of one quota.
 type storedUnseen struct {
 	UID  types.UID           `json:"uid"`
 	Used corev1.ResourceList `json:"used"`
@@ -52,7 +51,7 @@ func (l *Ledger) unseenPrefix(namespace string) string {
 	return keyPrefix(l.backend.prefix, "gatehouse.dev/unseen") + namespace + "/"
 }
 
-// unseenIn is that of the quotas of a namespace.
+// unseenIn returns the unseen usage of the quotas of a namespace.
 func (l *Ledger) unseenIn(ctx context.Context, namespace string) (unseenUse, error) {
 	if !l.unseen.any.Load() {
 		return nil, nil

@@ -17,13 +17,13 @@ import (
 // costs more than storing it.
 const usageInterval = 50 * time.Millisecond
 
-// pacedWatcher is an etcd watcher that shows usage that moves all the time once an interval, and
-// what changes now and then at once. It leaves out charges that were followed by another change of
-// the quota within the interval. Creations, deletions and what somebody wrote are all shown.
-// Watches of Kubernetes promise no more than that they arrive at the present state.
+// pacedWatcher is an etcd watcher that shows constantly moving usage once an interval, and rare
+// changes at once. It leaves out charges that were followed by another change of the quota within
+// the interval. It shows all creations, deletions and clients' writes. Watches of Kubernetes
+// promise only that they arrive at the present state.
 //
-// With each change, watches of Kubernetes want the state before it. etcd would read that from its
-// disk for every change, those left out too. Here it is what was shown last.
+// With each change, watches of Kubernetes need the state before it. etcd would read that from its
+// disk for every change, those left out too. Here it is the state that was shown last.
 type pacedWatcher struct {
 	clientv3.Watcher
 	kv       clientv3.KV
@@ -146,8 +146,8 @@ type heldEvent struct {
 	charge bool
 }
 
-// followedBy are the events and then next. A charge that next follows with another change is left
-// out.
+// followedBy returns the events and then next. It leaves out a charge that next follows with
+// another change.
 func followedBy(events []heldEvent, next heldEvent) []heldEvent {
 	for i, e := range slices.Backward(events) {
 		if !bytes.Equal(e.Kv.Key, next.Kv.Key) {
@@ -161,10 +161,10 @@ func followedBy(events []heldEvent, next heldEvent) []heldEvent {
 	return append(events, next)
 }
 
-// storedLists is a store behind a watch cache that is fed by a pacedWatcher. What a list promises
-// about its revision, the cache can't keep: it was not shown the states that were left out, and is
-// at a revision as soon as it has seen one object of it. So only lists that promise nothing
-// (resourceVersion=0) are the cache's.
+// storedLists is a store behind a watch cache that is fed by a pacedWatcher. The cache can't keep a
+// list's promise about its revision: it misses the states that were left out, and is at a revision
+// as soon as it has seen one object of it. So it serves only lists that promise nothing
+// (resourceVersion=0).
 type storedLists struct {
 	storage.Interface
 	stored storage.Interface

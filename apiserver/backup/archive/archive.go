@@ -1,9 +1,9 @@
-// Package archive is the file that a backup is: a tar archive of a snapshot of etcd, of the keys
-// that the server goes by, and of SHA-256 sums of all of them at its end.
+// Package archive reads and writes the file of a backup: a tar archive of a snapshot of etcd, of
+// the server's keys, and at its end of SHA-256 sums of all of them.
 //
-// Everybody can look at one with tar and sha256sum, and give its snapshot to etcd's own etcdutl.
-// What is read must be as it was written, to the last byte: a file that was cut or changed, or that
-// is something else, is an error that says so.
+// The tools tar and sha256sum can inspect an archive, and etcd's own etcdutl accepts its snapshot.
+// Read checks the archive to the last byte: a file that was cut or changed, or that is something
+// else, is an error.
 package archive
 
 import (
@@ -26,8 +26,7 @@ const (
 	sums     = "SHA256SUMS"
 	keysDir  = "pki"
 
-	// maxKey is how large the file of a key or of a certificate may be, and maxSums the list of
-	// sums, in bytes.
+	// maxKey bounds the file of a key or of a certificate, and maxSums the list of sums, in bytes.
 	maxKey, maxSums = 1 << 20, 1 << 16
 )
 
@@ -44,7 +43,7 @@ type Writer struct {
 
 // NewWriter writes an archive to out of what there was at a time.
 func NewWriter(out io.Writer, made time.Time) *Writer {
-	// Whole seconds are what every tar reads, and no later than the time.
+	// Every tar reads whole seconds. Truncating never gives a later time.
 	return &Writer{tar: tar.NewWriter(out), made: made.Truncate(time.Second)}
 }
 
@@ -89,11 +88,11 @@ func (w *Writer) header(name string, size int64) error {
 	return w.tar.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: w.made})
 }
 
-// line is what sha256sum would print of a file.
+// line returns the line of sha256sum for a file.
 func line(name string, sum hash.Hash) string { return fmt.Sprintf("%x  %s\n", sum.Sum(nil), name) }
 
-// Read reads an archive: it hands over the keys, and the snapshot with its size and the time of
-// which it is. What it has handed over is not to be used where it returns an error.
+// Read reads an archive. It calls key for each key, and passes on the snapshot with its size and
+// its time. If it returns an error, what it has passed on must not be used.
 func Read(in io.Reader, key func(name string, content []byte) error,
 	snapshot func(content io.Reader, size int64, made time.Time) error) error {
 	r := tar.NewReader(in)
@@ -143,7 +142,7 @@ func Read(in io.Reader, key func(name string, content []byte) error,
 	}
 }
 
-// sparse tells whether an entry has holes: it may be larger than any disk.
+// sparse reports whether an entry has holes: it may be larger than any disk.
 func sparse(header *tar.Header) bool {
 	for name := range header.PAXRecords {
 		if strings.HasPrefix(name, "GNU.sparse.") {
@@ -182,7 +181,7 @@ func end(entry, in io.Reader, read string, hasSnapshot bool) error {
 	return nil
 }
 
-// block is what tar's entries are filled up to.
+// block is the size to which tar pads entries.
 const block = 512
 
 // cut says of an error that it is the file's end before its time.
