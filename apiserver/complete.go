@@ -49,23 +49,14 @@ func (o *Options) complete(ctx context.Context) error {
 			return fmt.Errorf("--watch-cache-sizes: %w", err)
 		}
 	}
-	if err := o.completeRuntimeConfig(); err != nil {
-		return err
-	}
+	o.completeRuntimeConfig()
 	return o.validate()
 }
 
 // completeRuntimeConfig takes what older releases wanted to be told.
-func (o *Options) completeRuntimeConfig() error {
+func (o *Options) completeRuntimeConfig() {
 	// These kinds are of a configuration file; no server ever served them.
 	delete(o.APIEnablement.RuntimeConfig, "eventratelimit.admission.k8s.io/v1alpha1")
-	for _, resource := range []string{"podsecuritypolicy", "podsecuritypolicies"} {
-		key := "extensions/v1beta1/" + resource
-		if value, ok := o.APIEnablement.RuntimeConfig[key]; ok && value != "false" {
-			return fmt.Errorf("--runtime-config: %s: PodSecurityPolicies are served in policy/v1beta1: switch on "+
-				"policy/v1beta1/podsecuritypolicies", key)
-		}
-	}
 	// kube-apiserver takes "v1" and "api/v1" for the legacy group, whose group name is empty.
 	for key, value := range o.APIEnablement.RuntimeConfig {
 		trimmed := strings.TrimPrefix(key, "api/")
@@ -74,7 +65,6 @@ func (o *Options) completeRuntimeConfig() error {
 			o.APIEnablement.RuntimeConfig["/v1"] = value
 		}
 	}
-	return nil
 }
 
 func (o *Options) completeAddresses() error {

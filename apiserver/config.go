@@ -46,11 +46,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
-	removedopenapi "gatehouse.dev/apis/openapi"
+	apisopenapi "gatehouse.dev/apis/openapi"
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/internal/quota"
-	"gatehouse.dev/legacy/removed"
-	"gatehouse.dev/legacy/uninitialized"
 )
 
 // informerResync is kube-apiserver's.
@@ -72,11 +70,11 @@ type config struct {
 	publicKeys      serviceaccount.PublicKeysGetter
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
-	loopback        *loopback    // how the server calls itself
-	dialled         *rest.Config // how it is called over TLS, where it listens
-	customResources bool         // whether CustomResourceDefinitions are served
-	rbac            bool         // whether roles and bindings count
-	removed         []schema.GroupVersionResource
+	loopback        *loopback                                 // how the server calls itself
+	dialled         *rest.Config                              // how it is called over TLS, where it listens
+	customResources bool                                      // whether CustomResourceDefinitions are served
+	rbac            bool                                      // whether roles and bindings count
+	legacy          []schema.GroupVersionResource             // of Options.Legacy, served
 	patched         map[schema.GroupVersionResource]patchable // what quantities are looked for in
 	// admitted, where not nil, is around every request that may be admitted.
 	admitted func(http.Handler) http.Handler
@@ -94,7 +92,8 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 		pods: newPodSource(), patched: map[schema.GroupVersionResource]patchable{}}
 	g := c.generic
 	g.TracerProvider = tracer
-	resources := defaultResources()
+	resources := controlplane.DefaultAPIResourceConfigSource()
+	resources.DisableVersions(o.Legacy.Versions()...) // known, but off
 	g.MergedResourceConfig = resources
 	if err := o.Run.ApplyTo(g); err != nil {
 		return nil, err
@@ -118,16 +117,16 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	if err := o.APIEnablement.ApplyTo(g, resources, legacyscheme.Scheme); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
-	if err := requireResources(resources, o.RequiredAPIs); err != nil {
+	if c.legacy, err = o.Legacy.Resources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
+		return nil, fmt.Errorf("--runtime-config: %w", err)
+	}
+	if err := requireResources(resources, c.legacy, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	if err := checkStorageVersions(resources); err != nil {
 		return nil, err
 	}
-	if c.removed, err = removedResources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
-		return nil, fmt.Errorf("--runtime-config: %w", err)
-	}
-	if err := yieldVersions(resources, c.removed); err != nil {
+	if err := yieldVersions(resources, c.legacy); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	c.applyOpenAPI()
@@ -159,9 +158,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 
 // writes wraps the handlers of all APIs, behind authorization.
 func (c *config) writes(handler http.Handler) http.Handler {
-	if c.options.HideUninitialized {
-		handler = uninitialized.WithRequest(handler, c.generic.Serializer)
-	}
+	handler = c.options.Legacy.Filter(handler)
 	if c.admitted != nil {
 		handler = c.admitted(handler)
 	}
@@ -221,11 +218,11 @@ func (c *config) applyOpenAPI() {
 	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(
 		func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 			all := generatedopenapi.GetOpenAPIDefinitions(ref)
-			maps.Copy(all, removedopenapi.Definitions(ref))
+			maps.Copy(all, apisopenapi.Definitions(ref))
 			return all
 		})
 	namer := openapinamer.NewDefinitionNamer(append(c.options.extensionSchemes(), legacyscheme.Scheme,
-		apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, removed.Versions)...)
+		apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, c.options.Legacy.Kinds().Scheme)...)
 	c.generic.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, namer)
 	c.generic.OpenAPIConfig.Info.Title = "Kubernetes"
 	c.generic.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, namer)
@@ -400,14 +397,6 @@ func (c *config) applyServiceResolver() error {
 	}
 	c.serviceResolver = aggregatorapiserver.NewLoopbackServiceResolver(resolver, loopback)
 	return nil
-}
-
-// defaultResources returns the groups and versions that kube-apiserver serves by default, and the
-// removed workload versions, known but off.
-func defaultResources() *serverstorage.ResourceConfig {
-	resources := controlplane.DefaultAPIResourceConfigSource()
-	resources.DisableVersions(legacyWorkloadVersions...)
-	return resources
 }
 
 // withoutManagedFields removes the managed fields, which nothing reads from informers. That halves

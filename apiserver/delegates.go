@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -146,7 +147,7 @@ func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPI
 	if err := c.installGroups(s); err != nil {
 		return nil, err
 	}
-	if err := c.installRemoved(s, completed.OpenAPIV3Config); err != nil {
+	if err := c.installLegacy(s, completed.OpenAPIV3Config); err != nil {
 		return nil, err
 	}
 	if err := c.installOpenAPI(s, completed.OpenAPIConfig, completed.OpenAPIV3Config); err != nil {
@@ -358,7 +359,7 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 		config.ExtraConfig.DisableRemoteAvailableConditionController = true
 	}
 	return controlplaneapiserver.CreateAggregatorServer(config.Complete(), kubernetes,
-		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), c.customResources, groupPriorities())
+		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), c.customResources, c.groupPriorities())
 }
 
 // dialNobody takes the place of connections to other API servers. A server for its own process
@@ -370,7 +371,7 @@ func dialNobody(_ context.Context, _, address string) (net.Conn, error) {
 // groupPriorities order groups and versions in discovery, and so decide which one a client gets
 // that names neither. The figures are kube-apiserver's. A group that is missing here would get no
 // APIService.
-func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
+func (c *config) groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
 	priorities := controlplaneapiserver.DefaultGenericAPIServicePriorities()
 	add := func(group string, priority int32, versions map[string]int32) {
 		for version, order := range versions {
@@ -378,17 +379,16 @@ func groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServiceP
 				Version: version}] = controlplaneapiserver.APIServicePriority{Group: priority, Version: order}
 		}
 	}
-	add("extensions", 17900, map[string]int32{"v1beta1": 1})
-	add("apps", 17800, map[string]int32{"v1": 15, "v1beta2": 9, "v1beta1": 1})
+	add("apps", 17800, map[string]int32{"v1": 15})
 	add("autoscaling", 17500, map[string]int32{"v1": 15, "v2": 30})
 	add("batch", 17400, map[string]int32{"v1": 15})
 	add("networking.k8s.io", 17200, map[string]int32{"v1": 15, "v1beta1": 9})
 	add("policy", 17100, map[string]int32{"v1": 15, "v1beta1": 9})
-	add("settings.k8s.io", 16900, map[string]int32{"v1alpha1": 9})
 	add("storage.k8s.io", 16800, map[string]int32{"v1": 15, "v1beta1": 9, "v1alpha1": 1})
 	add("scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1alpha2": 2})
 	add("node.k8s.io", 16300, map[string]int32{"v1": 15})
 	add("resource.k8s.io", 16200, map[string]int32{"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1})
 	add(decisionsv1alpha1.SchemeGroupVersion.Group, 2000, map[string]int32{"v1alpha1": 9})
+	maps.Copy(priorities, c.options.Legacy.Priorities())
 	return priorities
 }

@@ -23,7 +23,6 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/internal/quota"
-	"gatehouse.dev/legacy/removed"
 	"gatehouse.dev/plugin"
 )
 
@@ -49,7 +48,7 @@ func (s *Server) Authorizer() authorizer.Authorizer { return s.authorizer }
 func (s *Server) Cached() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for object := range s.cached() {
-		if kind, ok := kindOf(object); ok {
+		if kind, ok := s.kindOf(object); ok {
 			kinds = append(kinds, kind)
 		}
 	}
@@ -78,7 +77,7 @@ func (s *Server) Await(ctx context.Context, written plugin.Written) error {
 		return err
 	}
 	for object := range s.cached() {
-		if resourceOf(object) != written.Resource {
+		if s.resourceOf(object) != written.Resource {
 			continue
 		}
 		store := s.informers.InformerFor(object, nil).GetStore() // which is there
@@ -115,7 +114,7 @@ func (s *Server) AwaitStored(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for object := range s.cached() {
-		kind, ok := kindOf(object)
+		kind, ok := s.kindOf(object)
 		if !ok {
 			continue
 		}
@@ -159,9 +158,9 @@ func storedAt(object interface{ GetResourceVersion() string }) uint64 {
 	return number
 }
 
-// resourceOf is the resource of a built-in kind.
-func resourceOf(object runtime.Object) schema.GroupResource {
-	kind, ok := kindOf(object)
+// resourceOf returns the resource of a built-in kind.
+func (s *Server) resourceOf(object runtime.Object) schema.GroupResource {
+	kind, ok := s.kindOf(object)
 	if !ok {
 		return schema.GroupResource{}
 	}
@@ -169,9 +168,9 @@ func resourceOf(object runtime.Object) schema.GroupResource {
 	return plural.GroupResource()
 }
 
-// kindOf is the kind of a built-in type.
-func kindOf(object runtime.Object) (schema.GroupVersionKind, bool) {
-	for _, known := range []*runtime.Scheme{scheme.Scheme, removed.Versions} {
+// kindOf returns the kind of a built-in type.
+func (s *Server) kindOf(object runtime.Object) (schema.GroupVersionKind, bool) {
+	for _, known := range []*runtime.Scheme{scheme.Scheme, s.options.Legacy.Kinds().Scheme} {
 		if kinds, _, err := known.ObjectKinds(object); err == nil {
 			return kinds[0], true
 		}

@@ -21,7 +21,6 @@ import (
 
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/pki"
-	"gatehouse.dev/legacy/uninitialized"
 )
 
 const (
@@ -57,9 +56,9 @@ type Options struct {
 	Metrics        *metrics.Options
 	Kubelet        kubeletclient.KubeletClientConfig
 
-	// RequiredAPIs are resources that plugins need, with the plugins' names. Removed resources
-	// among them are served besides those that --runtime-config switches on. If it switches one
-	// off, that is an error.
+	// RequiredAPIs are resources that plugins need, with the plugins' names. Legacy's among them
+	// are served besides those that --runtime-config switches on. If it switches one off, that is
+	// an error.
 	RequiredAPIs map[schema.GroupVersionResource][]string
 
 	// ReportedVersion is the version that /version has for gitVersion; empty for its own.
@@ -74,10 +73,8 @@ type Options struct {
 	// NoConversion is the error of calls of conversion webhooks; nil if they are made.
 	NoConversion error
 
-	// HideUninitialized hides objects that wait for initializers, and makes their creators wait,
-	// for InitializationTimeout at most; see package legacy/uninitialized.
-	HideUninitialized     bool
-	InitializationTimeout time.Duration
+	// Legacy serves what Kubernetes no longer does. It must be set; package legacy implements it.
+	Legacy Legacy
 
 	// WholePods keeps all of a pod in the server's own cache, for others that share it; see package
 	// podcache.
@@ -155,7 +152,6 @@ func NewKubeAPIServerOptions() *Options {
 			HTTPTimeout: 5 * time.Second,
 		},
 		EventTTL:               defaultEventTTL,
-		InitializationTimeout:  uninitialized.DefaultTimeout,
 		ServiceNodePortRange:   kubeoptions.DefaultServiceNodePortRange,
 		EndpointReconcilerType: string(reconcilers.LeaseEndpointReconcilerType),
 		MasterCount:            1,

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server"
@@ -130,19 +128,15 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			resources); err != nil {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
-		switch group.GroupName() {
-		case corev1.GroupName:
+		if group.GroupName() == corev1.GroupName {
 			if err := c.pods.serve(info.VersionedResourcesStorageMap["v1"]["pods"]); err != nil {
 				return err
 			}
-		case appsv1.GroupName:
-			if extensions := addLegacyWorkloads(&info, c.options.APIEnablement.RuntimeConfig,
-				resources.ResourceEnabled); extensions != nil {
-				c.boundQuantities(extensions)
-				named = append(named, extensions)
-			}
-		case admissionregistrationv1.GroupName:
-			addLegacyWebhookConfigurations(&info, c.options.APIEnablement.RuntimeConfig, resources.ResourceEnabled)
+		}
+		if other := c.options.Legacy.AddVersions(&info, c.options.APIEnablement.RuntimeConfig,
+			resources.ResourceEnabled); other != nil {
+			c.boundQuantities(other)
+			named = append(named, other)
 		}
 		if len(info.VersionedResourcesStorageMap) == 0 {
 			continue // switched off altogether

@@ -9,17 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-
-	"gatehouse.dev/legacy/removed"
 )
 
-// builtIn are the codecs of all kinds that need no CustomResourceDefinition.
-var builtIn = []serializer.CodecFactory{legacyscheme.Codecs, aggregatorscheme.Codecs, extensionsserver.Codecs,
-	serializer.NewCodecFactory(removed.Scheme)}
+// builtIn returns the codecs of all kinds that need no CustomResourceDefinition.
+func (s *Server) builtIn() []serializer.CodecFactory {
+	return []serializer.CodecFactory{legacyscheme.Codecs, aggregatorscheme.Codecs, extensionsserver.Codecs,
+		s.options.Legacy.Kinds().Codecs}
+}
 
-// builtInSchemes are the schemes of these kinds.
-var builtInSchemes = []*runtime.Scheme{legacyscheme.Scheme, aggregatorscheme.Scheme, extensionsserver.Scheme,
-	removed.Scheme}
+// builtInSchemes returns the schemes of these kinds.
+func (s *Server) builtInSchemes() []*runtime.Scheme {
+	return []*runtime.Scheme{legacyscheme.Scheme, aggregatorscheme.Scheme, extensionsserver.Scheme,
+		s.options.Legacy.Kinds().Scheme}
+}
 
 // protobufPrefix begins a value that is stored in protobuf.
 // Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
@@ -28,13 +30,13 @@ var protobufPrefix = []byte("k8s\x00")
 // Storable returns an object of a built-in kind, given as the API writes it in JSON, as etcd has
 // it: in the version and the format of the value that is stored of it. Of a custom resource the
 // error is one that runtime.IsNotRegisteredError reports.
-func Storable(document, stored []byte) ([]byte, error) {
+func (s *Server) Storable(document, stored []byte) ([]byte, error) {
 	mediaType := runtime.ContentTypeJSON
 	if bytes.HasPrefix(stored, protobufPrefix) {
 		mediaType = runtime.ContentTypeProtobuf
 	}
 	var notFound error
-	for _, codecs := range builtIn {
+	for _, codecs := range s.builtIn() {
 		_, kind, err := codecs.UniversalDeserializer().Decode(stored, nil, nil)
 		if runtime.IsNotRegisteredError(err) {
 			notFound = err
@@ -54,9 +56,9 @@ func Storable(document, stored []byte) ([]byte, error) {
 
 // Converted returns an object of a built-in kind, in JSON, in another version, or in another group
 // that has the kind.
-func Converted(document []byte, to schema.GroupVersionKind) ([]byte, error) {
+func (s *Server) Converted(document []byte, to schema.GroupVersionKind) ([]byte, error) {
 	var notFound error
-	for _, codecs := range builtIn {
+	for _, codecs := range s.builtIn() {
 		object, _, err := codecs.UniversalDecoder().Decode(document, nil, nil)
 		if runtime.IsNotRegisteredError(err) {
 			notFound = err

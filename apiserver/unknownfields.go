@@ -21,7 +21,7 @@ import (
 // UnknownFields returns the paths of the fields that an object has and its kind doesn't, as the
 // server finds them when it decodes the object strictly. resource is the object's.
 func (s *Server) UnknownFields(resource schema.GroupVersionResource, object *unstructured.Unstructured) []string {
-	for _, scheme := range builtInSchemes {
+	for _, scheme := range s.builtInSchemes() {
 		if typed, err := scheme.New(object.GroupVersionKind()); err == nil {
 			return unknownIn(object.Object, typed)
 		}

@@ -19,7 +19,6 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"gatehouse.dev/apiserver/storage"
-	"gatehouse.dev/legacy/removed"
 )
 
 // validate reports everything that is wrong at once.
@@ -46,7 +45,7 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Traces.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
 	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
-		aggregatorscheme.Scheme, removed.Scheme) {
+		aggregatorscheme.Scheme, o.Legacy.Kinds().Scheme) {
 		errs = append(errs, fmt.Errorf("--runtime-config: %w", err))
 	}
 	if file := o.Authentication.TokenFile; file != nil && file.TokenFile != "" {

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gatehouse.dev/apiserver"
 	"gatehouse.dev/internal/review/live"
 )
 
@@ -135,7 +134,7 @@ func (r *Reviewer) restate(ctx context.Context, mapping *meta.RESTMapping, names
 			if err != nil {
 				return nil, err
 			}
-			value, err := apiserver.Storable(text, value)
+			value, err := r.cluster.server.Storable(text, value)
 			if runtime.IsNotRegisteredError(err) {
 				return r.restateCustom(ctx, mapping, namespace, stored, document, key)
 			} else if err != nil {
@@ -269,7 +268,7 @@ func (r *Reviewer) converted(object *unstructured.Unstructured) (*unstructured.U
 	}
 	text, err := object.MarshalJSON()
 	if err == nil {
-		text, err = apiserver.Converted(text, to)
+		text, err = r.cluster.server.Converted(text, to)
 	}
 	if runtime.IsNotRegisteredError(err) && unserved != nil { // a custom resource
 		return nil, unserved

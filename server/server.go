@@ -17,6 +17,7 @@ import (
 	"gatehouse.dev/chain/config"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/legacy"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/telemetry"
 )
@@ -39,6 +40,9 @@ type Config struct {
 	Decisions decision.Options
 	// Webhooks says whether admission webhooks are called.
 	Webhooks plugin.WebhookCalls
+	// Legacy says how objects that wait for initializers are treated. A plugin that makes them wait
+	// has them hidden.
+	Legacy legacy.Options
 	// LocalWebhooks are webhooks that are called at another URL; see plugin.Env.
 	LocalWebhooks map[string]string
 }
@@ -129,8 +133,9 @@ func (c *Config) require(selected []plugin.Descriptor) {
 		for _, resource := range plugin.Server.Needs {
 			c.API.RequiredAPIs[resource] = append(c.API.RequiredAPIs[resource], plugin.Name)
 		}
-		c.API.HideUninitialized = c.API.HideUninitialized || plugin.Server.Hides
+		c.Legacy.HideUninitialized = c.Legacy.HideUninitialized || plugin.Server.Hides
 	}
+	c.API.Legacy = legacy.API{Options: c.Legacy}
 }
 
 // SelectPlugins returns the plugins that will run, in order, or an error in the admission options
@@ -192,7 +197,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) control(ctx context.Context) {
 	options := s.config.Controllers
 	// Who hides pods from its own cache has others see them.
-	if !s.config.API.HideUninitialized {
+	if !s.config.Legacy.HideUninitialized {
 		options.Pods = s.Pods()
 	}
 	for {

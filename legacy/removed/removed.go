@@ -45,13 +45,14 @@ var (
 	// Versions knows them in their versions only: it is for naming them in OpenAPI.
 	Versions = newVersions()
 
-	codecs = serializer.NewCodecFactory(Scheme)
+	// Codecs encode, decode and convert them.
+	Codecs = serializer.NewCodecFactory(Scheme)
 
 	// ParameterCodec decodes the parameters of requests for them.
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 
 	// Serializer encodes and decodes what clients get and send.
-	Serializer = negotiation.WithoutProtobuf(codecs)
+	Serializer = negotiation.WithoutProtobuf(Codecs)
 
 	// StorageVersions are the versions in which objects are stored.
 	StorageVersions = schema.GroupVersions{
@@ -60,7 +61,7 @@ var (
 	}
 
 	// StorageCodec encodes and decodes what is stored.
-	StorageCodec = codecs.LegacyCodec(StorageVersions...)
+	StorageCodec = Codecs.LegacyCodec(StorageVersions...)
 )
 
 func newVersions() *runtime.Scheme {

@@ -9,7 +9,7 @@
 //	PodDisruptionBudget      one of them stays
 //	NetworkPolicy            nothing but the one port is reached, by API servers if their networks
 //	                         are given
-//	CustomResourceDefinition of PodPresets, where a plugin needs them: nobody else serves them
+//	CustomResourceDefinition of each kind that a plugin needs and nobody else serves
 //
 // The webhook configurations aren't among them: the replicas write them once they serve, and keep
 // them. The Helm chart in deploy/chart has the same objects. Its test compares the two, and go
@@ -18,7 +18,6 @@ package manifests
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
 	"io"
 	"net/netip"
@@ -28,12 +27,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/apis"
 	"gatehouse.dev/plugin"
 )
 
@@ -110,9 +110,6 @@ func validateConfiguration(text string) (errs field.ErrorList) {
 	return errs
 }
 
-//go:embed podpresets.yaml
-var podPresets []byte
-
 // Objects returns the objects of the installation, in an order in which they can be created.
 func Objects(o *Options) ([]*unstructured.Unstructured, error) {
 	if err := o.Validate(); err != nil {
@@ -132,10 +129,16 @@ func Objects(o *Options) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, u)
 	}
-	wants := func(p plugin.Descriptor) bool { return slices.Contains(p.Server.Needs, settingsv1alpha1.PodPresets) }
-	if slices.ContainsFunc(o.Plugins, wants) {
+	var needed []schema.GroupVersionResource
+	for _, p := range o.Plugins {
+		needed = append(needed, p.Server.Needs...)
+	}
+	for resource, definition := range apis.Definitions {
+		if !slices.Contains(needed, resource) {
+			continue
+		}
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(podPresets, &u.Object); err != nil {
+		if err := yaml.Unmarshal(definition, &u.Object); err != nil {
 			return nil, err
 		}
 		u.SetLabels(o.labels())

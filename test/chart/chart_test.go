@@ -107,7 +107,7 @@ func TestFilesAreCurrent(t *testing.T) {
 	for file, want := range map[string][]byte{
 		dir + "files/access.yaml": append([]byte("# What each plugin needs of the API: its Descriptor's Access.\n"),
 			rights...),
-		dir + "files/podpresets.yaml": read(t, "../../remote/manifests/podpresets.yaml"),
+		dir + "files/podpresets.yaml": read(t, "../../apis/settings/v1alpha1/podpresets.yaml"),
 		dir + "files/dashboard.json":  read(t, "../../deploy/grafana/gatehouse-admission.json"),
 		schema:                        values,
 	} {

@@ -125,6 +125,26 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// What Kubernetes removed is behind one extension point: only package server, which puts the whole
+// together, imports package legacy, and only that and the plugins name the kinds.
+func TestLegacyImports(t *testing.T) {
+	imports, _ := list(t)
+	for pkg := range imports {
+		name := strings.TrimPrefix(pkg, module)
+		for _, imported := range imports[pkg] {
+			if startsWithAny(imported, []string{module + "legacy"}) && name != "server" &&
+				!startsWithAny(name, []string{"legacy"}) {
+				t.Errorf("%s imports %s: only package server does", pkg, imported)
+			}
+			if startsWithAny(imported, []string{module + "apis/admissionregistration", module + "apis/policy",
+				module + "apis/settings"}) && !startsWithAny(name, []string{"apis", "legacy", "plugins/"}) {
+				t.Errorf("%s imports %s: only package legacy and the plugins know kinds that Kubernetes removed", pkg,
+					imported)
+			}
+		}
+	}
+}
+
 // Plugins don't import each other: each can be read, moved and switched off alone.
 func TestPluginsAreApart(t *testing.T) {
 	imports, _ := list(t)

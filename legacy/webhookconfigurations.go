@@ -1,4 +1,4 @@
-package apiserver
+package legacy
 
 import (
 	"context"
@@ -21,29 +21,29 @@ import (
 // Kubernetes stopped serving webhook configurations in v1beta1 in 1.22, and still carries the
 // types, their defaults and their conversions. They are views of what v1 stores, as the workloads'
 // old versions are.
-var legacyWebhookConfigurations = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+var webhookConfigurations = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 
-// addLegacyWebhookConfigurations adds them to the group's v1beta1, where runtimeConfig names them.
+// addWebhookConfigurations adds them to the group's v1beta1, if runtimeConfig names them.
 // The policies of that version are Kubernetes' to serve.
-func addLegacyWebhookConfigurations(group *server.APIGroupInfo, runtimeConfig map[string]string,
+func addWebhookConfigurations(group *server.APIGroupInfo, runtimeConfig map[string]string,
 	enabled func(schema.GroupVersionResource) bool) {
 	stored := map[string]rest.Storage{}
 	for name, s := range group.VersionedResourcesStorageMap[admissionregistrationv1.SchemeGroupVersion.Version] {
 		switch s := s.(type) {
 		case *mutatingstorage.REST:
 			store := *s.Store
-			store.CreateStrategy = legacyCreateStrategy{store.CreateStrategy}
-			store.UpdateStrategy = legacyUpdateStrategy{store.UpdateStrategy}
+			store.CreateStrategy = createStrategy{store.CreateStrategy}
+			store.UpdateStrategy = updateStrategy{store.UpdateStrategy}
 			stored[name] = &mutatingstorage.REST{Store: &store}
 		case *validatingstorage.REST:
 			store := *s.Store
-			store.CreateStrategy = legacyCreateStrategy{store.CreateStrategy}
-			store.UpdateStrategy = legacyUpdateStrategy{store.UpdateStrategy}
+			store.CreateStrategy = createStrategy{store.CreateStrategy}
+			store.UpdateStrategy = updateStrategy{store.UpdateStrategy}
 			stored[name] = &validatingstorage.REST{Store: &store}
 		}
 	}
 	version := admissionregistrationv1beta1.SchemeGroupVersion
-	resources := legacyView(version, legacyWebhookConfigurations, stored, runtimeConfig, enabled)
+	resources := view(version, webhookConfigurations, stored, runtimeConfig, enabled)
 	if len(resources) == 0 {
 		return
 	}
@@ -53,32 +53,32 @@ func addLegacyWebhookConfigurations(group *server.APIGroupInfo, runtimeConfig ma
 	maps.Copy(group.VersionedResourcesStorageMap[version.Version], resources)
 }
 
-// legacyCreateStrategy accepts what v1beta1 accepted and v1 doesn't: webhooks with side effects,
+// createStrategy accepts what v1beta1 accepted and v1 doesn't: webhooks with side effects,
 // and several of the same name.
-type legacyCreateStrategy struct{ rest.RESTCreateStrategy }
+type createStrategy struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
-func (s legacyCreateStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+func (s createStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	switch c := obj.(type) {
 	case *admissionregistration.MutatingWebhookConfiguration:
-		return validateLegacyMutating(c, nil)
+		return validateMutating(c, nil)
 	case *admissionregistration.ValidatingWebhookConfiguration:
-		return validateLegacyValidating(c, nil)
+		return validateValidating(c, nil)
 	default:
 		return s.RESTCreateStrategy.Validate(ctx, obj)
 	}
 }
 
-// legacyUpdateStrategy does the same for updates.
-type legacyUpdateStrategy struct{ rest.RESTUpdateStrategy }
+// updateStrategy does the same for updates.
+type updateStrategy struct{ rest.RESTUpdateStrategy }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
-func (s legacyUpdateStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+func (s updateStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	switch c := obj.(type) {
 	case *admissionregistration.MutatingWebhookConfiguration:
-		return validateLegacyMutating(c, old.(*admissionregistration.MutatingWebhookConfiguration).Webhooks)
+		return validateMutating(c, old.(*admissionregistration.MutatingWebhookConfiguration).Webhooks)
 	case *admissionregistration.ValidatingWebhookConfiguration:
-		return validateLegacyValidating(c, old.(*admissionregistration.ValidatingWebhookConfiguration).Webhooks)
+		return validateValidating(c, old.(*admissionregistration.ValidatingWebhookConfiguration).Webhooks)
 	default:
 		return s.RESTUpdateStrategy.ValidateUpdate(ctx, obj, old)
 	}
@@ -89,7 +89,7 @@ func (s legacyUpdateStrategy) ValidateUpdate(ctx context.Context, obj, old runti
 // still keep these properties of an object that was stored then. So the object is validated as the
 // update of one with side effects and without unique names, and otherwise unchanged.
 
-func validateLegacyMutating(c *admissionregistration.MutatingWebhookConfiguration,
+func validateMutating(c *admissionregistration.MutatingWebhookConfiguration,
 	old []admissionregistration.MutatingWebhook) field.ErrorList {
 	before := &admissionregistration.MutatingWebhookConfiguration{Webhooks: slices.Clone(old)}
 	for i := range before.Webhooks {
@@ -99,7 +99,7 @@ func validateLegacyMutating(c *admissionregistration.MutatingWebhookConfiguratio
 	return validation.ValidateMutatingWebhookConfigurationUpdate(c, before)
 }
 
-func validateLegacyValidating(c *admissionregistration.ValidatingWebhookConfiguration,
+func validateValidating(c *admissionregistration.ValidatingWebhookConfiguration,
 	old []admissionregistration.ValidatingWebhook) field.ErrorList {
 	before := &admissionregistration.ValidatingWebhookConfiguration{Webhooks: slices.Clone(old)}
 	for i := range before.Webhooks {

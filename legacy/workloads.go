@@ -1,8 +1,9 @@
-package apiserver
+package legacy
 
 import (
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	appsv1beta1 "k8s.io/api/apps/v1beta1"
 	appsv1beta2 "k8s.io/api/apps/v1beta2"
@@ -21,12 +22,12 @@ import (
 // conversions. KEP-492's examples need them, and so does whoever tests that a webhook sees a write
 // whatever the version it was made in. They are views of what apps/v1 stores, so they share its
 // storage.
-var legacyWorkloadVersions = []schema.GroupVersion{
+var workloadVersions = []schema.GroupVersion{
 	appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion, extensionsv1beta1.SchemeGroupVersion,
 }
 
-// legacyWorkloads are the resources of apps/v1 that each of those versions had.
-var legacyWorkloads = map[schema.GroupVersion][]string{
+// workloads are the resources of apps/v1 that each of those versions had.
+var workloads = map[schema.GroupVersion][]string{
 	appsv1beta1.SchemeGroupVersion: {
 		"deployments", "deployments/status", "deployments/scale",
 		"statefulsets", "statefulsets/status", "statefulsets/scale",
@@ -56,21 +57,33 @@ func init() {
 	}
 }
 
-// addLegacyWorkloads adds to apps, as Kubernetes installs it, the versions that runtimeConfig
-// names, and returns the extensions group, or nil where nothing of it is asked for. Only their own
-// names switch them on: api/beta=true means what it means to kube-apiserver.
-func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]string,
+// AddVersions implements apiserver.Legacy. Only their own names switch versions on: api/beta=true
+// means what it means to kube-apiserver.
+func (API) AddVersions(group *server.APIGroupInfo, runtimeConfig map[string]string,
+	enabled func(schema.GroupVersionResource) bool) *server.APIGroupInfo {
+	switch group.PrioritizedVersions[0].Group {
+	case appsv1.GroupName:
+		return addWorkloads(group, runtimeConfig, enabled)
+	case admissionregistrationv1.GroupName:
+		addWebhookConfigurations(group, runtimeConfig, enabled)
+	}
+	return nil
+}
+
+// addWorkloads adds to apps, as Kubernetes installs it, the versions that runtimeConfig names, and
+// returns the extensions group, or nil if nothing of it is asked for.
+func addWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]string,
 	enabled func(schema.GroupVersionResource) bool) *server.APIGroupInfo {
 	stored := apps.VersionedResourcesStorageMap[appsv1.SchemeGroupVersion.Version]
-	view := func(gv schema.GroupVersion) map[string]rest.Storage {
-		return legacyView(gv, legacyWorkloads[gv], stored, runtimeConfig, enabled)
+	viewOf := func(gv schema.GroupVersion) map[string]rest.Storage {
+		return view(gv, workloads[gv], stored, runtimeConfig, enabled)
 	}
 	for _, gv := range []schema.GroupVersion{appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion} {
-		if resources := view(gv); len(resources) > 0 {
+		if resources := viewOf(gv); len(resources) > 0 {
 			apps.VersionedResourcesStorageMap[gv.Version] = resources
 		}
 	}
-	resources := view(extensionsv1beta1.SchemeGroupVersion)
+	resources := viewOf(extensionsv1beta1.SchemeGroupVersion)
 	if len(resources) == 0 {
 		return nil
 	}
@@ -80,9 +93,9 @@ func addLegacyWorkloads(apps *server.APIGroupInfo, runtimeConfig map[string]stri
 	return &extensions
 }
 
-// legacyView returns what is served of a version that Kubernetes no longer serves: those of its
-// former resources that are stored and that runtimeConfig names.
-func legacyView(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, runtimeConfig map[string]string,
+// view returns what is served of a version that Kubernetes no longer serves: those of its former
+// resources that are stored and that runtimeConfig names.
+func view(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, runtimeConfig map[string]string,
 	enabled func(schema.GroupVersionResource) bool) map[string]rest.Storage {
 	resources := map[string]rest.Storage{}
 	for _, name := range had {
