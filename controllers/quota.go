@@ -49,7 +49,7 @@ type quotaCounter struct {
 	metadata metadata.Interface
 	mapper   meta.ResettableRESTMapper
 	pods     corev1listers.PodLister
-	synced   func() bool // tells whether pods has them all
+	synced   func() bool // reports whether pods has them all
 	off      quota.Gates // the feature gates that are off
 	// doubts are the quotas that differed from the cached pods in the last period.
 	doubts map[types.UID]doubt

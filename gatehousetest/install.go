@@ -28,7 +28,7 @@ import (
 	webhookserver "gatehouse.dev/webhook/server"
 )
 
-// What is made from files, by kind.
+// The objects that are made from files, by kind.
 var (
 	customKinds = map[string]schema.GroupVersionResource{
 		"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1",

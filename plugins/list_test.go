@@ -131,7 +131,7 @@ func checkManual(t *testing.T, folder, name string) {
 		}
 	}
 	want := []string{
-		"# " + name, "## Name", "## Description", "## Configuration", "## What the user sees when refused",
+		"# " + name, "## Name", "## Description", "## Configuration", "## Refusals",
 		"## Metrics", "## Bugs",
 	}
 	if got := strings.Join(headings, "\n"); got != strings.Join(want, "\n") {

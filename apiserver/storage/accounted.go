@@ -192,7 +192,7 @@ func (s *accounted) decode(ctx context.Context, key string, data []byte, into ru
 	if typeErr != nil || slices.Contains(kinds, *stored) {
 		return err
 	}
-	// What an older Kubernetes has stored, or one like it stores, may be of another version, from
+	// An object stored by or for an older Kubernetes may be of another version, from
 	// which no way leads to into's but through the server's own form.
 	internal, _, err := s.codec.Decode(plain, nil, nil)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package alwaysadmit is the plugin AlwaysAdmit: it admits every request, in both phases, unread.
 //
-// That is what happens without it as well, so it has no real meaning. It dates from the time when
+// The same happens without it, so it has no real meaning. It dates from the time when
 // --admission-control had to name at least one plugin, and open clusters named this one. It
 // stays for command lines and tests that still do.
 package alwaysadmit

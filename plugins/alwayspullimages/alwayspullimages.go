@@ -39,7 +39,7 @@ var pods = corev1.Resource("pods")
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Makes nodes pull the images of every pod anew, with the pod's own credentials",
-	Remedy:     "Set imagePullPolicy to Always where the message says so.",
+	Remedy:     "Set imagePullPolicy to Always for the containers that the message names.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  plugin.On(pods, "", "ephemeralcontainers"),
@@ -137,7 +137,7 @@ func eachAdded(pod, stored *corev1.Pod, visit func(*corev1.PullPolicy, place)) {
 	}
 }
 
-// bringsImage tells whether a container has an image that none of the stored pod has.
+// bringsImage reports whether a container has an image that no container of the stored pod has.
 func bringsImage(pod, stored *corev1.Pod) bool {
 	known := sets.New[string]()
 	for _, container := range podspec.All(&stored.Spec) {

@@ -27,7 +27,7 @@ const name = "CertificateApproval"
 // Descriptor is CertificateApproval, not yet built. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
-	Summary: "Lets only those approve certificates who may for the signer",
+	Summary: "Lets only users who may approve for the signer approve certificates",
 	Remedy: "Have the right to approve for this signer: the verb approve on its name in signers of " +
 		"certificates.k8s.io.",
 	Phases:     plugin.Validating,

@@ -30,7 +30,7 @@ const name = "CertificateSigning"
 // Descriptor is CertificateSigning, not yet built. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
-	Summary:    "Lets only those issue certificates who may sign for the signer",
+	Summary:    "Lets only users who may sign for the signer issue certificates",
 	Remedy:     "Have the right to sign for this signer: the verb sign on its name in signers of certificates.k8s.io.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},

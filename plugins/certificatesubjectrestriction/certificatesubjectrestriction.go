@@ -1,11 +1,11 @@
-// Package certificatesubjectrestriction is the plugin CertificateSubjectRestriction: nobody becomes
-// a member of system:masters by a certificate that he asked the cluster for.
+// Package certificatesubjectrestriction is the plugin CertificateSubjectRestriction: it refuses
+// requests for certificates that would make their user a member of system:masters.
 //
 // The group system:masters may do everything, and nothing can take that away: the authorizer isn't
-// asked. Who approves a request to the signer kubernetes.io/kube-apiserver-client, whose
-// certificates the API server trusts as those of clients, could overlook it. So such a request with
-// the organization system:masters in its subject is refused when it is created. Requests to other
-// signers are theirs to judge.
+// asked. The API server trusts certificates of the signer kubernetes.io/kube-apiserver-client as
+// those of clients, and an approver could overlook the group in a request. So a request to that
+// signer with the organization system:masters in its subject is refused when it is created.
+// Requests to other signers are theirs to judge.
 package certificatesubjectrestriction
 
 import (

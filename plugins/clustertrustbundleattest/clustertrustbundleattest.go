@@ -35,7 +35,7 @@ const name = "ClusterTrustBundleAttest"
 // Descriptor is ClusterTrustBundleAttest, not yet built. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
-	Summary: "Lets only those write a signer's trust bundles who may attest for the signer",
+	Summary: "Lets only users who may attest for the signer write its trust bundles",
 	Remedy: "Have the right to attest for this signer: the verb attest on its name in signers of " +
 		"certificates.k8s.io.",
 	Phases:     plugin.Validating,
@@ -87,8 +87,8 @@ func signerOf(object runtime.Object) (string, error) {
 	}
 }
 
-// sameButForGarbage tells whether nothing differs but what the garbage collector writes, and what
-// the server does. Upstream: IsOnlyMutatingGCFields in k8s.io/kubernetes/pkg/registry/rbac.
+// sameButForGarbage reports whether the objects differ only in fields that the garbage collector or
+// the server writes. Upstream: IsOnlyMutatingGCFields in k8s.io/kubernetes/pkg/registry/rbac.
 func sameButForGarbage(object, old runtime.Object) bool {
 	copied := object.DeepCopyObject()
 	after, ok := copied.(metav1.Object)

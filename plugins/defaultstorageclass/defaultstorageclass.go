@@ -1,15 +1,14 @@
-// Package defaultstorageclass is the plugin DefaultStorageClass: a claim that doesn't say what kind
-// of storage it wants gets the class that an administrator has marked as the default one.
+// Package defaultstorageclass is the plugin DefaultStorageClass: it gives claims without a class
+// the class that an administrator has marked as the default.
 //
-// A claim names its class in spec.storageClassName or, as was done before there was that field, in
-// an annotation. An empty name is a name: the claim wants a volume that has no class. A new claim
-// that has neither gets the name of the default StorageClass. Where there is none, it stays
-// without.
+// A claim names its class in spec.storageClassName or, as before that field existed, in an
+// annotation. An empty name is a name: the claim wants a volume without a class. A new claim that
+// has neither gets the name of the default StorageClass. If there is none, the claim stays without.
 //
-// There is to be one default class. As long as there are several, claims without a class are
-// refused, until an administrator has decided. That is what the plugin did when it was new.
-// Kubernetes has taken the newest since 1.26, so that one default class can take over from another
-// with no claim refused in between; the configuration can say that it should be so here.
+// There should be one default class. As long as there are several, claims without a class are
+// refused, until an administrator has decided. The first version of the plugin did that. Kubernetes
+// has taken the newest class since 1.26, so that one default class can take over from another
+// without a refused claim. The configuration can choose that here.
 //
 // Classes are looked up in a cache that a watch keeps current, a moment late.
 package defaultstorageclass

@@ -31,8 +31,8 @@ const (
 	apiVersion = "gatehouse.dev/v1alpha1"
 	kind       = name + "Configuration"
 
-	// alphaUnreachable is what the one taint was called before Kubernetes 1.8, whose documentation
-	// still says that a toleration for it counts. It says so of no other.
+	// alphaUnreachable is the name of the one taint before Kubernetes 1.8. Its documentation still
+	// says that a toleration for it counts, and says so of no other.
 	alphaUnreachable = "node.alpha.kubernetes.io/unreachable"
 )
 
@@ -60,8 +60,7 @@ var Descriptor = plugin.Descriptor{
 // configuration is the configuration of the plugin. As everywhere in Kubernetes, seconds below zero
 // are zero: evicted at once.
 type configuration struct {
-	// NotReady is how many seconds a pod stays on a node that is not ready, 300 where this isn't
-	// set.
+	// NotReady is how many seconds a pod stays on a node that is not ready; 300 by default.
 	NotReady int64 `json:"notReadyTolerationSeconds"`
 	// Unreachable is the same for a node that is unreachable.
 	Unreachable int64 `json:"unreachableTolerationSeconds"`

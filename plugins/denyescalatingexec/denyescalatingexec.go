@@ -1,13 +1,13 @@
-// Package denyescalatingexec is the plugin DenyEscalatingExec: nobody may exec into or attach to a
-// pod that reaches its host, because one of its containers (init and ephemeral ones count) is
-// privileged, or because it is in the host's PID or IPC namespace. Whoever got into it would be
-// root on the node. Kubernetes no longer has it since 1.21.
+// Package denyescalatingexec is the plugin DenyEscalatingExec: it refuses exec into and attach to
+// pods that reach their host. Such a pod has a privileged container (init and ephemeral ones
+// count), or is in the host's PID or IPC namespace. A user who got into it would be root on the
+// node. Kubernetes dropped the plugin in 1.21.
 //
-// It is the pod as a whole that counts, not the container that the request names: containers of a
-// pod share too much for that. The pod is read live at each request.
+// The pod as a whole counts, not the container that the request names: containers of a pod share
+// too much for that. The pod is read live at each request.
 //
-// Other ways in are left alone: port-forward and proxy speak to what the pod itself serves, and who
-// may create pods (or ephemeral containers) of that kind is for other plugins to say.
+// Other ways in are left alone: port-forward and proxy reach only what the pod itself serves, and
+// other plugins decide who may create pods (or ephemeral containers) of that kind.
 package denyescalatingexec
 
 import (

@@ -1,9 +1,9 @@
-// Package denyexeconprivileged is the plugin DenyExecOnPrivileged: nobody may exec into or attach
-// to a pod with a privileged container (init and ephemeral ones count). Kubernetes no longer has it
-// since 1.21.
+// Package denyexeconprivileged is the plugin DenyExecOnPrivileged: it refuses exec into and attach
+// to pods with a privileged container (init and ephemeral ones count). Kubernetes dropped the
+// plugin in 1.21.
 //
-// DenyEscalatingExec refuses that and more, the pods in a namespace of the host's; it came later,
-// and this plugin stays for command lines that name it.
+// DenyEscalatingExec came later and refuses more: also pods in a namespace of the host's. This
+// plugin stays for command lines that name it.
 package denyexeconprivileged
 
 import (

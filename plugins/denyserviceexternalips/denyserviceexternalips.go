@@ -1,10 +1,10 @@
-// Package denyserviceexternalips is the plugin DenyServiceExternalIPs: no Service gets an external
-// IP that it doesn't have already.
+// Package denyserviceexternalips is the plugin DenyServiceExternalIPs: it refuses external IPs that
+// a Service doesn't have already.
 //
-// Whoever may write Services can name any address in spec.externalIPs, and every node then takes
-// traffic for it to the Service: also traffic that is meant for somebody else. Clusters that have
-// no use for the field forbid it with this plugin. What Services have may stay, and be taken away,
-// so that they can be updated; Services of type LoadBalancer get their addresses elsewhere.
+// A user who may write Services can name any address in spec.externalIPs, and every node then sends
+// traffic for it to the Service, including traffic that is meant for another machine. Clusters that
+// don't need the field forbid it with this plugin. Existing addresses may stay or be removed, so
+// that Services can be updated. Services of type LoadBalancer get their addresses elsewhere.
 package denyserviceexternalips
 
 import (

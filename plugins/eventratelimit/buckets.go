@@ -10,12 +10,12 @@ import (
 // by, the rest empty.
 type key [7]string
 
-// buckets are those of one limit, at most size of them. The one that has gone unused for longest
-// makes room for a new one, which is full. It is not safe for concurrent use.
+// buckets holds the buckets of one limit, at most size of them. The bucket that has gone unused for
+// longest makes room for a new one, which is full. It is not safe for concurrent use.
 //
-// They are found by a hash of the key. Keys are users' texts of any length; so what a bucket takes
-// doesn't depend on them. Two keys of the same hash would share a bucket, which no one can bring
-// about: the seed is the process's own.
+// Buckets are found by a hash of the key, so their memory doesn't depend on keys, which are users'
+// texts of any length. Two keys of the same hash would share a bucket. No user can bring that
+// about, because the seed is the process's own.
 type buckets struct {
 	qps, burst float64
 	size       int

@@ -23,19 +23,19 @@ const (
 	sourceAndObject scope = "SourceAndObject"
 )
 
-// configuration is that of the plugin: Configuration in eventratelimit.admission.k8s.io/v1alpha1.
+// configuration is Configuration in eventratelimit.admission.k8s.io/v1alpha1.
 type configuration struct {
 	Limits []limitConfiguration `json:"limits"`
 }
 
 type limitConfiguration struct {
 	Type scope `json:"type"`
-	// QPS is how many tokens a bucket gets each second.
+	// QPS is the number of tokens that a bucket gets each second.
 	QPS int32 `json:"qps"`
-	// Burst is how many tokens a bucket holds, and has at first.
+	// Burst is the number of tokens that a bucket can hold, and has at first.
 	Burst int32 `json:"burst"`
-	// CacheSize is how many buckets there are at most, defaultCacheSize where it is 0. The type
-	// Server has one and ignores it.
+	// CacheSize bounds the number of buckets; 0 means defaultCacheSize. The type Server has one
+	// bucket and ignores it.
 	CacheSize int32 `json:"cacheSize"`
 }
 

@@ -1,21 +1,19 @@
 // Package eventratelimit is the plugin EventRateLimit: it keeps events from flooding the server.
 //
-// Whatever goes wrong in a cluster is told in events, and what goes wrong over and over in a flood
-// of them. Nothing depends on an event, so some can be refused for the sake of all other requests.
+// Problems in a cluster are reported in events, and repeated problems in a flood of events. Nothing
+// depends on an event, so some can be refused for the sake of all other requests.
 //
-// The configuration sets limits. Each is a token bucket, or one for each namespace, each user, or
-// each pair of what tells of events and what they are about. A bucket holds burst tokens, starts
-// full, and gets qps tokens a second. A request that creates or changes an event takes a token of
-// one bucket of each limit. Where one has none, the request is refused, with the advice to come
-// again in a second, and takes none of the others: what one limit refuses is not held against
-// anybody else by another.
+// The configuration sets limits. Each is one token bucket, or one for each namespace, each user, or
+// each pair of an event's source and its object. A bucket holds burst tokens, starts full, and gets
+// qps tokens a second. A request that creates or changes an event takes a token from one bucket of
+// each limit. If one of these is empty, the request is refused, with the advice to come again in a
+// second, and takes no token from the others.
 //
-// Buckets that are kept for something are limited in number; see buckets. One that is dropped and
+// The buckets of a limit are bounded in number; see buckets. A bucket that was dropped and is
 // needed again starts full.
 //
-// An event is one whether it is written as one of v1 or of events.k8s.io/v1, and both ways it is in
-// the same buckets. What tells of it is its source or, as newer components leave that empty, its
-// reporting controller.
+// An event counts whether it is written in v1 or in events.k8s.io/v1, in the same buckets. Its
+// source is the source field or, if newer components leave that empty, the reporting controller.
 //
 // All limits are taken together in one critical section. It costs less than a microsecond, and
 // makes what is admitted exact.

@@ -1,14 +1,14 @@
 // Package extendedresourcetoleration is the plugin ExtendedResourceToleration: it lets pods that
-// request an extended resource, a GPU say, onto the nodes that are kept for such pods.
+// request an extended resource, such as a GPU, onto the nodes that are reserved for them.
 //
-// An administrator keeps nodes for them by a taint whose key is the name of the resource:
+// An administrator reserves nodes with a taint whose key is the name of the resource:
 // example.com/gpu:NoSchedule. A pod with a container or init container that requests
-// example.com/gpu then gets a toleration for that key, whatever the taint's value. Nobody has to
-// write it by hand, and pods that don't need the resource stay away.
+// example.com/gpu gets a toleration for that key, whatever the taint's value. Pods that don't need
+// the resource stay away.
 //
-// An extended resource is what Kubernetes takes for one: its name has a domain, which isn't
-// kubernetes.io's; it doesn't begin with "requests."; and "requests." before it still is a
-// qualified name, as a quota needs that.
+// An extended resource is defined as in Kubernetes: its name has a domain, which isn't
+// kubernetes.io's; it doesn't begin with "requests."; and "requests." before it is still a
+// qualified name, because a quota needs that.
 package extendedresourcetoleration
 
 import (
@@ -75,7 +75,7 @@ func extendedResources(spec *corev1.PodSpec) []string {
 }
 
 func isExtended(resource string) bool {
-	// What a pod requests nearly always is cpu and memory: the slow check is the last one.
+	// Most pods request only cpu and memory, so the slow check is the last one.
 	return strings.Contains(resource, "/") &&
 		!strings.Contains(resource, corev1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(resource, corev1.DefaultResourceRequestsPrefix) &&

@@ -37,8 +37,7 @@ type fileFormat struct {
 	} `json:"imagePolicy"`
 }
 
-// configuration is what the file says, with its defaults. A TTL of 0 is a cache that is switched
-// off.
+// configuration is the configuration file with its defaults. A TTL of 0 switches the cache off.
 type configuration struct {
 	backend           *webhook.GenericWebhook
 	allowTTL, denyTTL time.Duration

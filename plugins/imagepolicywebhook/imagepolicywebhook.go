@@ -49,18 +49,18 @@ import (
 const (
 	name = "ImagePolicyWebhook"
 
-	// auditPrefix is that of all audit annotations that the plugin or its backend makes.
+	// auditPrefix is the prefix of all audit annotations of the plugin and its backend.
 	auditPrefix = "imagepolicywebhook.image-policy.k8s.io/"
 	// failedOpen is the one that says that the backend failed and the request was admitted all the
 	// same.
 	failedOpen = auditPrefix + "failed-open"
 
-	// annotationInfix is what is in the keys of the annotations that the backend gets.
+	// annotationInfix is part of the keys of the annotations that the backend gets.
 	annotationInfix = ".image-policy.k8s.io/"
 
 	ephemeralContainers = "ephemeralcontainers"
 
-	// remembered is how many answers are, as upstream.
+	// remembered is the number of remembered answers, as upstream.
 	remembered = 1024
 )
 
@@ -135,9 +135,9 @@ func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attribute
 	}
 }
 
-// question is what the backend is asked. Containers come before init containers, as upstream has
-// them. The images of volumes, which upstream doesn't ask about, come last, as if they were of
-// containers: the format has nothing else, and what they bring onto a node is the same.
+// question returns the spec for the backend. Containers come before init containers, as upstream.
+// Images of volumes, which upstream leaves out, come last as if they were containers': the format
+// has no other field, and they reach the node in the same way.
 func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.ImageReviewSpec {
 	spec := imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.GetNamespace()}
 	add := func(image string) {

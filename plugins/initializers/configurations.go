@@ -44,8 +44,8 @@ func (m merged) list(resource schema.GroupVersionResource, equivalent []schema.G
 	return strings.Join(names, ",")
 }
 
-// matches tells whether one of the rules has the resource. In Kubernetes all of them had to, though
-// its documentation said one.
+// matches reports whether one of the rules has the resource. In Kubernetes all of them had to,
+// although its documentation said one.
 func matches(rules []admissionregistrationv1alpha1.Rule, resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(rules, func(rule admissionregistrationv1alpha1.Rule) bool {
 		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) &&

@@ -1,6 +1,6 @@
-// Package initializers is the plugin Initializers: new objects wait, seen by nobody else, until the
-// clients that work on them have done so. Kubernetes had it until 1.13; mutating webhooks, which
-// took its place, are called within the request and must answer in time.
+// Package initializers is the plugin Initializers: it hides new objects until certain clients have
+// worked on them. Kubernetes had it until 1.13. Mutating webhooks, which took its place, are called
+// within the request and must answer in time.
 //
 // An InitializerConfiguration (see package apis/admissionregistration/v1alpha1) is an object of the
 // cluster. It names initializers and says, by rules of groups, versions and resources, which
@@ -14,13 +14,11 @@
 // and takes its name off the list, in one update. Or it sets the annotation
 // initializers.gatehouse.dev/error, and the object is deleted.
 //
-// # Who may
+// # Rights
 //
-// Everything that has to do with the list needs the verb initialize on the object, besides what it
-// needs anyway:
+// These requests need the verb initialize on the object, besides their usual verb:
 //
-//   - to create an object with a list that isn't the one it would get; with an empty one, it
-//     doesn't wait
+//   - to create an object with another list than it would get; with an empty one, it doesn't wait
 //   - to update an object that waits
 //
 // Only the first name may be taken off, one at a time, and none may be put on later. Subresources
@@ -195,7 +193,7 @@ func (p *initialization) admitGiven(ctx context.Context, a admission.Attributes,
 	return nil
 }
 
-// stored tells whether what is created at a resource is an object that others may see.
+// stored reports whether a create request for a resource stores an object that others may see.
 func stored(resource schema.GroupResource) bool {
 	switch resource.Group {
 	case authenticationv1.GroupName, authorizationv1.GroupName:

@@ -31,8 +31,8 @@ func (p *initialization) Validate(ctx context.Context, a admission.Attributes, _
 	if a.GetSubresource() == "" && resource != bindings {
 		return nil
 	}
-	// What is created at a subresource isn't the object, but annotations of a Binding become the
-	// pod's.
+	// A create request for a subresource has another object, but annotations of a Binding become
+	// the pod's.
 	object, err := meta.Accessor(a.GetObject())
 	if err != nil {
 		return nil
@@ -47,7 +47,7 @@ func (p *initialization) Validate(ctx context.Context, a admission.Attributes, _
 	return nil
 }
 
-// state is what an object says of its initialization.
+// state is the state of an object's initialization.
 type state struct{ pending, failure string }
 
 func stateOf(annotations map[string]string) state {
@@ -101,9 +101,9 @@ func validateTransition(a admission.Attributes, before, after state) error {
 	return nil
 }
 
-// onlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection makes: who
-// waits for the object to be initialized doesn't wait for that. One that changes nothing isn't: it
-// would be a way to see what is hidden.
+// onlyOwnersAndFinalizers reports whether an update is one that garbage collection makes. It
+// needn't wait for the initialization. An update that changes nothing isn't one: it would be a way
+// to see hidden objects.
 func onlyOwnersAndFinalizers(object, old runtime.Object) bool {
 	compared := object.DeepCopyObject()
 	to, err := meta.Accessor(compared)

@@ -23,8 +23,8 @@ const (
 	maxTimeout = 30 * time.Second
 )
 
-// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written
-// keeps the default.
+// fileFormat is the format of the configuration file, with durations as Go writes them. Missing
+// fields keep the default.
 type fileFormat struct {
 	Address           string   `json:"address"`
 	Percentile        int64    `json:"percentile"`
@@ -46,7 +46,8 @@ type configuration struct {
 	apply             string
 }
 
-// load reads the configuration, as YAML or JSON. The defaults are what upstream had compiled in.
+// load reads the configuration, as YAML or JSON. The defaults are the values that upstream had
+// compiled in.
 func load(config io.Reader) (*configuration, error) {
 	written := fileFormat{Percentile: 90, Windows: []string{"168h", "720h"}, MinimumSamples: 30, Timeout: "5s",
 		Apply: applyAnnotate}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// resolution is how far samples are apart, and what a sample of cpu is the average of.
+	// resolution is the distance between samples, and the time that a sample of cpu averages.
 	resolution = 5 * time.Minute
 
 	// answerMemory is how long an answer is remembered. Windows are of days, so little is missed.
@@ -26,7 +26,7 @@ const (
 	// image's name are not among them.
 	answersRemembered = 10_000
 
-	// pause is how long Prometheus is left alone after it couldn't be reached.
+	// pause is how long Prometheus isn't asked after it couldn't be reached.
 	pause = 10 * time.Second
 
 	// parallel bounds the queries that one pod causes at a time.
@@ -36,8 +36,8 @@ const (
 	maxQuestions = 64
 )
 
-// errCutShort is that a query hadn't taken long when the time of the pod, or its author's patience,
-// was over: it says nothing about Prometheus.
+// errCutShort means that the time of the pod or of the request was over before a query had taken
+// long. It says nothing about Prometheus.
 var errCutShort = errors.New("no time left")
 
 // estimator asks Prometheus and remembers what it said.
@@ -50,7 +50,7 @@ type estimator struct {
 	pausedUntil atomic.Int64
 }
 
-// A question is what one estimate depends on. Its image is as the pod has it.
+// A question holds what one estimate depends on. Its image is as the pod has it.
 type question struct {
 	namespace, image string
 	resource         corev1.ResourceName
@@ -60,7 +60,7 @@ type question struct {
 type estimate struct {
 	// quantity is nil where there is none.
 	quantity *resource.Quantity
-	// result is what the metric calls it.
+	// result is the result's name in the metric.
 	result string
 }
 
@@ -68,7 +68,7 @@ func newEstimator(c *configuration, p *prometheus) *estimator {
 	return &estimator{configuration: c, prometheus: p, answers: cache.NewLRUExpireCache(answersRemembered)}
 }
 
-// estimates are those of the lacks at their index, nil where there is none. They come within the
+// estimates returns the estimates for lacking, by index, nil for none. It returns within the
 // timeout.
 func (e *estimator) estimates(ctx context.Context, namespace string, lacking []lack) []*resource.Quantity {
 	answers := make([]estimate, len(lacking))
@@ -175,8 +175,8 @@ func (e *estimator) ask(ctx context.Context, q question, image image) (estimate,
 	return estimate{result: resultTooFew}, nil
 }
 
-// query has a result only where there are enough samples. What is in it of a pod is quoted: PromQL
-// has Go's rules for that.
+// query returns a query that has a result only if there are enough samples. Texts of the pod are
+// quoted, by Go's rules, which PromQL has.
 func (e *estimator) query(name corev1.ResourceName, image, namespaces string, window time.Duration) string {
 	selector := "{image=~" + strconv.Quote(image)
 	if namespaces != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// An image is what a pod's author calls it, in the names that container runtimes have for it.
+// An image is the image of a container, in the names that container runtimes use for it.
 type image struct {
 	// same and any are the regular expressions that the label image of a container's metrics
 	// matches where the container is of this image, or of one that differs in tag and digest only.
@@ -14,7 +14,7 @@ type image struct {
 	same, any string
 }
 
-// parseImage tells whether a runtime could run the image at all: of another one there can't be
+// parseImage parses an image, and reports whether a runtime could run it. Otherwise there can't be
 // metrics.
 func parseImage(written string) (image, bool) {
 	named, err := reference.ParseDockerRef(written)

@@ -57,7 +57,7 @@ const (
 
 	// annotation says on a pod which of its containers got which estimate.
 	annotation = "kubernetes.io/initial-resources"
-	// annotationStart is what its value begins with, as upstream had it.
+	// annotationStart is the beginning of its value, as upstream had it.
 	annotationStart = "Initial Resources plugin set: "
 )
 
@@ -117,7 +117,7 @@ func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ 
 // A lack is one resource of which a container says nothing.
 type lack struct {
 	container *corev1.Container
-	// kind is what the annotation calls the container.
+	// kind is the container's kind in the annotation.
 	kind     string
 	resource corev1.ResourceName
 }

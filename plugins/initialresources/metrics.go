@@ -7,7 +7,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// What can become of an estimate, in the metric.
+// The results of an estimate in the metric.
 const (
 	resultEstimated = "estimated"
 	resultTooFew    = "not_enough_data"

@@ -88,7 +88,7 @@ func (p *jobValidation) Validate(ctx context.Context, a admission.Attributes, _ 
 	return nil
 }
 
-// groupsOf are the PodGroups that a Job's pods are in. One that isn't there binds nobody.
+// groupsOf returns the PodGroups of a Job's pods. A missing one has no effect.
 func (p *jobValidation) groupsOf(job *batchv1.Job) []*schedulingv1alpha2.PodGroup {
 	groups := p.groups.PodGroups(job.Namespace)
 	if named := job.Spec.Template.Spec.SchedulingGroup; named != nil && named.PodGroupName != nil {

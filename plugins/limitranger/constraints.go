@@ -10,14 +10,14 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// usage is what a container, a pod or a claim wants to use. limits of a claim are nil and not asked
-// for.
+// usage is the usage that a container, a pod or a claim asks for. limits of a claim are nil and not
+// checked.
 type usage struct {
 	requests, limits corev1.ResourceList
 }
 
-// podViolations tells what a LimitRange has against a pod, in the order of its items. podLevel
-// tells whether what the pod says for itself counts.
+// podViolations returns a function that returns a pod's violations of a LimitRange, in the order of
+// its items. podLevel reports whether the pod's own resources count.
 func podViolations(pod *corev1.Pod, podLevel bool) func(*corev1.LimitRange) []error {
 	var sum *usage // of the whole pod, once it is needed
 	return func(limitRange *corev1.LimitRange) (violations []error) {
@@ -42,9 +42,8 @@ func podViolations(pod *corev1.Pod, podLevel bool) func(*corev1.LimitRange) []er
 	}
 }
 
-// podUsage is what a whole pod wants to use: what its containers add up to, or the pod says for
-// itself of cpu and memory. As upstream, overhead isn't part of it, nor are huge pages that the pod
-// says for itself.
+// podUsage returns the usage of a whole pod: the sum of its containers, or the pod's own cpu and
+// memory. As upstream, it leaves out overhead, and huge pages that the pod itself states.
 //
 // Source: podRequests and podLimits in k8s.io/kubernetes/plugin/pkg/admission/limitranger.
 func podUsage(pod *corev1.Pod, podLevel bool) *usage {
@@ -87,7 +86,7 @@ func (u usage) violations(item *corev1.LimitRangeItem) []error {
 // A constraint says what is wrong with the use of a resource, nil where nothing is.
 type constraint func(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error
 
-// each holds a constraint to every resource that is limited, and is what is wrong in the order of
+// each checks a constraint on every limited resource, and returns the violations in the order of
 // the resources' names.
 func each(of corev1.LimitType, limited corev1.ResourceList, holds constraint) []error {
 	var violations []error

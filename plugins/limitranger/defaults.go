@@ -14,7 +14,7 @@ import (
 const (
 	// annotation says on a pod which of its containers' resources are defaults.
 	annotation = "kubernetes.io/limit-ranger"
-	// annotationStart is what its value begins with.
+	// annotationStart is the beginning of its value.
 	annotationStart = "LimitRanger plugin set: "
 )
 
@@ -89,7 +89,7 @@ func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls
 	said.reports.add(calls, ranges)
 }
 
-// words say what was set: all in one place, and, where anybody wants to know, by LimitRange.
+// words say what was set: in one text and, if an observer asks, by LimitRange.
 type words struct {
 	annotation []byte
 	reports    reports

@@ -96,7 +96,7 @@ var Descriptor = plugin.Descriptor{
 }
 
 type limitRanger struct {
-	podLevel bool // tells whether what pods say for themselves counts
+	podLevel bool // whether pods' own resources count
 	synced   ready.Gate
 	ranges   *ranges
 }
@@ -193,7 +193,7 @@ func (p *limitRanger) find(ctx context.Context, a admission.Attributes) ([]*core
 	return found, nil
 }
 
-// limited tells whether the request may state resources.
+// limited reports whether the request may state resources.
 func limited(a admission.Attributes) bool {
 	switch a.GetResource().GroupResource() {
 	case pods:

@@ -32,9 +32,8 @@ type ranges struct {
 	client kubernetes.Interface
 	cache  corev1listers.LimitRangeLister
 
-	// none holds the namespaces that a live list found without LimitRanges. What a list did find is
-	// not held: the cache shows it in a moment, and must then be believed when it shows that it has
-	// gone.
+	// none holds the namespaces that a live list found without LimitRanges. Found LimitRanges are
+	// not held: the cache shows them in a moment, and is right if it later shows that one has gone.
 	none  *cache.LRUExpireCache
 	lists singleflight.Group
 
@@ -123,7 +122,8 @@ func (r *ranges) notice(namespace, name string) {
 	r.created.Add(namespace, append(others, creation{name, time.Now().Add(liveMemory)}), liveMemory)
 }
 
-// missing is what was created here a moment ago and the cache doesn't show yet.
+// missing returns the LimitRanges that were created here a moment ago and that the cache doesn't
+// show yet.
 func (r *ranges) missing(namespace string) []creation {
 	created, ok := r.created.Get(namespace)
 	if !ok {

@@ -18,8 +18,7 @@ func judged(limitRange *corev1.LimitRange, violations []error) plugin.Call {
 	return call
 }
 
-// reports are what each of some LimitRanges sets, in words. They are nil where nobody wants to
-// know.
+// reports say in words what each LimitRange sets. They are nil if no observer asks.
 type reports []strings.Builder
 
 // set writes down what a container gets, as cpu request 100m for container web.

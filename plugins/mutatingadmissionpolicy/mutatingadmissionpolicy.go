@@ -1,9 +1,9 @@
-// Package mutatingadmissionpolicy is the plugin MutatingAdmissionPolicy: it has objects changed by
-// the expressions of MutatingAdmissionPolicies.
+// Package mutatingadmissionpolicy is the plugin MutatingAdmissionPolicy: it changes objects by the
+// expressions of MutatingAdmissionPolicies.
 //
-// All of it is in package policy, which tells how. What is said here is what makes it a plugin: it
-// is on by default, takes part in the mutating phase only, and stands before
-// MutatingAdmissionWebhook, whose webhooks see what policies have made of the object.
+// Package policy has the implementation and describes it. The plugin is on by default, takes part
+// in the mutating phase only, and runs before MutatingAdmissionWebhook, so that webhooks see the
+// changes of policies.
 package mutatingadmissionpolicy
 
 import (

@@ -1,9 +1,9 @@
 // Package mutatingadmissionwebhook is the plugin MutatingAdmissionWebhook: it has objects changed
 // by the webhooks that MutatingWebhookConfigurations name.
 //
-// All of it is in package webhook, which tells how. What is said here is what makes it a plugin: it
-// is on by default, takes part in the mutating phase only, and stands behind the compiled-in
-// plugins that change objects, whose changes webhooks are to see.
+// Package webhook has the implementation and describes it. The plugin is on by default, takes part
+// in the mutating phase only, and runs after the compiled-in plugins that change objects, so that
+// webhooks see their changes.
 package mutatingadmissionwebhook
 
 import (

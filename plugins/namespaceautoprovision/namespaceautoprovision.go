@@ -1,14 +1,15 @@
-// Package namespaceautoprovision is the plugin NamespaceAutoProvision: a request that creates or
-// updates an object in a namespace that doesn't exist creates that namespace, then goes on.
+// Package namespaceautoprovision is the plugin NamespaceAutoProvision: it creates the missing
+// namespace of a request that creates or updates an object.
 //
-// It is for clusters in which a namespace is a mere prefix that need not be declared. Whoever may
-// create an object in any namespace may, with this plugin on, bring any namespace into being: the
-// plugin creates it with the server's own identity, and only the server's admission sees that.
+// It is for clusters in which a namespace is a mere prefix that need not be declared. With this
+// plugin on, a user who may create an object in any namespace may bring any namespace into being:
+// the plugin creates it with the server's own identity, and only the server's admission checks
+// that.
 //
-// The plugin looks for the namespace in the cache. Where it is missing there, it creates it without
-// asking further, since the answer AlreadyExists tells as much as a live read would, whether the
-// cache lags or another request was faster. A namespace that is being deleted exists; refusing that
-// request is NamespaceLifecycle's part, which therefore runs after this plugin.
+// The plugin looks for the namespace in the cache. If it is missing there, the plugin creates it
+// without a live read: the answer AlreadyExists shows as much, whether the cache lags or another
+// request was faster. A namespace that is being deleted exists. NamespaceLifecycle refuses that
+// request, and therefore runs after this plugin.
 //
 // A dry-run request creates nothing and is admitted here. NamespaceLifecycle, which finds no
 // namespace, then answers it with 404. Requests for Namespace objects themselves and for
@@ -37,7 +38,7 @@ const name = "NamespaceAutoProvision"
 // Descriptor is NamespaceAutoProvision, not yet built. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
-	Summary:    "Creates the namespace of a request where it doesn't exist",
+	Summary:    "Creates the namespace of a request if it doesn't exist",
 	Remedy:     "Have the namespace created by hand; the message says why it could not be.",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

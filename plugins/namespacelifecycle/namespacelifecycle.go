@@ -59,7 +59,7 @@ const (
 
 	// missingWait is how long a create waits for its namespace to appear in the cache.
 	missingWait = 50 * time.Millisecond
-	// missingPoll is how often it looks meanwhile.
+	// missingPoll is how often the cache is checked meanwhile.
 	missingPoll = 5 * time.Millisecond
 )
 

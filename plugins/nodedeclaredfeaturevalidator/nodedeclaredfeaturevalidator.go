@@ -1,14 +1,14 @@
-// Package nodedeclaredfeaturevalidator is the plugin NodeDeclaredFeatureValidator: a pod on a node
-// isn't changed to something that this node's kubelet doesn't know yet.
+// Package nodedeclaredfeaturevalidator is the plugin NodeDeclaredFeatureValidator: it refuses
+// changes of a pod on a node that this node's kubelet doesn't support yet.
 //
 // Kubelets may be up to three minor versions older than the API server, or have features switched
-// off. They declare what they have in the node's status.declaredFeatures, and the scheduler keeps
-// new pods away from nodes that lack what they need. Where a pod that has a node already is updated
-// or resized, nobody is asked but this plugin: an update that needs a feature which the node
-// doesn't declare is refused. What needs which feature is known to
-// k8s.io/component-helpers/nodedeclaredfeatures, as to the kubelet and the scheduler.
+// off. They declare their features in the node's status.declaredFeatures, and the scheduler keeps
+// new pods away from nodes that lack a needed feature. If a pod that has a node already is updated
+// or resized, only this plugin checks: it refuses an update that needs a feature which the node
+// doesn't declare. k8s.io/component-helpers/nodedeclaredfeatures knows which update needs which
+// feature; the kubelet and the scheduler use it too.
 //
-// It does nothing where the feature gate NodeDeclaredFeatures is off.
+// It does nothing if the feature gate NodeDeclaredFeatures is off.
 package nodedeclaredfeaturevalidator
 
 import (

@@ -12,9 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// admitSigningRequest lets a node request the two certificates of a kubelet for itself. What else
-// must be in a request is the signers' to check, and who may request other certificates is up to
-// authorization.
+// admitSigningRequest lets a node request the two certificates of a kubelet for itself. The signers
+// check the rest of a request, and authorization decides who may request other certificates.
 func (p *nodeRestriction) admitSigningRequest(r request) error {
 	if p.insecureRequests || r.GetOperation() != admission.Create {
 		return nil

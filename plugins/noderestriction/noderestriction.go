@@ -1,5 +1,5 @@
-// Package noderestriction is the plugin NodeRestriction: it keeps the kubelet of a node to what is
-// that node's.
+// Package noderestriction is the plugin NodeRestriction: it limits the kubelet of a node to that
+// node's own objects.
 //
 // A kubelet must be able to write: its Node and Lease, the status of its pods, tokens for them.
 // Roles can't say "its": a kubelet's role, or the Node authorizer in its place, lets it write the
@@ -17,9 +17,9 @@
 //   - leases, csinodes, resourceslices: those of its name.
 //   - certificates: it may request its own, and those of pods bound to it.
 //
-// What isn't in this list isn't looked at: authorization says what nodes may write at all. A node
-// is who is in the group system:nodes; the name behind system:node: says which. Who is in the group
-// and has another name can be no node's, and writes nothing.
+// Other requests aren't checked: authorization says what nodes may write at all. A user in the group
+// system:nodes is a node; the name behind system:node: says which. A user in the group with another
+// name can be no node's, and writes nothing.
 //
 // It changes nothing and yet takes part in the mutating phase, as upstream: it is to judge what the
 // node asks for, before the API server completes it (the audiences of a token). Where a webhook has
@@ -62,7 +62,7 @@ import (
 const (
 	name = "NodeRestriction"
 
-	// userPrefix is what the user names of nodes begin with.
+	// userPrefix is the beginning of nodes' user names.
 	userPrefix = "system:node:"
 )
 
@@ -159,7 +159,7 @@ type nodeRestriction struct {
 
 var _ plugin.Mutator = &nodeRestriction{}
 
-// request is what a node asks for.
+// request is a node's request.
 type request struct {
 	admission.Attributes
 	node string

@@ -103,7 +103,7 @@ func isForbidden(label string) bool {
 	return (isIn(domain, "kubernetes.io") || isIn(domain, "k8s.io")) && !kubeletapis.IsKubeletLabel(label)
 }
 
-// isIn tells whether a domain is another one or below it.
+// isIn reports whether a domain is another one or below it.
 func isIn(domain, other string) bool {
 	return domain == other || strings.HasSuffix(domain, "."+other)
 }

@@ -113,9 +113,8 @@ func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *c
 		"audience", audience, r.GetUserInfo().GetName())
 }
 
-// inPod tells whether a volume of the pod needs tokens for an audience: one that is projected from
-// such a token, or one whose CSI driver wants them. What can't be looked up is an error only if no
-// other volume needs them.
+// inPod reports whether a volume of the pod needs tokens for an audience: a projected token, or one
+// whose CSI driver wants them. A failed look-up is an error only if no other volume needs them.
 func (u *audiences) inPod(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -196,7 +195,7 @@ func driverOfVolume(volume *corev1.PersistentVolume) string {
 	return volume.Spec.CSI.Driver
 }
 
-// driverWants tells whether a CSI driver has asked for tokens for an audience.
+// driverWants reports whether a CSI driver has asked for tokens for an audience.
 func (u *audiences) driverWants(name, audience string) (bool, error) {
 	driver, err := u.drivers.Get(name)
 	if err != nil {

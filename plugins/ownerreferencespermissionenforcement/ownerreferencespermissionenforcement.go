@@ -1,5 +1,5 @@
 // Package ownerreferencespermissionenforcement is the plugin OwnerReferencesPermissionEnforcement:
-// it sees to it that owner references give nobody a power that he doesn't have.
+// it refuses owner references by which users would gain rights that they don't have.
 //
 // The garbage collector acts on owner references with rights of its own: it deletes an object whose
 // owners are gone, and it holds back the deletion of an owner, in the foreground, for objects that
@@ -50,7 +50,7 @@ var pods = corev1.Resource("pods")
 // REST mapper.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
-	Summary: "Lets only those set owner references who may delete the object and hold back its owner",
+	Summary: "Lets only users who may delete the object and hold back its owner set owner references",
 	Remedy: "Have the right to delete the object whose owners change, and for blockOwnerDeletion to update the " +
 		"finalizers of its owner.",
 	Phases:     plugin.Validating,
@@ -104,7 +104,7 @@ func (p *ownerReferencesPermissionEnforcement) Validate(ctx context.Context, a a
 	return p.mayBlock(ctx, a, blocking)
 }
 
-// references are the owner references of an object. What has no metadata has none.
+// references returns the owner references of an object, or none if it has no metadata.
 func references(object runtime.Object) []metav1.OwnerReference {
 	if object == nil {
 		return nil
@@ -121,8 +121,8 @@ func equal(a, b metav1.OwnerReference) bool {
 		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
 }
 
-// blocks tells whether refs have one to the same owner that blocks its deletion. The last one to it
-// counts, as upstream.
+// blocks reports whether refs have one to the same owner that blocks its deletion. The last one to
+// it counts, as upstream.
 func blocks(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
 	for _, other := range slices.Backward(refs) {
 		if other.UID == ref.UID {
@@ -199,7 +199,8 @@ func (p *ownerReferencesPermissionEnforcement) mappings(ref metav1.OwnerReferenc
 	return p.mapper.RESTMappings(version.WithKind(ref.Kind).GroupKind(), version.Version)
 }
 
-// refused is what the user isn't allowed, and why if the authorizer says; empty if he is.
+// refused returns the right that the user lacks, with the authorizer's reason, or "" if the user
+// has it.
 func (p *ownerReferencesPermissionEnforcement) refused(ctx context.Context, what authorizer.AttributesRecord) string {
 	decision, reason, err := p.authorizer.Authorize(ctx, what)
 	if decision == authorizer.DecisionAllow {

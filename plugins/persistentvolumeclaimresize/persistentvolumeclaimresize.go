@@ -119,7 +119,7 @@ func (p *persistentVolumeClaimResize) Validate(ctx context.Context, a admission.
 	}
 }
 
-// allows tells whether the volumes of a class can be expanded.
+// allows reports whether the volumes of a class can be expanded.
 func (p *persistentVolumeClaimResize) allows(ctx context.Context, a admission.Attributes, name string) (bool, error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return false, err
@@ -127,7 +127,7 @@ func (p *persistentVolumeClaimResize) allows(ctx context.Context, a admission.At
 	if class, err := p.cache.Get(name); err == nil && expandable(class) {
 		return true, nil
 	}
-	// What can't be a name isn't asked for: the annotation isn't validated.
+	// The annotation isn't validated: a text that can't be a name isn't looked up.
 	if len(apivalidation.NameIsDNSSubdomain(name, false)) > 0 {
 		return false, nil
 	}

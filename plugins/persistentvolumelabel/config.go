@@ -28,8 +28,8 @@ const (
 	maxTimeout = 30 * time.Second
 )
 
-// fileFormat is the configuration as it is written, durations as Go writes them. What isn't written
-// keeps the default.
+// fileFormat is the format of the configuration file, with durations as Go writes them. Missing
+// fields keep the default.
 type fileFormat struct {
 	Timeout  string   `json:"timeout"`
 	CacheTTL string   `json:"cacheTTL"`
@@ -196,8 +196,8 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 	return g, errs
 }
 
-// isBase tells whether a URL is one that paths can be added to: of one of the schemes, with a host,
-// and with nothing that doesn't belong there. It may hold a password then, so it isn't repeated.
+// isBase reports whether paths can be added to a URL: it has one of the schemes, a host, and
+// nothing else that doesn't belong there. It may hold a password, so it isn't repeated.
 func isBase(u *url.URL, err error, schemes ...string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return false
@@ -221,7 +221,7 @@ func newClient(authorityFile string) (*http.Client, error) {
 	}
 	return &http.Client{
 		Transport: utilnet.SetTransportDefaults(transport),
-		// None of these APIs redirects, and signatures and tokens are for nobody else.
+		// None of these APIs redirects, and no other host may get signatures and tokens.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

@@ -28,7 +28,7 @@ type gce struct {
 }
 
 var (
-	// diskName is what Compute Engine says of names.
+	// diskName matches Compute Engine's names.
 	diskName = regexp.MustCompile(`^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$`)
 	// computeZone is a zone's name, whose first part is its region: us-central1-a.
 	computeZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z0-9]+$`)
@@ -136,7 +136,7 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 	}
 }
 
-// ours tells whether a scope is the region or one of its zones.
+// ours reports whether a scope is the region or one of its zones.
 func (g *gce) ours(scope string) bool {
 	if zone, ok := strings.CutPrefix(scope, "zones/"); ok {
 		return computeZone.MatchString(zone) && regionOf(zone) == g.region
@@ -198,7 +198,7 @@ func (g *gce) get(ctx context.Context, path string, query url.Values, into any) 
 	})
 }
 
-// parseCompute reads an answer. What it says of failures is at
+// parseCompute reads an answer. Its failures are described at
 // https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-disks and
 // https://google.aip.dev/193.
 func parseCompute(a answer, into any) (exists bool, err error) {

@@ -47,8 +47,8 @@ import (
 
 const name = "PersistentVolumeLabel"
 
-// beingProvisioned is what stands for a volume's name while a provisioner has yet to make the
-// volume: ProvisionedVolumeName of k8s.io/cloud-provider/volume.
+// beingProvisioned stands for the name of a volume that a provisioner has yet to make:
+// ProvisionedVolumeName of k8s.io/cloud-provider/volume.
 const beingProvisioned = "placeholder-for-provisioning"
 
 var persistentVolumes = corev1.Resource("persistentvolumes")
@@ -59,7 +59,7 @@ var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Labels volumes of AWS and GCE with their region and zone",
 	Deprecated: "clouds' own controllers label volumes",
-	Remedy: "Name a disk that exists, in the form that the message names; where the cloud can't be asked, " +
+	Remedy: "Name a disk that exists, in the form that the message names; if the cloud can't be asked, " +
 		"correct the plugin's configuration.",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
@@ -73,11 +73,11 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// configuration is what the file says, with its defaults.
+// configuration is the configuration file with its defaults.
 type configuration struct {
 	// aws and gce tell where volumes are.
 	aws, gce provider
-	// timeout is how long a request waits for that.
+	// timeout is how long a request waits for the cloud.
 	timeout time.Duration
 }
 
@@ -106,7 +106,7 @@ func (p *persistentVolumeLabel) Admit(ctx context.Context, a admission.Attribute
 	return nil
 }
 
-// find tells where a volume is; it is empty where that is nobody's business.
+// find returns the location of a volume. It is empty if the plugin has nothing to set.
 func (p *persistentVolumeLabel) find(ctx context.Context, a admission.Attributes, volume *corev1.PersistentVolume) (topology,
 	error) {
 	var from provider

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// remembered is how many answers of a cloud are, at most.
+// remembered bounds the remembered answers of a cloud.
 const remembered = 1024
 
 // A provider knows the volumes of a cloud. It is called concurrently.
 type provider interface {
-	// locate tells where the volume is that a PersistentVolume names so. zoneLabel is what its
-	// labels say of that, empty where they say nothing: it is for clouds where a name is unique in
-	// its zone only. An error is the refusal's reason and holds no secrets.
+	// locate returns the location of the volume with that name. zoneLabel is the zone in its
+	// labels, or "", for clouds in which a name is unique only in its zone. An error is the
+	// refusal's reason and holds no secrets.
 	locate(ctx context.Context, volume, zoneLabel string) (location, error)
 }
 

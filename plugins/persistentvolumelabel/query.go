@@ -24,8 +24,8 @@ const (
 	maxPages = 100
 )
 
-// retryBackoff is how long to wait before asking again: 3 to 4.5 seconds in all, as far as the
-// timeout lets.
+// retryBackoff is the wait before a request is repeated: 3 to 4.5 seconds in all, within the
+// timeout.
 var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4}
 
 // temporary marks an error that may be over when it is tried again.
@@ -49,13 +49,13 @@ func retry[T any](ctx context.Context, backoff wait.Backoff, call func() (T, err
 	}
 }
 
-// An answer is what an API says to a request.
+// An answer is the answer of an API.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// send sends a request once. The error is that there is no answer, or none that is complete.
+// send sends a request once. It returns an error if there is no complete answer.
 func send(client *http.Client, request *http.Request) (answer, error) {
 	response, err := client.Do(request)
 	if err != nil {
@@ -75,7 +75,7 @@ func send(client *http.Client, request *http.Request) (answer, error) {
 	return answer{response.StatusCode, body}, nil
 }
 
-// passing tells whether a status is one of those that pass.
+// passing reports whether a status is temporary.
 func passing(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,

@@ -9,7 +9,7 @@ import (
 // maxSecret bounds a file of secrets, in bytes.
 const maxSecret = 1 << 20
 
-// readSecret is the content of a file that nobody but its owner may read or change.
+// readSecret returns the content of a file that only its owner may read or change.
 func readSecret(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

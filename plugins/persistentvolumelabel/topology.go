@@ -58,7 +58,7 @@ func provisioned(volume *corev1.PersistentVolume) (topology, error) {
 	return nil, nil
 }
 
-// zoneLabel is what a volume's labels say of its zones.
+// zoneLabel returns the zones in a volume's labels.
 func zoneLabel(volume *corev1.PersistentVolume) string {
 	if zone := volume.Labels[corev1.LabelTopologyZone]; zone != "" {
 		return zone

@@ -18,7 +18,7 @@ import (
 // named so.
 const clusterDefault = "clusterDefaultNodeSelector"
 
-// selectors is what the configuration says.
+// selectors is the configuration.
 type selectors struct {
 	// clusterDefault is the node selector of namespaces that have none.
 	clusterDefault labels.Set

@@ -76,10 +76,10 @@ type podNodeSelector struct {
 	selectors  *selectors
 }
 
-// said is what a namespace's annotation says.
+// said is the content of a namespace's annotation.
 type said struct {
 	selector labels.Set
-	// found tells whether it has one.
+	// found reports whether it has one.
 	found bool
 	err   error
 }
@@ -130,7 +130,7 @@ func (p *podNodeSelector) check(ctx context.Context, a admission.Attributes, mer
 	return nil
 }
 
-// allowed tells whether all labels of a pod's node selector are on the whitelist.
+// allowed reports whether all labels of a pod's node selector are on the whitelist.
 func allowed(selector, whitelist labels.Set) bool {
 	if len(whitelist) == 0 {
 		return true

@@ -66,8 +66,8 @@ func mergeEnv(container string, env []corev1.EnvVar, presets []preset, conflicts
 	return merged
 }
 
-// sourceKey is what makes two sources of variables the same. What may differ is whether they must
-// be there.
+// sourceKey identifies a source of variables. Two sources with the same key may differ only in
+// whether they must exist.
 type sourceKey struct{ prefix, configMap, secret string }
 
 func keyOf(source corev1.EnvFromSource) sourceKey {

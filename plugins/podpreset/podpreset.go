@@ -1,5 +1,5 @@
-// Package podpreset is the plugin PodPreset: new pods get environment variables and volumes that
-// their authors needn't know of. Kubernetes had it until 1.19.
+// Package podpreset is the plugin PodPreset: it gives new pods environment variables and volumes
+// that their authors needn't know. Kubernetes had it until 1.19.
 //
 // A PodPreset (see package apis/settings/v1alpha1) is an object of a namespace. It selects pods by
 // their labels, and says what they are given: volumes to the pod, and environment variables,
@@ -193,8 +193,8 @@ func annotationOf(preset string) string {
 	return presetAnnotationPrefix + preset
 }
 
-// given tells whether the plugin ran on the pod before, in this request, and gave it something:
-// webhooks have changed it since.
+// given reports whether the plugin gave the pod something earlier in this request, before webhooks
+// changed it.
 func given(a admission.Attributes, pod *corev1.Pod) bool {
 	again := a.GetReinvocationContext()
 	if again == nil || !again.IsReinvoke() {

@@ -13,14 +13,14 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// apiVersions are those of PodSecurityConfiguration. They have the same fields and defaults.
+// apiVersions are the versions of PodSecurityConfiguration. They have the same fields and defaults.
 var apiVersions = []string{
 	"pod-security.admission.config.k8s.io/v1",
 	"pod-security.admission.config.k8s.io/v1beta1",
 	"pod-security.admission.config.k8s.io/v1alpha1",
 }
 
-// configuration is what a PodSecurityConfiguration says.
+// configuration is the content of a PodSecurityConfiguration.
 type configuration struct {
 	// defaults are for what namespaces don't say.
 	defaults api.Policy

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// mostPods is how many existing pods are checked at most.
+	// mostPods bounds the existing pods that are checked.
 	mostPods = 3000
-	// longest is how long reading and checking them may take, or half of what the request has left.
+	// longest bounds the time of reading and checking them, with half of the request's remaining
+	// time.
 	longest = time.Second
-	// page is how many pods are read at a time.
+	// page is the number of pods that are read at a time.
 	page = 500
 )
 
@@ -54,26 +55,26 @@ func (p *podSecurity) existing(ctx context.Context, namespace string, enforced a
 	return s.warnings(namespace)
 }
 
-// survey is what is known of the existing pods of a namespace.
+// survey is the result of checking the existing pods of a namespace.
 type survey struct {
 	*podSecurity
 	against api.LevelVersion
 	// alike are pods of whose controllers another one is checked before.
 	alike []*corev1.Pod
-	// found is how many pods were read and are not exempt, unread how many there are besides, and
-	// checked how many of those found were.
+	// found counts the pods that were read and are not exempt, unread the others, and checked those
+	// of found that were checked.
 	found, unread, checked int
 	violations             map[string]*violation
 }
 
-// violation is what pods have in common that violate the same.
+// violation groups the pods with the same violation.
 type violation struct {
 	first string // of the pods' names
 	pods  int
 }
 
-// read reads the pods page by page and checks one of each controller, and those that have none,
-// until a limit is reached. The error is that none could be read.
+// read reads the pods page by page and checks one of each controller, and those without one, until
+// a limit is reached. It returns an error if none could be read.
 func (s *survey) read(ctx context.Context, namespace string) error {
 	controllers := map[types.UID]bool{}
 	for options := (metav1.ListOptions{Limit: page}); ; {

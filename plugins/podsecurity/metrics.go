@@ -32,7 +32,7 @@ var (
 	}, []string{"fatal", "request_operation", "resource", "subresource"})
 )
 
-// subject is what the metrics call a resource.
+// subject is the name of a resource in the metrics.
 type subject string
 
 const (

@@ -53,8 +53,8 @@ func invalid(a admission.Attributes, wrong field.ErrorList) *verdict {
 
 func sameError(a, b *field.Error) bool { return *a == *b }
 
-// stricter tells whether pods that keep to before may violate what is enforced now. Levels of two
-// versions can't be compared.
+// stricter reports whether pods that conform to before may violate now. Levels of two versions
+// can't be compared.
 func stricter(now, before api.LevelVersion) bool {
 	switch {
 	case now == before, now.Level == api.LevelPrivileged:

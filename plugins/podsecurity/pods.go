@@ -58,7 +58,7 @@ func (p *podSecurity) pod(ctx context.Context, a admission.Attributes) *verdict 
 	return p.evaluate(a, wanted, wrong.ToAggregate(), &pod.ObjectMeta, &pod.Spec, true)
 }
 
-// significant tells whether an update of a pod can make it violate what it didn't.
+// significant reports whether an update of a pod can add a violation.
 func significant(spec, old *corev1.PodSpec) bool {
 	if otherImages(spec.Containers, old.Containers) || otherImages(spec.InitContainers, old.InitContainers) {
 		return true
@@ -87,8 +87,8 @@ func otherImages(containers, old []corev1.Container) bool {
 	return false
 }
 
-// evaluate holds a pod, or the template of one, to what its namespace wants. wrong is what can't be
-// read of the namespace's labels. Only pods themselves are held to what is enforced.
+// evaluate checks a pod, or the template of one, against the levels of its namespace. wrong is the
+// error in the namespace's labels. Only pods themselves are checked against the enforced level.
 func (p *podSecurity) evaluate(a admission.Attributes, wanted api.Policy, wrong error, meta *metav1.ObjectMeta,
 	spec *corev1.PodSpec, enforced bool) *verdict {
 	if p.exemptClass(spec) {
@@ -136,7 +136,7 @@ func wouldViolate(against api.LevelVersion, result policy.AggregateCheckResult) 
 	return fmt.Sprintf("would violate PodSecurity %q: %s", against, result.ForbiddenDetail())
 }
 
-// exemptClass tells whether the pod's runtime class is exempt.
+// exemptClass reports whether the pod's runtime class is exempt.
 func (p *podSecurity) exemptClass(spec *corev1.PodSpec) bool {
 	return spec.RuntimeClassName != nil && has(p.exempted.runtimeClasses, *spec.RuntimeClassName)
 }

@@ -9,7 +9,7 @@
 //   - warn tells the user. Where a namespace has no level to warn of, it is that of enforce, if the
 //     namespace's labels say that one and it is the stricter.
 //
-// What they don't say is in the plugin's configuration, or else privileged and latest. A version is
+// Missing labels have the defaults of the plugin's configuration, or else privileged and latest. A version is
 // one of Kubernetes; checks of one that this release doesn't know yet are those of the latest. What
 // a level checks in which version is k8s.io/pod-security-admission/policy, and nobody's else: this
 // package says which pods are checked, against what, and what comes of it.
@@ -21,8 +21,8 @@
 // already must not be kept from ending because its namespace has become stricter. The subresources
 // that can't do that pass, and so does a resize.
 //
-// What has a template of pods (Deployments, Jobs and so on) is audited and warned of, and never
-// refused: its pods will be. The workloads of older versions that a server may serve have the same
+// Objects with a template of pods (Deployments, Jobs and so on) are audited and warned of, and never
+// refused: their pods will be. The workloads of older versions that a server may serve have the same
 // templates.
 //
 // Namespaces must have labels that can be read: others are refused, but for those that a namespace
@@ -85,7 +85,7 @@ var Descriptor = plugin.Descriptor{
 		// The other subresources don't write the spec, and their objects aren't pods.
 		plugin.On(podResource, "", "ephemeralcontainers", "resize"),
 		plugin.On(namespaceResource),
-		// What has a template of pods.
+		// Resources with a template of pods.
 		plugin.On(corev1.Resource("podtemplates")), plugin.On(corev1.Resource("replicationcontrollers")),
 		workloads("apps"), workloads("extensions"),
 		plugin.On(batchv1.Resource("jobs")), plugin.On(batchv1.Resource("cronjobs")),
@@ -122,7 +122,7 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// workloads are those of a group. What it doesn't have of them isn't served.
+// workloads returns the workloads of a group. Those that it doesn't have aren't served.
 func workloads(group string) []plugin.Resource {
 	var all []plugin.Resource
 	for _, name := range []string{"deployments", "replicasets", "statefulsets", "daemonsets"} {
@@ -190,8 +190,8 @@ type verdict struct {
 	// audit are annotations of the audit event.
 	audit map[string]string
 
-	// What the metrics count: evaluations of the pod that were decisive, whether it was exempt from
-	// them, and whether something kept them from being made as they should be.
+	// The metrics' counts: decisive evaluations of the pod, whether it was exempt from them, and
+	// whether an error kept them from being made.
 	evaluations []evaluation
 	exempt      bool
 	failed      failure

@@ -11,7 +11,7 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// appArmorProfiles is what a policy says of AppArmor.
+// appArmorProfiles are a policy's AppArmor settings.
 type appArmorProfiles struct {
 	fallback string // the profile of containers that have none; "" for none
 	// restricted is false where the policy has no list of allowed profiles, and so allows any.

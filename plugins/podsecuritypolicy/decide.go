@@ -20,7 +20,7 @@ import (
 // first served in the group extensions.
 var groups = []string{policyv1beta1.SchemeGroupVersion.Group, "extensions"}
 
-// objection is what a policy has against a pod.
+// objection says why a policy doesn't allow a pod.
 type objection struct {
 	policy  string
 	reasons []error
@@ -69,7 +69,7 @@ func (p *podSecurityPolicy) decide(ctx context.Context, a admission.Attributes, 
 	if changed != nil {
 		return changed, changer, nil
 	}
-	// What policies say that nobody here may use would only tell about other people's policies.
+	// Policies that none of the users may use are not mentioned: they aren't these users' business.
 	var of []objection
 	for _, o := range objections {
 		if p.mayUse(ctx, users, a.GetNamespace(), o.policy) {
@@ -109,8 +109,8 @@ func explain(objections []objection, users []user.Info) string {
 		strings.Join(names, " or "))
 }
 
-// usersOf are those whose right to use a policy is good for the pod: its service account, which
-// mostly has it, and who makes the request.
+// usersOf returns the users whose right to use a policy counts for the pod: its service account,
+// which mostly has it, and the user of the request.
 func usersOf(a admission.Attributes, pod *corev1.Pod) []user.Info {
 	var users []user.Info
 	if account := pod.Spec.ServiceAccountName; account != "" {
@@ -122,7 +122,7 @@ func usersOf(a admission.Attributes, pod *corev1.Pod) []user.Info {
 	return users
 }
 
-// mayUse tells whether any of users may use the policy in the namespace.
+// mayUse reports whether any of users may use the policy in the namespace.
 func (p *podSecurityPolicy) mayUse(ctx context.Context, users []user.Info, namespace, policy string) bool {
 	for _, u := range users {
 		for _, group := range groups {

@@ -21,8 +21,8 @@ type draft struct {
 	set *field.Path
 }
 
-// spec is the draft's own, in which the field at path is about to be set. Containers that were
-// looked at before are those of the pod.
+// spec returns the draft's own spec, before the field at path is set. Containers that were looked
+// at before are the pod's.
 func (d *draft) spec(path *field.Path) *corev1.PodSpec {
 	if d.set == nil {
 		d.set = path
@@ -64,8 +64,7 @@ func (d *draft) ofContainer(at place, name string) *corev1.SecurityContext {
 
 var podPath = field.NewPath("spec", "securityContext")
 
-// effective is what holds for a container: its own security context and, for what that doesn't say,
-// the pod's.
+// effective is a container's security context, completed by the pod's.
 type effective struct {
 	pod       *corev1.PodSecurityContext
 	container *corev1.SecurityContext

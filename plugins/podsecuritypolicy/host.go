@@ -50,8 +50,8 @@ func portRanges(ranges []policyv1beta1.HostPortRange) string {
 	return strings.Join(all, ",")
 }
 
-// checkHostProcess is about Windows' containers that run as processes of the node, which is what
-// privileged ones do on Linux. 1.24 had no field for it: a policy that allows these allows those.
+// checkHostProcess checks Windows containers that run as processes of the node, as privileged ones
+// do on Linux. 1.24 had no field for it: a policy that allows privileged containers allows these.
 func (p *policy) checkHostProcess(pod *corev1.Pod, c *corev1.Container, at place, found *reasons) {
 	windows := podContext(pod).WindowsOptions
 	hostProcess := windows != nil && windows.HostProcess != nil && *windows.HostProcess

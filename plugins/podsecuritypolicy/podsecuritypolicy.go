@@ -31,7 +31,7 @@
 //
 // # What has changed since
 //
-// What a policy says of seccomp and AppArmor is in annotations of the policy, and was to be in
+// A policy's seccomp and AppArmor settings are in annotations of the policy, and were once in
 // annotations of pods. Nodes read the fields now (securityContext.seccompProfile, appArmorProfile),
 // so the fields are what is set and what is checked. Where a pod has only the annotation that it
 // would have had in those days, it is taken for the field.
@@ -177,8 +177,8 @@ func (p *podSecurityPolicy) Validate(ctx context.Context, a admission.Attributes
 	return nil
 }
 
-// changesOnlyOwnersAndFinalizers tells whether an update is of the kind that garbage collection
-// makes. It must pass: who may update and delete the pod gains nothing by it.
+// changesOnlyOwnersAndFinalizers reports whether an update is one that garbage collection makes. It
+// must pass: a user who may update and delete the pod gains nothing by it.
 func changesOnlyOwnersAndFinalizers(pod, stored *corev1.Pod) bool {
 	compared := *pod
 	compared.OwnerReferences, compared.Finalizers = stored.OwnerReferences, stored.Finalizers

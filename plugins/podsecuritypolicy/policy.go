@@ -11,7 +11,7 @@ import (
 // place is where a container is in a pod.
 type place podspec.Position
 
-// path is that of the container's security context.
+// path returns the path of the container's security context.
 func (p place) path() *field.Path { return p.container().Child("securityContext") }
 
 func (p place) container() *field.Path { return podspec.Position(p).Path() }
@@ -61,7 +61,7 @@ func (p *policy) allowsEscalation() bool {
 	return p.spec.AllowPrivilegeEscalation == nil || *p.spec.AllowPrivilegeEscalation
 }
 
-// check is what the policy has against the pod.
+// check returns why the policy doesn't allow the pod.
 func (p *policy) check(pod *corev1.Pod) []error {
 	var found reasons
 	p.checkPodIDs(pod, &found)
@@ -111,7 +111,7 @@ func (p *policy) checkContainer(pod *corev1.Pod, c *corev1.Container, at place, 
 	}
 }
 
-// reasons is what a policy has against a pod.
+// reasons say why a policy doesn't allow a pod.
 type reasons []error
 
 func (r *reasons) add(reason *field.Error) { *r = append(*r, reason) }

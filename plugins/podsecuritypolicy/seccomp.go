@@ -11,7 +11,7 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// seccompProfiles is what a policy says of seccomp.
+// seccompProfiles are a policy's seccomp settings.
 type seccompProfiles struct {
 	fallback string // the profile of pods that have none; "" for none
 	allowed  []string

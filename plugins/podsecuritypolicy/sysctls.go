@@ -10,8 +10,8 @@ import (
 	componenthelpers "k8s.io/component-helpers/node/util/sysctl"
 )
 
-// safeSysctls concern nobody but the pod. They are those of the last Kubernetes with
-// PodSecurityPolicies; younger ones must be allowed.
+// safeSysctls affect only the pod. They are those of the last Kubernetes with PodSecurityPolicies;
+// newer ones must be allowed.
 var safeSysctls = []string{
 	"kernel.shm_rmid_forced",
 	"net.ipv4.ip_local_port_range",
@@ -36,7 +36,8 @@ func (p *policy) checkSysctls(pod *corev1.Pod, found *reasons) {
 	}
 }
 
-// matchesAny tells whether a pattern is the name, or ends in '*' and otherwise begins it.
+// matchesAny reports whether a pattern equals the name, or ends in '*' and is otherwise a prefix of
+// it.
 func matchesAny(name string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {

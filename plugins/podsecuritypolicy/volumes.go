@@ -46,17 +46,17 @@ func (p *policy) checkVolumes(pod *corev1.Pod, found *reasons) {
 	}
 }
 
-// allowsVolume tells whether the volume's type is allowed. Where secrets are, so is the volume by
-// which every pod gets the token of its service account: as long as tokens were secrets, nobody
-// allowed anything else for it.
+// allowsVolume reports whether the volume's type is allowed. If secrets are, so is the volume with
+// the token of the service account that every pod gets: policies allowed only secrets for it as
+// long as tokens were secrets.
 func (p *policy) allowsVolume(of policyv1beta1.FSType, volume *corev1.Volume) bool {
 	return slices.Contains(p.spec.Volumes, of) || slices.Contains(p.spec.Volumes, policyv1beta1.All) ||
 		of == policyv1beta1.Projected && slices.Contains(p.spec.Volumes, policyv1beta1.Secret) &&
 			isAccountToken(volume.Projected)
 }
 
-// isAccountToken tells whether a projected volume has nothing but what the plugin ServiceAccount
-// puts into one.
+// isAccountToken reports whether a projected volume has only what the plugin ServiceAccount puts
+// into one.
 func isAccountToken(volume *corev1.ProjectedVolumeSource) bool {
 	for _, source := range volume.Sources {
 		switch {
@@ -115,8 +115,8 @@ func (p *policy) allowsHostPath(path string) (allowed, onlyReading bool) {
 	return allowed, allowed
 }
 
-// isBelow tells whether path is prefix, or a path below it. ("..", with which it might not be,
-// isn't valid in a pod.)
+// isBelow reports whether path is prefix, or a path below it. (It ignores "..", which isn't valid
+// in a pod.)
 func isBelow(path, prefix string) bool {
 	path, prefix = strings.TrimSuffix(path, "/"), strings.TrimSuffix(prefix, "/")
 	rest, ok := strings.CutPrefix(path, prefix)

@@ -20,7 +20,8 @@ const (
 	ownKind         = name + "Configuration"
 )
 
-// lists are what holds in namespaces that say nothing. They are all that Kubernetes' format has.
+// lists are the cluster's lists, for namespaces without their own. Kubernetes' format has only
+// these.
 type lists struct {
 	Default   []corev1.Toleration `json:"default"`
 	Whitelist []corev1.Toleration `json:"whitelist"`
@@ -70,7 +71,7 @@ func load(config io.Reader) (configuration, error) {
 	return c, nil
 }
 
-// isOwn tells whether a configuration says that it is of our own kind. What can't be read isn't.
+// isOwn reports whether a configuration is of our own kind. One that can't be read isn't.
 func isOwn(content []byte) bool {
 	document, err := configfile.Document(bytes.NewReader(content))
 	if err != nil {

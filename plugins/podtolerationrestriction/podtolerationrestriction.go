@@ -92,10 +92,10 @@ type podTolerationRestriction struct {
 	defaults, whitelists *namespaces.Derived[list]
 }
 
-// list is what an annotation of a namespace says, which is not to be changed.
+// list is the content of an annotation of a namespace. It must not be changed.
 type list struct {
 	tolerations []corev1.Toleration
-	// found tells whether the namespace has the annotation.
+	// found reports whether the namespace has the annotation.
 	found bool
 	err   error
 }
@@ -125,7 +125,7 @@ func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attrib
 	case a.GetOperation() == admission.Create:
 		pod.Spec.Tolerations = merge(pod.Spec.Tolerations, additions)
 	case !covered(memoryPressure, pod.Spec.Tolerations):
-		// What a stored pod tolerates can't be taken away, be it redundant: only added to.
+		// Tolerations of a stored pod, even redundant ones, can't be removed, only added.
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, memoryPressure)
 	}
 	return p.hold(ctx, a, pod)
@@ -219,9 +219,9 @@ func (l list) or(cluster []corev1.Toleration) list {
 	return l
 }
 
-// bestEffort tells whether nothing is said of the cpu and memory that a pod needs, by the pod or
-// else its containers. It is GetPodQOS of k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, but by the
-// spec alone: what a new pod says of its status isn't stored.
+// bestEffort reports whether neither the pod nor its containers state cpu or memory. It is
+// GetPodQOS of k8s.io/kubernetes/pkg/apis/core/v1/helper/qos by the spec alone, because the status
+// of a new pod isn't stored.
 func bestEffort(spec *corev1.PodSpec) bool {
 	if spec.Resources != nil {
 		return !says(spec.Resources)

@@ -81,9 +81,9 @@ func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList
 	return errs
 }
 
-// merge is what a pod tolerates together with additions. Of two tolerations of which one covers the
-// other the wider stays, of equal ones the pod's. What the pod has is compared with the additions
-// only: there may be any number. Nothing of the additions is shared.
+// merge returns the pod's tolerations and the additions. If one toleration covers another, the
+// wider one stays, and of equal ones the pod's. The pod's are compared with the additions only,
+// because there may be any number. The result shares nothing with the additions.
 func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 	merged := make([]corev1.Toleration, 0, len(pod)+len(additions))
 	for _, t := range pod {
@@ -99,7 +99,7 @@ func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 	return merged
 }
 
-// widened tells whether one of the list covers the toleration and more.
+// widened reports whether one of the list covers the toleration and more.
 func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list,
 		func(other corev1.Toleration) bool {
@@ -107,8 +107,8 @@ func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 		})
 }
 
-// conflicts tells whether the toleration is for a key and effect for which there are defaults, but
-// neither covers one of them nor is covered.
+// conflicts reports whether there are defaults for the toleration's key and effect, none of which
+// covers it or is covered by it.
 func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 	same, t := false, spelt(t)
 	for _, d := range defaults {
@@ -121,12 +121,12 @@ func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 	return same
 }
 
-// covered tells whether one of the list covers the toleration.
+// covered reports whether one of the list covers the toleration.
 func covered(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return tolerations.Covers(other, t) })
 }
 
-// identity is what makes two tolerations the same.
+// identity identifies equal tolerations.
 type identity struct {
 	key, value string
 	operator   corev1.TolerationOperator

@@ -1,5 +1,5 @@
-// Package podtopologylabels is the plugin PodTopologyLabels: a pod that gets a node gets its zone
-// and region, too.
+// Package podtopologylabels is the plugin PodTopologyLabels: it gives a pod that gets a node the
+// node's zone and region.
 //
 // Programs in a pod can read the pod's own labels, through the downward API, but not its node's. So
 // the labels topology.kubernetes.io/zone and topology.kubernetes.io/region of the node are copied
@@ -8,7 +8,7 @@
 // labels is overwritten; where the node doesn't have one, it stays. A node that isn't there, or not
 // known yet, has no labels: the pod is left as it is.
 //
-// It does nothing where the feature gate PodTopologyLabelsAdmission is off.
+// It does nothing if the feature gate PodTopologyLabelsAdmission is off.
 package podtopologylabels
 
 import (

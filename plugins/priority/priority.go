@@ -99,7 +99,7 @@ type priority struct {
 	synced ready.Gate
 	cache  schedulingv1listers.PriorityClassLister
 	client kubernetes.Interface
-	groups bool // tells whether PodGroups have priorities
+	groups bool // whether PodGroups have priorities
 }
 
 var (
@@ -208,7 +208,7 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, named st
 		return &noClass, nil
 	}
 	class, err := p.cache.Get(named)
-	// What can't be a name isn't asked for: a pod is validated later only.
+	// A pod is validated later, so a text that can't be a name isn't looked up.
 	if apierrors.IsNotFound(err) && len(apivalidation.NameIsDNSSubdomain(named, false)) == 0 {
 		class, err = p.client.SchedulingV1().PriorityClasses().Get(ctx, named, metav1.GetOptions{})
 	}

@@ -24,9 +24,9 @@ const (
 // configuration is the configuration of the plugin. Quantities are kept as they were written, so
 // that what is wrong with one can be said with its field.
 type configuration struct {
-	// Memory is what a container gets that says nothing of memory, 512Mi where this isn't set.
+	// Memory is the default for containers that don't state memory; 512Mi if it isn't set.
 	Memory json.RawMessage `json:"memory,omitempty"`
-	// CPU is what a container gets that says nothing of cpu, 1 where this isn't set.
+	// CPU is the default for containers that don't state cpu; 1 if it isn't set.
 	CPU json.RawMessage `json:"cpu,omitempty"`
 }
 

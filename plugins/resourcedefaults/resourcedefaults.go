@@ -16,12 +16,11 @@
 //
 // # Updates
 //
-// What a stored pod's containers need doesn't change by an update of the pod, so a default must not
-// either: a pod that was stored without resources, before the plugin was enabled say, could never
-// be updated again. On an update a container gets the default only if the stored container of its
-// name has exactly that, as request and limit. That is for the client that sends its manifest once
-// more, without what the plugin put in when the pod was created: its update is not refused for
-// having taken resources away.
+// An update of a pod can't change its containers' resources, so a default must not either.
+// Otherwise a pod that was stored without resources, for example before the plugin was enabled,
+// could never be updated again. On an update a container gets the default only if the stored
+// container of its name has exactly that, as request and limit. So a client may send its manifest
+// again without the plugin's values, and the update is not refused for having removed resources.
 package resourcedefaults
 
 import (
@@ -58,7 +57,7 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// A resourceDefault is what a container gets that says nothing of the resource.
+// A resourceDefault is the default for containers that don't state the resource.
 type resourceDefault struct {
 	name     corev1.ResourceName
 	quantity resource.Quantity
@@ -118,7 +117,7 @@ func (p *resourceDefaults) missing(pod *corev1.Pod) []missing {
 	return all
 }
 
-// from tells whether the container of the stored pod has the default.
+// from reports whether the container of the stored pod has the default.
 func (m missing) from(stored *corev1.Pod) bool {
 	containers := stored.Spec.Containers
 	if m.init {

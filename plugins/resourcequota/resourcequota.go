@@ -108,7 +108,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 	if !costs {
 		return nil
 	}
-	// What depends on other objects is measured where they are stored.
+	// Objects whose cost depends on other objects are measured where these are stored.
 	if quota.Tied(resource, p.off) && enforce(quota.Enforcement{Resource: resource}) {
 		return nil
 	}
@@ -123,8 +123,8 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 	return p.charge(ctx, a, change, refuse)
 }
 
-// counted is what the request's object counts as, and whether the request can change what the
-// namespace uses.
+// counted returns the resource as which the request's object counts, and reports whether the
+// request can change the namespace's usage.
 func counted(a admission.Attributes) (schema.GroupResource, bool) {
 	resource := storedAs(a.GetResource().GroupResource())
 	switch {
@@ -136,7 +136,7 @@ func counted(a admission.Attributes) (schema.GroupResource, bool) {
 	return resource, a.GetOperation() != admission.Update || quota.Weighed(resource)
 }
 
-// change is what the request changes in what the namespace uses.
+// change returns the change of the namespace's usage by the request.
 func (p *resourceQuota) change(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
 	resource schema.GroupResource) (quota.Change, error) {
 	meter := quota.Meter{Off: p.off, Others: cluster.At(ctx, p.client, "")}
@@ -161,8 +161,8 @@ func (p *resourceQuota) change(ctx context.Context, a admission.Attributes, o ad
 	return change, err
 }
 
-// storedAs is what objects of a resource count as. Workloads of the group extensions are those of
-// apps.
+// storedAs returns the resource as which objects of a resource count. Workloads of the group
+// extensions count as those of apps.
 func storedAs(resource schema.GroupResource) schema.GroupResource {
 	if resource.Group == extensionsv1beta1.GroupName {
 		switch resource.Resource {
@@ -227,8 +227,8 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 			told = reports(change, open)
 		}
 		if refusal != nil {
-			// What has been charged already stays so until the quota controller counts again; only
-			// storage can do better.
+			// An earlier charge stays until the quota controller counts again; only storage can do
+			// better.
 			return refuse(refusal)
 		}
 		if a.IsDryRun() {

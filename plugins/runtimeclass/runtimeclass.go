@@ -1,5 +1,5 @@
-// Package runtimeclass is the plugin RuntimeClass: a pod that names a RuntimeClass gets what the
-// class says of scheduling and of overhead.
+// Package runtimeclass is the plugin RuntimeClass: it gives pods that name a RuntimeClass the
+// scheduling constraints and the overhead of the class.
 //
 // A RuntimeClass stands for a way to run containers, in small virtual machines say, that not all
 // nodes have and that costs something beside the containers. So a new pod with

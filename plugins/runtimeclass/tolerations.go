@@ -9,12 +9,12 @@ import (
 )
 
 // maxCompared is how many tolerations are all compared with each other. A pod may have any number,
-// and comparing them takes the square of that; of more, what the pod has is compared with what the
-// class adds only.
+// and comparing them takes the square of that. If there are more, the pod's are compared with the
+// class's only.
 const maxCompared = 500
 
-// merge is what a pod tolerates together with what its class adds. Of two tolerations of which one
-// covers the other the wider stays, of equal ones the first. Nothing of the additions is shared.
+// merge returns the pod's tolerations and its class's. If one toleration covers another, the wider
+// one stays, and of equal ones the first. The result shares nothing with the additions.
 //
 // Upstream: MergeTolerations in k8s.io/kubernetes/pkg/util/tolerations.
 func merge(pod, additions []corev1.Toleration) []corev1.Toleration {

@@ -16,8 +16,8 @@ import (
 // 1.32, and honours it.
 const enforceAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
-// enforcesSecrets tells whether pods of the account may use only the Secrets that it lists. What is
-// no boolean is none, as upstream.
+// enforcesSecrets reports whether pods of the account may use only the Secrets that it lists. A
+// value that is no boolean counts as false, as upstream.
 func enforcesSecrets(account *corev1.ServiceAccount) bool {
 	text, says := account.Annotations[enforceAnnotation]
 	if !says {
@@ -27,7 +27,7 @@ func enforcesSecrets(account *corev1.ServiceAccount) bool {
 	return enforced
 }
 
-// checkSecrets is what is wrong with the Secrets that a new pod uses, given an account that
+// checkSecrets returns what is wrong with the Secrets that a new pod uses, given an account that
 // enforces its lists: secrets for volumes and containers, imagePullSecrets for images.
 func checkSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	for i := range spec.Volumes {
@@ -52,8 +52,8 @@ func checkSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	return nil
 }
 
-// checkEphemeralSecrets is what is wrong with the Secrets that a pod's ephemeral containers use:
-// all else was checked when the pod was created.
+// checkEphemeralSecrets returns what is wrong with the Secrets that a pod's ephemeral containers
+// use. Everything else was checked when the pod was created.
 func checkEphemeralSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	for position, c := range podspec.All(spec) {
 		if position.List != podspec.EphemeralContainers {
@@ -88,8 +88,8 @@ func lists(account *corev1.ServiceAccount, secret string) bool {
 	return slices.ContainsFunc(account.Secrets, func(ref corev1.ObjectReference) bool { return ref.Name == secret })
 }
 
-// checkMirror is what is wrong with a mirror pod: that it refers to any API object. The first three
-// have messages of their own upstream.
+// checkMirror returns an error if a mirror pod refers to any API object. The first three have
+// messages of their own upstream.
 func checkMirror(spec *corev1.PodSpec) error {
 	switch {
 	case spec.ServiceAccountName != "":

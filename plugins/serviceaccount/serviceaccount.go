@@ -16,10 +16,10 @@
 //
 // A new pod is held to its account, too: where that is annotated
 // kubernetes.io/enforce-mountable-secrets: "true", its pods may use only the Secrets that it lists.
-// What isn't so is refused at once, before webhooks are asked, and once more in the validating
-// phase, when all have changed the pod; that phase also sees to it that an account that exists is
-// still named. Ephemeral containers, the only ones that join a pod later, are held to that as well.
-// No other update is looked at.
+// Other pods are refused at once, before webhooks are asked, and once more in the validating
+// phase, after all changes of the pod. That phase also checks that the pod still names an existing
+// account. Ephemeral containers, the only ones that join a pod later, are checked too. Other
+// updates are not.
 //
 // Mirror pods are what kubelets make to show pods that they run from a file. They have no identity:
 // they get none of this, and those that refer to an account, a Secret or any other API object are

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// volumePrefix is what the names of token volumes begin with.
+	// volumePrefix is the beginning of the names of token volumes.
 	volumePrefix = "kube-api-access-"
 	// tokenPath is where client libraries look for the token: rest.InClusterConfig of client-go,
 	// for one.
 	tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is how long a token lasts before clients that don't read the new one are to be
-	// noticed. By this very number the API server recognizes the tokens of these volumes, and lets
+	// tokenSeconds is how long a token lasts before clients that don't read the new one should be
+	// noticed. The API server recognizes the tokens of these volumes by this very number, and lets
 	// them last longer: WarnOnlyBoundTokenExpirationSeconds of
 	// k8s.io/kubernetes/pkg/serviceaccount.
 	tokenSeconds = 60*60 + 7
@@ -24,7 +24,7 @@ const (
 	rootCA, rootCAFile = "kube-root-ca.crt", "ca.crt"
 )
 
-// wantsToken tells whether a pod gets a token: the pod decides or, if it doesn't, its account.
+// wantsToken reports whether a pod gets a token: the pod decides or, if it doesn't, its account.
 func wantsToken(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 	switch {
 	case pod.Spec.AutomountServiceAccountToken != nil:
@@ -68,8 +68,8 @@ func mountToken(spec *corev1.PodSpec) {
 	}
 }
 
-// tokenSource is what the token volume is projected from. It is a part of nearly every pod, so all
-// that it points to is made at once.
+// tokenSource returns the source of the token volume. Nearly every pod has one, so everything that
+// it points to is allocated at once.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	parts := &struct {
 		source    corev1.ProjectedVolumeSource

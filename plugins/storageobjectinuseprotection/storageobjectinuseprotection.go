@@ -1,12 +1,12 @@
-// Package storageobjectinuseprotection is the plugin StorageObjectInUseProtection: what holds data
-// is not gone before those who use it are.
+// Package storageobjectinuseprotection is the plugin StorageObjectInUseProtection: it keeps storage
+// objects from being removed while they are in use.
 //
-// A new claim, volume or volume attributes class gets a finalizer, a mark that says: not yet. To
-// delete it then only says that it is to be deleted, until one of three controllers, which are
-// Kubernetes' own, finds that nothing uses it any more and takes the finalizer off.
+// A new claim, volume or volume attributes class gets a finalizer. A deletion then only marks the
+// object, until one of three controllers, which are Kubernetes' own, finds that nothing uses it any
+// more and takes the finalizer off.
 //
-// The plugin does no more than that, for each new object, whatever it is for and whoever makes it.
-// What it means to be in use is the controllers' to say, and in the manual page.
+// The plugin does no more than that, for each new object, whoever makes it. The controllers define
+// when an object is in use; the manual page describes it.
 package storageobjectinuseprotection
 
 import (
@@ -35,8 +35,8 @@ var (
 	classes = storagev1.Resource("volumeattributesclasses")
 )
 
-// finalizers are what new objects get, by their resource. The controllers know the same names:
-// k8s.io/kubernetes/pkg/volume/util/finalizer.go.
+// finalizers are the finalizers of new objects, by their resource. The controllers know the same
+// names: k8s.io/kubernetes/pkg/volume/util/finalizer.go.
 var finalizers = map[schema.GroupResource]string{
 	claims:  "kubernetes.io/pvc-protection",
 	volumes: "kubernetes.io/pv-protection",

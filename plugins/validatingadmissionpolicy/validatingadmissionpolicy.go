@@ -1,9 +1,9 @@
-// Package validatingadmissionpolicy is the plugin ValidatingAdmissionPolicy: it has requests judged
-// by the ValidatingAdmissionPolicies that are bound to something.
+// Package validatingadmissionpolicy is the plugin ValidatingAdmissionPolicy: it refuses requests by
+// the ValidatingAdmissionPolicies that are bound.
 //
-// All of it is in package policy, which tells how. What is said here is what makes it a plugin: it
-// is on by default, takes part in the validating phase only, and stands before
-// ValidatingAdmissionWebhook, since an expression costs less than a call.
+// Package policy has the implementation and describes it. The plugin is on by default, takes part
+// in the validating phase only, and runs before ValidatingAdmissionWebhook, since an expression
+// costs less than a call.
 package validatingadmissionpolicy
 
 import (

@@ -1,10 +1,9 @@
 // Package validatingadmissionwebhook is the plugin ValidatingAdmissionWebhook: it has requests
 // judged by the webhooks that ValidatingWebhookConfigurations name.
 //
-// All of it is in package webhook, which tells how. What is said here is what makes it a plugin: it
-// is on by default, takes part in the validating phase only, and stands behind the compiled-in
-// plugins that can refuse at less cost, but before ResourceQuota, which is to charge only for what
-// all others have admitted.
+// Package webhook has the implementation and describes it. The plugin is on by default, takes part
+// in the validating phase only, and runs after the compiled-in plugins that can refuse at less
+// cost, but before ResourceQuota, which charges only for what all others have admitted.
 package validatingadmissionwebhook
 
 import (

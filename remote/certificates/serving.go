@@ -128,7 +128,7 @@ func (s *serving) Trusted(bundles ...[]byte) {
 			if _, ok := s.trusted[string(c.Raw)]; ok || s.trusted == nil {
 				of[string(c.Raw)] = since
 			}
-			// What was trusted before this replica began may be what another one still serves.
+			// Another replica may still serve a certificate that was trusted before this one began.
 			if !s.told && c.IsCA && c.NotAfter.After(now) && !s.inBundle(c) {
 				s.departing[string(c.Raw)] = now.Add(departure)
 				notify(s.changed)

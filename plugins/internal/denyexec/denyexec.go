@@ -1,6 +1,6 @@
-// Package denyexec is what DenyEscalatingExec and DenyExecOnPrivileged have in common: they refuse
-// to exec into or attach to a pod whose containers have the host's privileges, as whoever gets into
-// them has these, too.
+// Package denyexec is the common part of DenyEscalatingExec and DenyExecOnPrivileged: it refuses
+// exec into and attach to a pod whose containers have the host's privileges, because its user would
+// get these too.
 package denyexec
 
 import (
@@ -23,7 +23,7 @@ import (
 
 var pods = corev1.Resource("pods")
 
-// Operations and Resources are what such a plugin is about.
+// Operations and Resources are the requests that such a plugin is asked about.
 var (
 	Operations = []admission.Operation{admission.Connect}
 	Resources  = plugin.On(pods, "exec", "attach")
@@ -67,7 +67,7 @@ func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// holds is what keeps everybody out of the pod, nil where nothing does.
+// holds returns why exec into the pod is refused, or nil.
 func (d *denier) holds(spec *corev1.PodSpec) error {
 	switch {
 	case d.hostNamespaces && spec.HostPID:

@@ -25,7 +25,7 @@ func Derive[T any](derive func(*corev1.Namespace) T) *Derived[T] {
 	return &Derived[T]{derive, lru.New(derivedKept)}
 }
 
-// Of is what derive returns for this state of the namespace. The cache of Namespaces has another
+// Of returns derive's result for this state of the namespace. The cache of Namespaces has another
 // object for each state.
 func (d *Derived[T]) Of(namespace *corev1.Namespace) T {
 	if known, ok := d.known.Get(namespace.Name); ok && known.(derived[T]).from == namespace {

@@ -1,6 +1,5 @@
-// Package namespaces is how plugins look up the namespace of a request: in a cache that a watch
-// keeps current, a moment late, and live where the cache has none. Only a live read says that a
-// namespace doesn't exist.
+// Package namespaces looks up the namespace of a request: first in a cache that a watch keeps
+// current, a moment late, and then live. Only a live read shows that a namespace doesn't exist.
 package namespaces
 
 import (
@@ -67,8 +66,8 @@ func (n *Namespaces) Live(ctx context.Context, name string) (*corev1.Namespace, 
 	return n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 }
 
-// Refusal is what to refuse a request with whose namespace can't be had: that it doesn't exist is
-// about the request, anything else isn't.
+// Refusal returns the error for a request whose namespace can't be read. A missing namespace is the
+// request's fault, any other error isn't.
 func Refusal(err error) error {
 	if apierrors.IsNotFound(err) {
 		return err

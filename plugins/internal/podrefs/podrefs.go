@@ -1,6 +1,6 @@
-// Package podrefs finds the other API objects that a pod refers to: for plugins that allow a pod
-// some of them, or none, as it is with mirror pods. What these refer to in turn, the secret of a
-// claim's volume say, is not looked for.
+// Package podrefs finds the other API objects that a pod refers to, for plugins that allow a pod
+// some of them, or none, as for mirror pods. It doesn't follow references of these objects, such as
+// the secret of a claim's volume.
 package podrefs
 
 import (
@@ -83,7 +83,7 @@ func secretOf(source *corev1.VolumeSource) (field, secret string) {
 	return "", ""
 }
 
-// UsesSecrets tells whether a pod names any Secret.
+// UsesSecrets reports whether a pod names any Secret.
 func UsesSecrets(spec *corev1.PodSpec) bool {
 	for _, ref := range spec.ImagePullSecrets {
 		if ref.Name != "" {
@@ -131,7 +131,7 @@ func First(spec *corev1.PodSpec) (resource string, err error) {
 	return "", nil
 }
 
-// usesConfigMaps tells whether a pod names any ConfigMap in containers or volumes.
+// usesConfigMaps reports whether a pod names any ConfigMap in containers or volumes.
 func usesConfigMaps(spec *corev1.PodSpec) bool {
 	for _, c := range podspec.All(spec) {
 		for i := range c.EnvFrom {

@@ -1,9 +1,9 @@
-// Package signers is what the plugins for certificates ask an authorizer: whether a user may do
+// Package signers asks an authorizer, for the plugins for certificates, whether a user may do
 // something for a signer.
 //
-// Signers are no objects. They are names, of a domain and a path, example.com/serving say, and who
-// may do what for them is granted as if they were objects of the resource signers in
-// certificates.k8s.io: for the name itself, or for all of a domain by example.com/*.
+// Signers are no objects. They are names of a domain and a path, such as example.com/serving.
+// Rights are granted as if they were objects of the resource signers in certificates.k8s.io: for
+// the name itself, or for all of a domain by example.com/*.
 package signers
 
 import (
@@ -33,7 +33,7 @@ func Needs(plugin string, config io.Reader, env *plugin.Env) error {
 	return nil
 }
 
-// Allowed tells whether the user may do verb for a signer, by its name or by its domain. An
+// Allowed reports whether the user may do verb for a signer, by its name or by its domain. An
 // authorizer that fails allows nothing.
 func Allowed(ctx context.Context, authz authorizer.Authorizer, info user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")

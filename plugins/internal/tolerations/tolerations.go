@@ -7,15 +7,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Equal tells whether two tolerations are the same in each field.
+// Equal reports whether two tolerations are the same in each field.
 func Equal(a, b corev1.Toleration) bool {
 	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect &&
 		ptr.Equal(a.TolerationSeconds, b.TolerationSeconds)
 }
 
-// Covers tells whether wide tolerates every taint that narrow does, and at least as long. An
-// operator that is left out is Equal in wide, but is not in narrow, which is then covered by the
-// same words, or by Exists, only.
+// Covers reports whether wide tolerates every taint that narrow does, and at least as long. A
+// missing operator means Equal in wide, but not in narrow. Such a narrow is covered only by the
+// same words, or by Exists.
 //
 // Source: isSuperset in k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
 func Covers(wide, narrow corev1.Toleration) bool {
