@@ -65,23 +65,32 @@ type Server struct {
 	ends    []func() // what ends with it
 }
 
-// An Option changes the configuration of a server before it starts: flags' values are fields of it.
-type Option func(*server.Config)
+// An Option changes a server before it starts.
+type Option struct{ change func(*server.Config) }
+
+// WithConfig changes the server's configuration, in which flags are fields. The configuration's Go
+// types have no promise: they may change with any release.
+func WithConfig(change func(*server.Config)) Option { return Option{change} }
+
+// Apply changes a configuration of the caller's own. Like WithConfig it has no promise.
+func (o Option) Apply(c *server.Config) { o.change(c) }
 
 // WithPlugins enables plugins besides the default ones.
 func WithPlugins(names ...string) Option {
-	return func(c *server.Config) { c.Admission.Enable = append(c.Admission.Enable, names...) }
+	return WithConfig(func(c *server.Config) { c.Admission.Enable = append(c.Admission.Enable, names...) })
 }
 
 // WithoutPlugins disables plugins.
 func WithoutPlugins(names ...string) Option {
-	return func(c *server.Config) { c.Admission.Disable = append(c.Admission.Disable, names...) }
+	return WithConfig(func(c *server.Config) { c.Admission.Disable = append(c.Admission.Disable, names...) })
 }
 
 // WithControllers runs controllers besides the default ones. "workloads" stands for those that make
 // pods, such as the controllers of Deployments and Jobs.
 func WithControllers(names ...string) Option {
-	return func(c *server.Config) { c.Controllers.Controllers = append(c.Controllers.Controllers, names...) }
+	return WithConfig(func(c *server.Config) {
+		c.Controllers.Controllers = append(c.Controllers.Controllers, names...)
+	})
 }
 
 // Start runs a server and waits until it is ready. If it doesn't get ready, the test fails. The
@@ -126,7 +135,7 @@ func run(dir string, options []Option) (*Server, error) {
 	}
 	config.API.SecureServing.Listener = listener
 	for _, option := range options {
-		option(config)
+		option.Apply(config)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	running, err := server.New(ctx, config)

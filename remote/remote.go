@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/quantity"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/server"
 )
 
@@ -70,11 +70,10 @@ func answer(ctx context.Context, request *admissionv1.AdmissionRequest,
 	}
 	told := &warnings{}
 	if err := phase(warning.WithWarningRecorder(ctx, told), a); err != nil {
-		refused := server.Errored(err)
-		if refused.Result.Code >= http.StatusInternalServerError {
+		if verdict, _ := plugin.VerdictOf(err); verdict == plugin.Failed {
 			return server.Response{}, err
 		}
-		return a.annotated(refused).WithWarnings(told.texts...), nil
+		return a.annotated(server.Errored(err)).WithWarnings(told.texts...), nil
 	}
 	return a.annotated(passed(a)).WithWarnings(told.texts...), nil
 }

@@ -195,6 +195,10 @@ func TestFailures(t *testing.T) {
 			panic("no")
 		},
 		"broken": func(context.Context, admission.Attributes) error { return errors.New("broken") },
+		// The server of the plugin would answer with 500, too.
+		`A: pods "web" is forbidden: no`: func(_ context.Context, a admission.Attributes) error {
+			return fmt.Errorf("A: %w", admission.NewForbidden(a, errors.New("no")))
+		},
 		"Internal error occurred: away": func(context.Context, admission.Attributes) error {
 			return apierrors.NewInternalError(errors.New("away"))
 		},

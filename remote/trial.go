@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -151,15 +150,12 @@ func (t *trial) call(ctx context.Context, plugin func(context.Context) error) (e
 
 // tellRefusal reports that the plugin would refuse the request, or couldn't decide.
 func (t *trial) tellRefusal(ctx context.Context, a admission.Attributes, err error) {
-	code := int32(http.StatusInternalServerError)
-	if status, ok := err.(apierrors.APIStatus); ok {
-		code = status.Status().Code
-	}
-	if code >= http.StatusInternalServerError {
-		t.tell(ctx, a, "failed", plugin.Failed, code, fmt.Sprintf("couldn't decide: %v", err))
+	verdict, code := plugin.VerdictOf(err)
+	if verdict == plugin.Failed {
+		t.tell(ctx, a, "failed", verdict, code, fmt.Sprintf("couldn't decide: %v", err))
 		return
 	}
-	t.tell(ctx, a, "would-refuse", plugin.Refused, code, fmt.Sprintf("would refuse: %v", err))
+	t.tell(ctx, a, "would-refuse", verdict, code, fmt.Sprintf("would refuse: %v", err))
 }
 
 func (t *trial) tell(ctx context.Context, a admission.Attributes, what string, verdict plugin.Verdict, code int32,

@@ -246,7 +246,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		return result, err
 	}
 	result.Warnings, result.Decision = a.warnings, a.decision
-	result.Verdict = verdict(a.code)
+	result.Verdict = v1alpha1.Verdict(plugin.VerdictOfCode(int32(a.code)))
 	if result.Decision != nil {
 		// A connection is admitted before it is known where to.
 		result.Verdict = result.Decision.Verdict
@@ -326,16 +326,6 @@ func (r *Reviewer) callOf(ctx context.Context, d input.Document, object *unstruc
 		result.Object, result.Sent = objectOf(object), object
 	}
 	return c, err
-}
-
-func verdict(code int) v1alpha1.Verdict {
-	switch {
-	case code >= http.StatusInternalServerError:
-		return v1alpha1.Failed
-	case code >= http.StatusBadRequest:
-		return v1alpha1.Refused
-	}
-	return v1alpha1.Admitted
 }
 
 // call is the request by which an object is written.

@@ -17,7 +17,7 @@ import (
 // no event is in it.
 func TestAuditLogWithoutPolicy(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "logs", "audit.log")
-	cluster := gatehousetest.Start(t, func(c *server.Config) { c.API.Audit.LogOptions.Path = log })
+	cluster := gatehousetest.Start(t, gatehousetest.WithConfig(func(c *server.Config) { c.API.Audit.LogOptions.Path = log }))
 	_, err := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 	if err != nil {

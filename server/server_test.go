@@ -23,12 +23,12 @@ func TestPluginsEndWithAServerThatDoesNotStart(t *testing.T) {
 			done = env.Done
 			return passing{}, nil
 		}}
-	err := servertest.StartError(t, func(c *server.Config) {
+	err := servertest.StartError(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.Plugins = []plugin.Descriptor{built}
 		if err := os.Mkdir(c.API.AdminKubeconfig(), 0o700); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}))
 	if err == nil {
 		t.Fatal("the server has been built")
 	}

@@ -97,9 +97,9 @@ func TestWarningsOfWhatIsNotEnforced(t *testing.T) {
 			}
 			return none
 		}},
-		"missing": {func(c *server.Config) { c.Plugins = slices.DeleteFunc(slices.Clone(c.Plugins), enforces) },
+		"missing": {gatehousetest.WithConfig(func(c *server.Config) { c.Plugins = slices.DeleteFunc(slices.Clone(c.Plugins), enforces) }),
 			func(string) string { return none }},
-		"on": {func(*server.Config) {}, func(plugin string) string {
+		"on": {gatehousetest.WithConfig(func(*server.Config) {}), func(plugin string) string {
 			if slices.Contains(there, plugin) {
 				return ""
 			}

@@ -54,7 +54,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("ImagePolicyWebhook"),
-		func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" })
+		gatehousetest.WithConfig(func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" }))
 
 	// The commands, and what they print. The test has another port than the reader.
 	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)

@@ -60,7 +60,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	srv := gatehousetest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"),
-		func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" })
+		gatehousetest.WithConfig(func(c *server.Config) { c.Admission.ConfigFile = "admission.yaml" }))
 
 	// The commands, and what they print.
 	_, session, _ := strings.Cut(readme, "$ kubectl")

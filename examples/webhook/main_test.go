@@ -152,7 +152,7 @@ func TestClientCertificates(t *testing.T) {
 		s.write(user+".key", key)
 		s.copy("webhooks.kubeconfig", defaultAddress, address, "apiserver.", user+".")
 		srv := gatehousetest.Start(t,
-			func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(s.dir, "admission.yaml") })
+			gatehousetest.WithConfig(func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(s.dir, "admission.yaml") }))
 		s.kubeconfig = srv.Kubeconfig
 		manifest, caBundle := s.read("webhooks.yaml"), base64.StdEncoding.EncodeToString(s.read("cert.pem"))
 		s.write("applied.yaml", []byte(strings.ReplaceAll(string(manifest), "CA_BUNDLE", caBundle)))

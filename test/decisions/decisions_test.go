@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
@@ -31,9 +32,9 @@ func TestMain(m *testing.M) { suite.Main(m) }
 
 // shared is a server with its defaults, and one plugin more.
 var shared = sync.OnceValue(func() *servertest.Cluster {
-	return servertest.Start(&suite, func(c *server.Config) {
+	return servertest.Start(&suite, gatehousetest.WithConfig(func(c *server.Config) {
 		c.Plugins = plugin.InsertBefore(c.Plugins, "MutatingAdmissionPolicy", obedient)
-	})
+	}))
 })
 
 // refused makes a namespace with a quota of no pods, and has a pod refused there.
@@ -314,11 +315,11 @@ func client(t *testing.T, config *rest.Config) dynamic.Interface {
 // decisions of its own, which its label tells.
 func TestServersOverOneEtcd(t *testing.T) {
 	first := shared()
-	over := func(c *server.Config) {
+	over := gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{first.Etcd.Endpoint()}
-	}
+	})
 	second := servertest.Start(t, over)
-	off := servertest.Start(t, over, func(c *server.Config) { c.Decisions.Enabled = false })
+	off := servertest.Start(t, over, gatehousetest.WithConfig(func(c *server.Config) { c.Decisions.Enabled = false }))
 	namespace := refused(t, second)
 	has := func(c *servertest.Cluster) map[string]bool {
 		found, err := list(t, c.Dynamic, namespace, "")

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -27,9 +28,9 @@ var flood = flag.Duration("flood", 3*time.Second, "for how long TestFlood floods
 // dry runs, every second one refused.
 func TestFlood(t *testing.T) {
 	const maxCount, maxBytes, clients = 500, 1 << 20, 32
-	c := servertest.Start(t, func(c *server.Config) {
+	c := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.Decisions.MaxCount, c.Decisions.MaxBytes = maxCount, maxBytes
-	})
+	}))
 	full, empty := refused(t, c), c.Namespace(t, nil)
 	servertest.Retry(t, "the ServiceAccount", func() error {
 		_, err := c.Client.CoreV1().ServiceAccounts(empty).Get(t.Context(), "default", metav1.GetOptions{})

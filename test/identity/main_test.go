@@ -42,11 +42,11 @@ var (
 )
 
 func start(open bool) *cluster {
-	return &cluster{servertest.Start(&suite, gatehousetest.WithPlugins(restricted...), func(c *server.Config) {
+	return &cluster{servertest.Start(&suite, gatehousetest.WithPlugins(restricted...), gatehousetest.WithConfig(func(c *server.Config) {
 		if open {
 			c.API.Authorization.Modes = []string{"AlwaysAllow"}
 		}
-	}), open}
+	})), open}
 }
 
 // everywhere runs a test on both servers.

@@ -214,7 +214,7 @@ func TestAccountOfAPod(t *testing.T) {
 // off.
 func TestWithoutControllers(t *testing.T) {
 	t.Parallel() // it waits
-	withoutControllers := func(c *server.Config) { c.Controllers.Controllers = nil }
+	withoutControllers := gatehousetest.WithConfig(func(c *server.Config) { c.Controllers.Controllers = nil })
 	c := &cluster{Cluster: servertest.Start(t, withoutControllers)}
 	_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 	const want = `pods "p" is forbidden: error looking up service account default/default: serviceaccount "default" ` +

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -24,7 +25,7 @@ const one, two = "one.example.com", "two.example.com"
 // Get, list and watch of ordinary clients don't show an uninitialized object, and then they show it
 // as if it were new. That holds for kinds with and without a watch cache and for custom resources.
 func TestHidden(t *testing.T) {
-	c := startCluster(t, func(c *server.Config) { c.API.Etcd.WatchCacheSizes = []string{"secrets#0"} })
+	c := startCluster(t, gatehousetest.WithConfig(func(c *server.Config) { c.API.Etcd.WatchCacheSizes = []string{"secrets#0"} }))
 	widgets := c.widgets(t)
 	for _, resource := range []schema.GroupVersionResource{leases, secrets, widgets} {
 		t.Run(resource.Resource, func(t *testing.T) {

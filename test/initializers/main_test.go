@@ -54,7 +54,7 @@ func connect(c *servertest.Cluster) *cluster {
 
 // timeout makes creations wait so long.
 func timeout(d time.Duration) gatehousetest.Option {
-	return func(c *server.Config) { c.Legacy.InitializationTimeout = d }
+	return gatehousetest.WithConfig(func(c *server.Config) { c.Legacy.InitializationTimeout = d })
 }
 
 // configure makes objects of a resource wait for initializers, in this order, and waits until they

@@ -250,9 +250,9 @@ func TestRights(t *testing.T) {
 // object is hidden at both.
 func TestTwoServers(t *testing.T) {
 	here := startCluster(t)
-	there := startCluster(t, func(c *server.Config) {
+	there := startCluster(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{here.Etcd.Endpoint()}
-	})
+	}))
 	ns := here.Namespace(t, nil)
 	here.configure(t, leases, one)
 	created := here.create(t, leases, ns, newObject(leases, "a"))

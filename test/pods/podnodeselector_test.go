@@ -39,7 +39,7 @@ func exampleCluster(t *testing.T, plugin string) *servertest.Cluster {
 		}
 	}
 	return servertest.Start(t, gatehousetest.WithPlugins(plugin),
-		func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") })
+		gatehousetest.WithConfig(func(c *server.Config) { c.Admission.ConfigFile = filepath.Join(folder, "admission.yaml") }))
 }
 
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"

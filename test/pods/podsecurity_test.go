@@ -27,6 +27,7 @@ import (
 	podsecuritytest "k8s.io/pod-security-admission/test"
 	"k8s.io/utils/ptr"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -47,7 +48,7 @@ var audited = sync.OnceValues(func() (*servertest.Cluster, string) {
 	}
 	log := filepath.Join(dir, "audit.log")
 	c := servertest.Start(&suite, servertest.RuntimeConfig("apps/v1beta1=true", "extensions/v1beta1=true"),
-		func(c *server.Config) {
+		gatehousetest.WithConfig(func(c *server.Config) {
 			c.Admission.ConfigFile = write("admission.yaml", `
 apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
@@ -69,7 +70,7 @@ omitStages: [RequestReceived]
 rules: [{level: Metadata, verbs: [create, update, patch]}]
 `)
 			c.API.Audit.LogOptions.Path = log
-		})
+		}))
 	ctx := context.Background()
 	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: "exempt"}}, metav1.CreateOptions{}); err != nil {

@@ -68,7 +68,7 @@ func used(t *testing.T, client kubernetes.Interface, namespace string, name core
 // time, agrees.
 func TestDevices(t *testing.T) {
 	client := clientOf(gatehousetest.Start(t,
-		func(c *server.Config) { c.Controllers.QuotaSyncPeriod = 100 * time.Millisecond }))
+		gatehousetest.WithConfig(func(c *server.Config) { c.Controllers.QuotaSyncPeriod = 100 * time.Millisecond })))
 	const namespace = "devices"
 	gpuQuota(t, client, namespace)
 	claims := client.ResourceV1().ResourceClaims(namespace)

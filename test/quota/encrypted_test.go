@@ -33,7 +33,7 @@ resources:
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	srv := gatehousetest.Start(t, func(c *server.Config) { c.API.Etcd.EncryptionProviderConfigFilepath = file })
+	srv := gatehousetest.Start(t, gatehousetest.WithConfig(func(c *server.Config) { c.API.Etcd.EncryptionProviderConfigFilepath = file }))
 	client := clientOf(srv)
 	const namespace = "secret"
 	namespaceWith(t, client, namespace, 0)

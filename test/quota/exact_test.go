@@ -271,7 +271,7 @@ func startEtcd(t testing.TB) *etcd.Server {
 
 // over makes a server store in that etcd.
 func over(store *etcd.Server) gatehousetest.Option {
-	return func(c *server.Config) { c.API.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()} }
+	return gatehousetest.WithConfig(func(c *server.Config) { c.API.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()} })
 }
 
 // vetoing makes a validating webhook that refuses pods labelled veto, and waits until all servers

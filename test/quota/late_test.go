@@ -17,9 +17,9 @@ import (
 // without. It is neither forbidden, by a plugin that reads live, nor an error of the server.
 func TestLateWrites(t *testing.T) {
 	between := standBefore(t, strings.TrimPrefix(startEtcd(t).Endpoint(), "unix://"))
-	client := clientOf(gatehousetest.Start(t, func(c *server.Config) {
+	client := clientOf(gatehousetest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{"http://" + between.address}
-	}))
+	})))
 	namespaceWith(t, client, "free", 0)
 	namespaceWith(t, client, "limited", 1)
 	for _, namespace := range []string{"free", "limited"} {

@@ -18,7 +18,7 @@ import (
 // What is wrong in etcd, which no write through this server makes, is found by the quota
 // controller, time and again.
 func TestMended(t *testing.T) {
-	srv := gatehousetest.Start(t, func(c *server.Config) { c.Controllers.QuotaSyncPeriod = 100 * time.Millisecond })
+	srv := gatehousetest.Start(t, gatehousetest.WithConfig(func(c *server.Config) { c.Controllers.QuotaSyncPeriod = 100 * time.Millisecond }))
 	client := clientOf(srv)
 	const namespace = "mended"
 	namespaceWith(t, client, namespace, 1)

@@ -42,7 +42,7 @@ rules:
 var auditLog string
 
 func withAudit(dir string) gatehousetest.Option {
-	return func(c *server.Config) {
+	return gatehousetest.WithConfig(func(c *server.Config) {
 		policy := filepath.Join(dir, "policy.yaml")
 		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 			panic(err)
@@ -50,7 +50,7 @@ func withAudit(dir string) gatehousetest.Option {
 		auditLog = filepath.Join(dir, "audit.log")
 		c.API.Audit.PolicyFile = policy
 		c.API.Audit.LogOptions.Path = auditLog
-	}
+	})
 }
 
 // warnings is a client's WarningHandler.

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		suite.Fatal(err)
 	}
 	suite.Cleanup(func() { os.RemoveAll(dir) })
-	shared = start(&suite, withProbes, withAudit(dir))
+	shared = start(&suite, gatehousetest.WithConfig(withProbes), withAudit(dir))
 	os.Exit(suite.Run(m))
 }
 

@@ -28,7 +28,7 @@ func TestRolesOfAnOlderCluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// The controller of aggregated roles would write the rules of edit, too.
-	c := servertest.Connect(gatehousetest.StartIn(t, dir, func(c *server.Config) { c.Controllers.Controllers = nil }))
+	c := servertest.Connect(gatehousetest.StartIn(t, dir, gatehousetest.WithConfig(func(c *server.Config) { c.Controllers.Controllers = nil })))
 	ctx, rbac := t.Context(), c.Client.RbacV1()
 
 	old, err := rbac.ClusterRoleBindings().Get(ctx, "system:discovery", metav1.GetOptions{})

@@ -18,10 +18,10 @@ func TestNoQueueOutlastsItsServer(t *testing.T) {
 		newAuthority(t, dir)
 	}
 	before := queues()
-	gatehousetest.Start(t, func(c *server.Config) {
+	gatehousetest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Authentication.ClientCert.ClientCA = filepath.Join(users, "ca.crt")
 		c.API.Authentication.RequestHeader.ClientCAFile = filepath.Join(proxies, "ca.crt")
-	}).Stop()
+	})).Stop()
 	defer func() {
 		if t.Failed() {
 			t.Logf("%s", stacks())

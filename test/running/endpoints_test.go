@@ -16,7 +16,7 @@ import (
 
 // flags are an option that sets flags of kube-apiserver's.
 func flags(t *testing.T, args ...string) gatehousetest.Option {
-	return func(c *server.Config) {
+	return gatehousetest.WithConfig(func(c *server.Config) {
 		var groups cliflag.NamedFlagSets
 		c.API.AddFlags(&groups)
 		all := groups.FlagSet("all")
@@ -26,7 +26,7 @@ func flags(t *testing.T, args ...string) gatehousetest.Option {
 		if err := all.Parse(args); err != nil {
 			t.Fatal(err)
 		}
-	}
+	})
 }
 
 // The kubernetes Service has as its endpoint what servers have agreed on: by leases in etcd, by

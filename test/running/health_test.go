@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -21,11 +22,11 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(other.Stop)
-	c := servertest.Start(t, func(c *server.Config) {
+	c := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.EtcdServersOverrides = []string{"/events#" + other.Endpoint(),
 			"events.k8s.io/events#" + other.Endpoint()}
 		c.API.Etcd.StorageConfig.HealthcheckTimeout, c.API.Etcd.StorageConfig.ReadycheckTimeout = 0, 0
-	})
+	}))
 	for path, want := range map[string]string{
 		"/healthz": "etcd etcd-override-0 loopback-serving-certificate " +
 			"poststarthook/start-legacy-token-tracking-controller",

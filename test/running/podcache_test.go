@@ -31,13 +31,13 @@ func TestPodsOfTheServersOwnCache(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	var cached corev1listers.PodLister
-	look := func(c *server.Config) {
+	look := gatehousetest.WithConfig(func(c *server.Config) {
 		c.Plugins = append(c.Plugins, plugin.Descriptor{Name: "Look", Default: true, Phases: plugin.Validating, Operations: []admission.Operation{admission.Create},
 			New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 				cached = env.Informers.Core().V1().Pods().Lister()
 				return looking{}, nil
 			}})
-	}
+	})
 	running := gatehousetest.StartIn(t, dir, look)
 	c := servertest.Connect(running)
 	namespace := c.Namespace(t, nil)

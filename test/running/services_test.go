@@ -22,6 +22,7 @@ import (
 	aggregationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregation "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -32,7 +33,7 @@ import (
 func TestServices(t *testing.T) {
 	t.Parallel()
 	c := shared()
-	routing := servertest.Start(t, func(c *server.Config) { c.API.EnableAggregatorRouting = true })
+	routing := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) { c.API.EnableAggregatorRouting = true }))
 	t.Run("cluster IP", func(t *testing.T) {
 		service := clusterIPService(t, c, "cluster-ip")
 		aggregate(t, c, service, nil)

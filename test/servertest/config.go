@@ -41,17 +41,17 @@ func Configured(t testing.TB, byPlugin map[string]string) gatehousetest.Option {
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return func(c *server.Config) { c.Admission.ConfigFile = file }
+	return gatehousetest.WithConfig(func(c *server.Config) { c.Admission.ConfigFile = file })
 }
 
 // RuntimeConfig is --runtime-config: what is served, as "apps/v1beta1=true".
 func RuntimeConfig(settings ...string) gatehousetest.Option {
-	return func(c *server.Config) {
+	return gatehousetest.WithConfig(func(c *server.Config) {
 		for _, setting := range settings {
 			key, value, _ := strings.Cut(setting, "=")
 			c.API.APIEnablement.RuntimeConfig[key] = value
 		}
-	}
+	})
 }
 
 // StartError is why a server with these options doesn't start; nil where it would.
@@ -62,7 +62,7 @@ func StartError(t testing.TB, options ...gatehousetest.Option) error {
 	config.API.DataDir = t.TempDir()
 	config.API.SecureServing.BindPort = 0
 	for _, option := range options {
-		option(config)
+		option.Apply(config)
 	}
 	_, err := server.New(t.Context(), config)
 	return err

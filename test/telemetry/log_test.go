@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -66,7 +67,7 @@ func TestDecisionLog(t *testing.T) {
 // When a server has ended, every decision is in the log.
 func TestDecisionLogAtTheEnd(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "decisions.log")
-	cluster := servertest.Start(t, func(c *server.Config) { c.Decisions.LogPath = log })
+	cluster := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) { c.Decisions.LogPath = log }))
 	const count = 300
 	want := map[string]bool{}
 	for i := range count {

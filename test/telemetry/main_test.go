@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
@@ -80,13 +81,13 @@ func TestMain(m *testing.M) {
 	if err := os.WriteFile(configuration, fmt.Appendf(nil, admissionConfig, manifests), 0o600); err != nil {
 		suite.Fatal(err)
 	}
-	cluster = servertest.Start(&suite, func(c *server.Config) {
+	cluster = servertest.Start(&suite, gatehousetest.WithConfig(func(c *server.Config) {
 		c.Admission.Enable = []string{"InitialResources"}
 		c.Admission.ConfigFile = configuration
 		c.API.Traces.ConfigFile = traces
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
 		c.Decisions.LogPath = decisionLog
-	})
+	}))
 	client = otlp.Client(servertest.Quick(cluster.Config))
 	suite.Main(m)
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/otlp"
@@ -246,10 +247,10 @@ func TestTraceOfEtcd(t *testing.T) {
 	defer storage.Stop()
 	receiver := otlp.Receive(t)
 	traces := receiver.Config(t, t.TempDir(), 1_000_000)
-	cluster := servertest.Start(t, func(c *server.Config) {
+	cluster := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{storage.Endpoint()}
 		c.API.Traces.ConfigFile = traces
-	})
+	}))
 	ctx, parent := otlp.NewTrace(t.Context())
 	maps := otlp.Client(cluster.Config).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}},

@@ -97,10 +97,10 @@ func TestMain(m *testing.M) {
 		suite.Fatal(err)
 	}
 	// The plugin that the replicas run must not be in the server as well.
-	cluster = servertest.Start(&suite, gatehousetest.WithoutPlugins("ResourceQuota"), func(c *server.Config) {
+	cluster = servertest.Start(&suite, gatehousetest.WithoutPlugins("ResourceQuota"), gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Traces.ConfigFile = traces
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
-	})
+	}))
 	suite.Main(m)
 }
 

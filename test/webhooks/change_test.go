@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
 )
@@ -100,7 +101,7 @@ func TestPluginConfigurationStopsTheStart(t *testing.T) {
 	} {
 		var file string
 		err := servertest.StartError(t, servertest.Configured(t, map[string]string{plugin: test.configuration}),
-			func(c *server.Config) { file = c.Admission.ConfigFile })
+			gatehousetest.WithConfig(func(c *server.Config) { file = c.Admission.ConfigFile }))
 		if err == nil || !strings.Contains(err.Error(), plugin) || !strings.Contains(err.Error(), file) ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("the error is %v, and should name %s, %s and say %s", err, plugin, file, test.want)

@@ -151,7 +151,7 @@ func TestAuditAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := gatehousetest.Start(t,
-		func(c *server.Config) { c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, log })
+		gatehousetest.WithConfig(func(c *server.Config) { c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, log }))
 	api := kubernetes.NewForConfigOrDie(srv.Config)
 
 	said := map[string]string{strings.Repeat("k", 64): "too long a key", "no key": "", "/": "", "": "",

@@ -18,6 +18,7 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/cli"
+	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
@@ -210,7 +211,7 @@ func TestRights(t *testing.T) {
 
 // Where nothing is recorded, as on kube-apiserver, managedFields and events tell what they can.
 func TestNotRecorded(t *testing.T) {
-	c := servertest.Start(t, func(config *server.Config) { config.Decisions.Enabled = false })
+	c := servertest.Start(t, gatehousetest.WithConfig(func(config *server.Config) { config.Decisions.Enabled = false }))
 	kubectl := c.Kubectl(t, "default")
 	kubectl.OK("", "create", "configmap", "greeting", "--from-literal=text=hello")
 	if _, err := c.Client.CoreV1().Events("default").Create(t.Context(), &corev1.Event{
