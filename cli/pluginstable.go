@@ -14,7 +14,7 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Row is what `gatehouse plugins` says of one plugin.
+// Row describes one plugin in the output of `gatehouse plugins`.
 type Row struct {
 	Name       string   `json:"name"`
 	Phases     []string `json:"phases"`
@@ -27,9 +27,9 @@ type Row struct {
 	// "pods/resize" or "events.events.k8s.io", and "*" is all of them.
 	Operations []string `json:"operations"`
 	Resources  []string `json:"resources"`
-	// Access is what the plugin needs of the API, as in "get,list,watch namespaces,pods".
+	// Access lists the rights that the plugin needs of the API: "get,list,watch namespaces,pods".
 	Access []string `json:"access,omitempty"`
-	// Outside says why the plugin can't run outside the API server; empty where it can.
+	// Outside says why the plugin can't run outside the API server; empty if it can.
 	Outside string `json:"outside,omitempty"`
 }
 
@@ -57,7 +57,7 @@ func Rows(list []plugin.Descriptor, options *config.Options) ([]Row, error) {
 	return rows, nil
 }
 
-// operations are those that the plugin handles, in lower case.
+// operations returns the operations that the plugin handles, in lower case.
 func operationsOf(d *plugin.Descriptor) []string {
 	if len(d.Operations) == 0 {
 		return []string{"*"}
@@ -69,7 +69,7 @@ func operationsOf(d *plugin.Descriptor) []string {
 	return all
 }
 
-// resources are those that the plugin looks at.
+// resources returns the resources that the plugin looks at.
 func resourcesOf(d *plugin.Descriptor) []string {
 	if len(d.Resources) == 0 {
 		return []string{"*"}
@@ -81,7 +81,7 @@ func resourcesOf(d *plugin.Descriptor) []string {
 	return all
 }
 
-// access is what the plugin needs of the API, a rule each.
+// access returns the rights that the plugin needs of the API, one text for each rule.
 func accessOf(d *plugin.Descriptor) []string {
 	var all []string
 	for _, rule := range d.Access {

@@ -196,7 +196,7 @@ func (s *Server) Run(ctx context.Context) error {
 // again when the lease is free, or when the reason of their end may have passed.
 func (s *Server) control(ctx context.Context) {
 	options := s.config.Controllers
-	// Who hides pods from its own cache has others see them.
+	// A server that hides pods from its own cache gives the controllers their own.
 	if !s.config.Legacy.HideUninitialized {
 		options.Pods = s.Pods()
 	}
