@@ -1,0 +1,28 @@
+package docs
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The page for maintainers names files and folders that exist, in under 200 lines.
+func TestMaintaining(t *testing.T) {
+	text, err := os.ReadFile("../../docs/maintaining.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines >= 200 {
+		t.Errorf("docs/maintaining.md has %d lines", lines)
+	}
+	paths := regexp.MustCompile("`([a-z]+(/[A-Za-z0-9_.-]+)+|dashboard)`").FindAllStringSubmatch(string(text), -1)
+	if len(paths) < 40 {
+		t.Fatalf("docs/maintaining.md names only %d files and folders", len(paths))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat("../../" + path[1]); err != nil {
+			t.Errorf("docs/maintaining.md names %s: %v", path[1], err)
+		}
+	}
+}
