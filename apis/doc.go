@@ -12,7 +12,7 @@
 // The types are a library of k8s.io/api's size: the API server serves them (packages
 // legacy/removed and decision/api), the plugins of the same names read them.
 //
-// What is generated is generated from the types by the tools of the Kubernetes version that go.mod
+// The zz_generated files come from the types, by the tools of the Kubernetes version that go.mod
 // requires:
 //
 //	go generate ./apis

@@ -122,7 +122,7 @@ func (b *webhookBench) inForce(ctx context.Context, s *side) error {
 	}
 }
 
-// isWanted tells whether a pod is what plugins and policies make of it.
+// isWanted reports whether a pod has the changes of plugins and policies.
 func isWanted(pod *corev1.Pod) bool {
 	return pod.Spec.Containers[0].ImagePullPolicy == corev1.PullAlways && pod.Spec.NodeSelector["env"] == "prod"
 }

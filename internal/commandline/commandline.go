@@ -30,7 +30,7 @@ func (e usageError) Unwrap() error { return e.error }
 // Usage is an error in what the user wrote: it ends the program with ExitUsage.
 func Usage(err error) error { return usageError{err} }
 
-// IsUsage tells whether an error is one of what the user wrote.
+// IsUsage reports whether an error is about what the user wrote.
 func IsUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage)

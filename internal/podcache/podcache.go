@@ -47,7 +47,7 @@ func annotations(all map[string]string) map[string]string {
 	return nil
 }
 
-// volumes are those that are claims, and those that may refer to anything else.
+// volumes holds the volumes that are claims, and the volumes that may refer to anything else.
 func volumes(all []corev1.Volume, refers bool) []corev1.Volume {
 	if refers {
 		return all

@@ -43,7 +43,7 @@ func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Ob
 	return err
 }
 
-// discardAt removes a doomed object that is in a creation's way, and tells whether there was one.
+// discardAt removes a doomed object that is in a creation's way, and reports whether there was one.
 func (s *store) discardAt(ctx context.Context, key string) bool {
 	object := s.newObject()
 	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, object); err != nil || !hidden(object) ||

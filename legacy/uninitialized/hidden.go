@@ -21,7 +21,7 @@ const (
 
 var initialized = fields.OneTermNotEqualSelector(stateField, pending)
 
-// hidden tells whether an object waits for initializers.
+// hidden reports whether an object waits for initializers.
 func hidden(object runtime.Object) bool {
 	return annotation(object, initializers.PendingAnnotation) != ""
 }
@@ -31,7 +31,7 @@ func failure(object runtime.Object) string {
 	return annotation(object, initializers.ErrorAnnotation)
 }
 
-// doomed tells whether a hidden object is to go.
+// doomed reports whether a hidden object is to go.
 func doomed(object runtime.Object) bool {
 	if failure(object) != "" {
 		return true

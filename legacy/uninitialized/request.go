@@ -85,7 +85,7 @@ func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 	})
 }
 
-// asksForAll tells whether the request's parameters say includeUninitialized=true.
+// asksForAll reports whether the request's parameters say includeUninitialized=true.
 func asksForAll(r *http.Request) bool {
 	// Hardly any does, and taking parameters apart costs.
 	return strings.Contains(r.URL.RawQuery, initializers.Parameter) &&
@@ -95,7 +95,7 @@ func asksForAll(r *http.Request) bool {
 // mostOptions is how long the options of a deletion may be that a server reads.
 const mostOptions = 3 << 20
 
-// onlyTried tells whether a deletion is a dry run, whose answer would show what it leaves where it
+// onlyTried reports whether a deletion is a dry run, whose answer would show what it leaves where it
 // is. Options that can't be read delete nothing, either. They are read as the handler reads them,
 // and are there for it.
 //

@@ -13,19 +13,19 @@ import (
 
 // Result is what came of a request.
 type Result struct {
-	// Handled tells whether the plugin handles the request's operation and names its resource. If
+	// Handled reports whether the plugin handles the request's operation and names its resource. If
 	// not, it wasn't called.
 	Handled bool
 	// Object is the object as the plugin left it. It is a copy: the request's own is never changed.
 	Object runtime.Object
-	// Changed tells whether Object differs from the request's.
+	// Changed reports whether Object differs from the request's.
 	Changed bool
 	// Err is the plugin's refusal.
 	Err error
 	// Annotations are the audit annotations the plugin wrote; the request's audit event keeps all
 	// there are.
 	Annotations map[string]string
-	// Warnings are those that the client gets to see.
+	// Warnings are the warnings that the client receives.
 	Warnings []string
 }
 

@@ -78,7 +78,7 @@ func Pod(plugin string, object runtime.Object) (*corev1.Pod, error) {
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for pods is a %T", plugin, object))
 }
 
-// Says tells whether there is a request or limit for the resource, be it 0. Nil, as a pod without
+// Says reports whether there is a request or limit for the resource, be it 0. Nil, as a pod without
 // resources of its own has, says nothing.
 func Says(resources *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	if resources == nil {

@@ -17,8 +17,8 @@
 //
 // Pods are limited when they are created and when they are resized: resources can't change
 // otherwise, so no other update of a pod is looked at, and a LimitRange that is made stricter
-// leaves existing pods alone. Claims are limited when they are created and updated. What is being
-// deleted is left alone.
+// leaves existing pods alone. Claims are limited when they are created and updated. Objects
+// that are being deleted are left alone.
 //
 // # The cache, and when it isn't believed
 //

@@ -3,10 +3,10 @@
 //
 // The garbage collector acts on owner references with rights of its own: it deletes an object whose
 // owners are gone, and it holds back the deletion of an owner, in the foreground, for objects that
-// reference it with blockOwnerDeletion: true. Who writes an owner reference may thus have an object
+// reference it with blockOwnerDeletion: true. A user who writes an owner reference may thus have an object
 // deleted, or keep another from going. So
 //
-//   - who changes an object's owner references must be allowed to delete the object. Who creates it
+//   - who changes an object's owner references must be allowed to delete the object. A user who creates it
 //     need not: without him it would not be there;
 //   - who makes a reference block its owner's deletion, a new reference or one that didn't, must be
 //     allowed to update the subresource finalizers of the owner: a finalizer would do the same. Who

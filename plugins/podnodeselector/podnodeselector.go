@@ -16,8 +16,8 @@
 // given labels that its namespace wouldn't have allowed it.
 //
 // A node selector that can't be read admits nothing that it would be about, rather than everything.
-// The configuration is read at the start, and ends it where it is wrong. What is in a namespace's
-// annotation is only seen when it is needed.
+// The server reads the configuration when it starts, and doesn't start if it is wrong. A namespace's
+// annotation is only read when a pod needs it.
 package podnodeselector
 
 import (

@@ -26,7 +26,7 @@
 //
 // Defaults are set only when a pod is created. Updates, ephemeral containers included, are held to
 // what the policies allow: a policy that was made stricter, or may not be used any more, thus also
-// holds up later updates of existing pods. The exception are those that change nothing but owner
+// holds up later updates of existing pods. The exception are updates that change nothing but owner
 // references and finalizers, which is what garbage collection does.
 //
 // # What has changed since

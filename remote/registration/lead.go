@@ -132,7 +132,7 @@ func (k *Keeper) lead(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			klog.ErrorS(err, "The webhook configurations aren't what they should be", "retry", retry)
 			fallthrough
-		case done: // Who has others that change them back is not to be raced with.
+		case done: // Another client changes them back: don't race with it.
 			next, retry = retry, min(2*retry, lastRetry)
 		default:
 			retry = firstRetry

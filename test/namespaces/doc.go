@@ -5,7 +5,7 @@
 // is everywhere, and so is 10.0.0.0/8; nothing else can be reached.
 package namespaces
 
-// Possible tells whether Enter works here.
+// Possible reports whether Enter works here.
 func Possible() bool {
 	entered := make(chan error)
 	go func() { entered <- Enter() }()

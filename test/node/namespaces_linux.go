@@ -31,7 +31,7 @@ func init() {
 }
 
 // Isolated runs the test once more, in a process with a network and mounts of its own, and tells
-// whether this is that process. Who isn't has nothing left to do. The environment is the process's,
+// whether this is that process. Another process has nothing left to do. The environment is the process's,
 // besides this one's.
 func Isolated(t *testing.T, environment ...string) bool {
 	t.Helper()

@@ -112,8 +112,8 @@ func asDone(pod *corev1.Pod, c *corev1.Container) error {
 func (c *Container) start() error {
 	started := make(chan error)
 	go func() {
-		// What is set is the thread's, and its children's: it isn't used for anything else. They
-		// end with it.
+		// The setting holds for this thread and its children, which end with it. The thread isn't
+		// used for anything else.
 		runtime.LockOSThread()
 		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		for capability := uintptr(0); err == nil && capability <= unix.CAP_LAST_CAP; capability++ {

@@ -126,7 +126,7 @@ func NewTrace(ctx context.Context) (context.Context, trace.SpanContext) {
 // ofTests begins the IDs of traces of NewTrace.
 const ofTests = "test"
 
-// OfTest tells whether a span is of a trace of NewTrace.
+// OfTest reports whether a span is of a trace of NewTrace.
 func (s *Span) OfTest() bool { return strings.HasPrefix(string(s.TraceId), ofTests) }
 
 // Trace is the spans of a trace, by their parents.

@@ -20,7 +20,7 @@ var everything string
 
 // Everything returns what can be sent to create an object of each resource that a server may serve,
 // by the resource's name and group, or name, version and group. Names that aren't given are up to
-// the test. What is in a namespace is meant for the one of the name everything.
+// the test. Namespaced objects are meant for the namespace named everything.
 func Everything(t testing.TB) map[string]map[string]any {
 	t.Helper()
 	// Some fields need a key of their own.

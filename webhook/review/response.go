@@ -100,7 +100,7 @@ func reviewKind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: version, Kind: "AdmissionReview"}
 }
 
-// verify says what in an answer doesn't obey the rules. Who wrote webhooks for v1beta1 was never
+// verify says what in an answer doesn't obey the rules. Authors of webhooks for v1beta1 were never
 // held to uid, kind and patchType, nor kept from sending a patch to nobody.
 func (a *answer) verify(version string, uid types.UID, mutating bool) error {
 	r := a.Response

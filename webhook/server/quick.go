@@ -46,7 +46,7 @@ func isNil(object runtime.Object) bool {
 // A sentDocument is what was sent, while operations are looked at one after the other.
 type sentDocument struct {
 	root node
-	// lists are those that the operations so far add elements to or remove elements from, by path.
+	// lists holds the lists that the operations so far add elements to or remove elements from, by path.
 	// The value is the kind of these operations. The other elements of such a list have moved.
 	lists map[string]string
 }
