@@ -34,6 +34,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/utils/clock"
 
+	"gatehouse.dev/apiserver/storage/ledger"
 	"gatehouse.dev/internal/quota"
 )
 
@@ -51,7 +52,7 @@ type Backend struct {
 	compaction time.Duration
 	prefix     string
 
-	ledger *Ledger
+	ledger *ledger.Ledger
 
 	mu    sync.Mutex
 	conns map[string]*connection // by servers
@@ -79,13 +80,13 @@ func NewBackend(ctx context.Context, config storagebackend.Config, client *kuber
 	off quota.Gates) (*Backend, error) {
 	b := &Backend{starting: ctx, compaction: config.CompactionInterval, prefix: config.Prefix,
 		conns: map[string]*connection{}}
-	b.ledger = newLedger(b, off)
 	if client != nil {
 		b.add(config.Transport, client, false)
-		return b, nil
+	} else if _, err := b.connection(config.Transport); err != nil {
+		return nil, err
 	}
-	_, err := b.connection(config.Transport)
-	return b, err
+	b.ledger = ledger.New(b.Client(), b.prefix, off)
+	return b, nil
 }
 
 // main is the key of the main cluster's connection.
@@ -104,7 +105,7 @@ func (b *Backend) Client() *kubernetes.Client {
 
 // Close ends compaction and closes the clients that the backend made itself.
 func (b *Backend) Close() error {
-	b.ledger.stop()
+	b.ledger.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var errs []error
@@ -271,9 +272,9 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 	client := withOwnStream(conn.client, config.GroupResource)
 	// Quotas can't bound what is kept in another etcd cluster than they are.
 	if !quota.Ignored(config.GroupResource) && key(config.Transport) == b.main() {
-		client = b.ledger.accountFor(client, config, resourcePrefix)
+		client = b.ledger.AccountFor(client, config, resourcePrefix)
 	}
-	client = &kubernetes.Client{Client: client.Client, Kubernetes: timely{client.Kubernetes}}
+	client = &kubernetes.Client{Client: client.Client, Kubernetes: ledger.Timely{Interface: client.Kubernetes}}
 	store, err := etcd3.New(client, conn.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource, transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner),
 		versioner)
@@ -325,10 +326,7 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 	}
 	b.starts(watchCache)
 	delegator := cacher.NewCacheDelegator(watchCache, store)
-	cached := storage.Interface(delegator)
-	if config.GroupResource == quotaResource {
-		cached = storedLists{delegator, store}
-	}
+	cached := ledger.WithStoredLists(config.GroupResource, delegator, store)
 	return cached, sync.OnceFunc(func() {
 		delegator.Stop()
 		watchCache.Stop()

@@ -8,12 +8,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"gatehouse.dev/apiserver/etcd"
 )
 
 // One kind was listed before the latest write, another after it. etcd tells how far the first one's
 // watch is.
 func TestAWatchThatHasNotBegunHoldsUpNoOtherKind(t *testing.T) {
-	client := newShop(t).store.Client()
+	server, err := etcd.Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	client := server.Client()
 	store := func(kind string) *clientv3.Client {
 		return withOwnStream(client, schema.GroupResource{Resource: kind}).Client
 	}

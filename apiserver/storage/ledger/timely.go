@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -9,20 +9,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// timely is etcd whose writes, where they are not done in time, are errors that the API answers
+// Timely is etcd whose writes, where they are not done in time, are errors that the API answers
 // with 504. As they come from etcd they would be internal errors, except where the request's own
 // time is over at the same moment and is noticed first.
-type timely struct{ kubernetes.Interface }
+type Timely struct{ kubernetes.Interface }
 
 // OptimisticPut implements kubernetes.Interface.
-func (t timely) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
+func (t Timely) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
 	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	response, err := t.Interface.OptimisticPut(ctx, key, data, expected, opts)
 	return response, late(err)
 }
 
 // OptimisticDelete implements kubernetes.Interface.
-func (t timely) OptimisticDelete(ctx context.Context, key string, expected int64,
+func (t Timely) OptimisticDelete(ctx context.Context, key string, expected int64,
 	opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
 	response, err := t.Interface.OptimisticDelete(ctx, key, expected, opts)
 	return response, late(err)

@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func TestLateWrites(t *testing.T) {
 					}
 					return nil
 				}
-				client := timely{a.store(podResource)}
+				client := Timely{a.store(podResource)}
 				_, put := client.OptimisticPut(t.Context(), keyOf(podResource, "p"), s.encode(newPod("p")), 0,
 					kubernetes.PutOptions{})
 				_, deleted := client.OptimisticDelete(t.Context(), keyOf(podResource, "old"), revision,

@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 )
 
@@ -159,6 +160,15 @@ func followedBy(events []heldEvent, next heldEvent) []heldEvent {
 		break
 	}
 	return append(events, next)
+}
+
+// WithStoredLists returns what serves a kind from a watch cache over stored. For all kinds but
+// quotas that is the cache.
+func WithStoredLists(kind schema.GroupResource, cached, stored storage.Interface) storage.Interface {
+	if kind != quotaResource {
+		return cached
+	}
+	return storedLists{cached, stored}
 }
 
 // storedLists is a store behind a watch cache that is fed by a pacedWatcher. The cache can't keep a

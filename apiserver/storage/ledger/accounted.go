@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -35,8 +35,8 @@ type accounted struct {
 	transformer value.Transformer
 }
 
-// accountFor makes the writes of a kind's store go through the ledger.
-func (l *Ledger) accountFor(client *kubernetes.Client, config *storagebackend.ConfigForResource,
+// AccountFor makes the writes of a kind's store go through the ledger.
+func (l *Ledger) AccountFor(client *kubernetes.Client, config *storagebackend.ConfigForResource,
 	resourcePrefix string) *kubernetes.Client {
 	s := &accounted{
 		Interface:   client.Kubernetes,
@@ -148,7 +148,7 @@ func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Ch
 		change.New = cost
 	}
 	if w.expected > 0 {
-		response, err := s.ledger.backend.Client().KV.Get(ctx, w.key)
+		response, err := s.ledger.client.KV.Get(ctx, w.key)
 		if err != nil {
 			return change, err
 		}

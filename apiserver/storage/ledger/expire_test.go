@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"fmt"
@@ -124,7 +124,7 @@ func TestTimersEnd(t *testing.T) {
 			a.remove(podResource, "p", revision)
 		},
 		"the server ends": func(s *shop, a *server, revision int64) {
-			a.stop()
+			a.Stop()
 			a.await("demo", keyOf(podResource, "p"), time.Now().Add(time.Hour))
 		},
 	} {

@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -48,7 +48,7 @@ type storedUnseen struct {
 
 // unseenPrefix is where that of a namespace's quotas is.
 func (l *Ledger) unseenPrefix(namespace string) string {
-	return keyPrefix(l.backend.prefix, "gatehouse.dev/unseen") + namespace + "/"
+	return keyPrefix(l.prefix, "gatehouse.dev/unseen") + namespace + "/"
 }
 
 // unseenIn returns the unseen usage of the quotas of a namespace.
@@ -56,7 +56,7 @@ func (l *Ledger) unseenIn(ctx context.Context, namespace string) (unseenUse, err
 	if !l.unseen.any.Load() {
 		return nil, nil
 	}
-	response, err := l.backend.Client().KV.Get(ctx, l.unseenPrefix(namespace), clientv3.WithPrefix())
+	response, err := l.client.KV.Get(ctx, l.unseenPrefix(namespace), clientv3.WithPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (l *Ledger) see(ctx context.Context, namespace string, which func(quotaEntr
 		}
 		l.unseen.any.Store(true)
 		key := l.unseenPrefix(namespace) + strings.TrimPrefix(entry.key, prefix)
-		if _, err := l.backend.Client().KV.Put(ctx, key, string(data)); err != nil {
+		if _, err := l.client.KV.Put(ctx, key, string(data)); err != nil {
 			return err
 		}
 	}

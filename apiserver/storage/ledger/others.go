@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (o *others) get(s *accounted, name string, into runtime.Object) (found bool
 		return false, nil
 	}
 	key := s.prefix + name
-	response, err := o.ledger.backend.Client().KV.Get(o.ctx, key, clientv3.WithRev(o.revision))
+	response, err := o.ledger.client.KV.Get(o.ctx, key, clientv3.WithRev(o.revision))
 	if err != nil {
 		return false, err
 	}

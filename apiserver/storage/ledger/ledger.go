@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -43,9 +44,10 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 // be had otherwise: those that move together share the revision of what moves them, and a watch of
 // quotas that breaks off between them shows the second when it moves again.
 type Ledger struct {
-	backend *Backend
+	client  *kubernetes.Client
+	prefix  string          // of all keys
 	off     quota.Gates     // the feature gates that are off
-	ctx     context.Context // of what no request waits for; ends with the backend
+	ctx     context.Context // of what no request waits for; ends with Stop
 	cancel  context.CancelFunc
 	endings endings
 	counts  flights // of namespaces, which no request waits for
@@ -56,14 +58,16 @@ type Ledger struct {
 	stores   map[schema.GroupResource]*accounted
 }
 
-func newLedger(backend *Backend, off quota.Gates) *Ledger {
+// New makes the ledger of a server whose objects are below prefix in the etcd of client. off are the
+// feature gates that are off, of those that quotas follow.
+func New(client *kubernetes.Client, prefix string, off quota.Gates) *Ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Ledger{backend: backend, off: off, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
+	return &Ledger{client: client, prefix: prefix, off: off, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
 		stores: map[schema.GroupResource]*accounted{}, endings: endings{timers: map[string]*time.Timer{}}}
 }
 
-// stop ends what no request waits for.
-func (l *Ledger) stop() {
+// Stop ends what no request waits for.
+func (l *Ledger) Stop() {
 	l.cancel()
 	l.endings.close()
 }
@@ -101,7 +105,7 @@ func (l *Ledger) quotas(namespace string) (s *accounted, prefix string) {
 // read reads the namespace's quotas.
 func (l *Ledger) read(ctx context.Context, namespace string) (*quotaList, error) {
 	s, prefix := l.quotas(namespace)
-	response, err := l.backend.Client().KV.Get(ctx, prefix, clientv3.WithPrefix())
+	response, err := l.client.KV.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +243,7 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 func (l *Ledger) full(ctx context.Context, namespace string, w *write, change quota.Change) (stored landing, refusal,
 	err error) {
 	s, prefix := l.quotas(namespace)
-	response, err := l.backend.Client().KV.Txn(ctx).Then(clientv3.OpGet(w.key),
+	response, err := l.client.KV.Txn(ctx).Then(clientv3.OpGet(w.key),
 		clientv3.OpGet(prefix, clientv3.WithPrefix())).Commit()
 	if err != nil {
 		return landing{}, nil, err
@@ -316,7 +320,7 @@ func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []cl
 func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landing,
 	error) {
 	unchanged := clientv3.Compare(clientv3.ModRevision(w.key), "=", w.expected)
-	response, err := l.backend.Client().KV.Txn(ctx).
+	response, err := l.client.KV.Txn(ctx).
 		If(append(conditions, unchanged)...).
 		Then(append(operations, w.op)...).
 		Else(clientv3.OpGet(w.key)).Commit()

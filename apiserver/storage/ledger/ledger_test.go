@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -74,18 +74,15 @@ func (s *shop) server() *server {
 	client := s.store.Client()
 	srv := &server{shop: s, before: func(string) error { return nil }}
 	client.KV = hooked{client.KV, srv}
-	backend, err := NewBackend(context.Background(), storagebackend.Config{Prefix: "/registry"}, client, 0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = backend.Close() })
+	l := New(client, "/registry", 0)
+	s.t.Cleanup(l.Stop)
 	for _, r := range []schema.GroupResource{quotaResource, podResource, claimResource, deploymentResource,
 		classResource, deviceClaims} {
-		backend.ledger.accountFor(client, &storagebackend.ConfigForResource{
+		l.AccountFor(client, &storagebackend.ConfigForResource{
 			Config: storagebackend.Config{Prefix: "/registry", Codec: codec}, GroupResource: r,
 		}, "/"+r.Resource)
 	}
-	srv.Ledger = backend.ledger
+	srv.Ledger = l
 	return srv
 }
 
@@ -505,8 +502,8 @@ func TestNoTurnForWhatHasEnded(t *testing.T) {
 // Nothing tells of a namespace that another server deletes. What is remembered of namespaces is
 // bounded.
 func TestForgetsNamespaces(t *testing.T) {
-	l := newLedger(nil, 0)
-	t.Cleanup(l.stop)
+	l := New(nil, "", 0)
+	t.Cleanup(l.Stop)
 	first := l.account("first")
 	for i := range maxAccounts {
 		l.account(fmt.Sprint(i))

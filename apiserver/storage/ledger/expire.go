@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (l *Ledger) await(namespace, key string, end time.Time) {
 	l.endings.set(key, min(time.Until(end), lookAgain)+time.Millisecond, func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
-		response, err := l.backend.Client().KV.Get(ctx, key)
+		response, err := l.client.KV.Get(ctx, key)
 		switch {
 		case err != nil || len(response.Kvs) == 0:
 		case time.Now().Before(end):

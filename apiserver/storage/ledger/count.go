@@ -1,4 +1,4 @@
-package storage
+package ledger
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done
 	if err := s.encode(ctx, &counted); err != nil {
 		return false, err
 	}
-	response, err := l.backend.Client().KV.Txn(ctx).
+	response, err := l.client.KV.Txn(ctx).
 		If(append(c.others.ofClasses(), clientv3.Compare(clientv3.ModRevision(entry.key), "=", entry.revision))...).
 		Then(counted.put()).Commit()
 	return err == nil && response.Succeeded, err
@@ -118,7 +118,7 @@ func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*q
 		// Custom resources get their store with the first request for them, and may have objects
 		// from another server, or from before this one was started. They are all stored by group
 		// and name.
-		prefix = keyPrefix(c.ledger.backend.prefix, resource.Group+"/"+resource.Resource)
+		prefix = keyPrefix(c.ledger.prefix, resource.Group+"/"+resource.Resource)
 	default:
 		return nil, nil // a kind that is not served has no objects
 	}
@@ -126,7 +126,7 @@ func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*q
 	if err != nil {
 		return nil, err
 	}
-	response, err := c.ledger.backend.Client().KV.Get(ctx, prefix+c.namespace+"/", clientv3.WithPrefix(),
+	response, err := c.ledger.client.KV.Get(ctx, prefix+c.namespace+"/", clientv3.WithPrefix(),
 		clientv3.WithRev(c.revision), clientv3.WithCountOnly())
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (l *Ledger) each(ctx context.Context, prefix string, revision int64, f func
 	error) {
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	for {
-		response, err := l.backend.Client().KV.Get(ctx, from, clientv3.WithRange(end),
+		response, err := l.client.KV.Get(ctx, from, clientv3.WithRange(end),
 			clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
 		if err != nil {
 			return 0, err

@@ -1,0 +1,48 @@
+// Package ledger charges ResourceQuotas in the etcd transaction that stores the object.
+//
+// Ledger says what that guarantees. AccountFor puts the ledger between a kind's store and etcd.
+// From there a write takes this way:
+//
+//	          write of an object in a namespace
+//	                        │
+//	                        ▼             no quotas, and none demanded
+//	                  ┌───────────┐  ─────────────────────────────────────▶ ┌────────────┐
+//	                  │  compute  │  moves no quota                         │  transact  │
+//	                  │  change   │  ─────────────────────────────────────▶ │  alone     │
+//	                  └───────────┘                                         └────────────┘
+//	                        │ moves quotas
+//	                        ▼
+//	┌───────────────▶ ┌───────────┐  no room            ┌───────────┐  no room
+//	│                 │  decide   │ ──────────────────▶ │  full     │ ────────▶ refused
+//	│                 │ (in turn) │ ◀────────────────── │ (look at  │
+//	│                 └───────────┘  room, or not known:│  etcd)    │ ────────▶ conflict: the
+//	│                       │ room   settle, then decide└───────────┘  object has changed
+//	│                       ▼
+//	│ quotas have     ┌───────────┐  stored
+//	│ changed:        │  send     │ ────────▶ charged; those who count are told
+//	│ the account     │           │
+//	└──────────────── │           │ ────────▶ conflict: the object has changed
+//	  is stale        └───────────┘
+//
+// A transaction holds only if the namespace's quotas are as they were when it was decided. Writes
+// are decided one at a time, each on the state that the one before will leave (the account's tip),
+// and several are sent at once. These are the states of an account, of which there is one for each
+// namespace:
+//
+//	             refresh: read the quotas, count what shows no usage
+//	┌─────────┐ ────────────────────────────────────────────────────▶ ┌─────────┐
+//	│ unknown │                                                       │  known  │ ◀─┐ decide: the tip
+//	│ no tip  │ ◀──────────────────────────────────────────────────── │  tip    │ ──┘ moves on, one
+//	└─────────┘   a quota is written itself                           └─────────┘     more flies
+//	     ▲                                                                 │
+//	     │  settle: wait until nothing flies      ┌─────────┐              │ a transaction
+//	     └─────────────────────────────────────── │  stale  │ ◀────────────┘ that flew failed
+//	                                              └─────────┘
+//
+// A write to a quota itself (commitQuota) takes the turn, waits until nothing flies, and is decided
+// on what is stored.
+//
+// What no request waits for runs in the background: counts of pods that have ended (expire.go), of
+// objects that another one made cheaper or dearer (others.go), and of objects that a quota's usage
+// was stated to contain (unseen.go).
+package ledger
