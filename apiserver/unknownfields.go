@@ -1,8 +1,6 @@
 package apiserver
 
 import (
-	"encoding/json"
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -12,45 +10,9 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	extensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 )
-
-// UnknownFields returns the paths of the fields that an object has and its kind doesn't, as the
-// server finds them when it decodes the object strictly. resource is the object's.
-func (s *Server) UnknownFields(resource schema.GroupVersionResource, object *unstructured.Unstructured) []string {
-	for _, scheme := range s.builtInSchemes() {
-		if typed, err := scheme.New(object.GroupVersionKind()); err == nil {
-			return unknownIn(object.Object, typed)
-		}
-	}
-	metadata := &struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-	}{}
-	return append(unknownIn(map[string]any{"metadata": object.Object["metadata"]}, metadata),
-		s.schemas.unknownFields(resource, object)...)
-}
-
-// unknownIn returns the paths of the fields that a Go type doesn't have.
-func unknownIn(fields map[string]any, typed any) []string {
-	data, err := json.Marshal(fields)
-	if err != nil {
-		return nil
-	}
-	strict, err := kjson.UnmarshalStrict(data, typed, kjson.DisallowUnknownFields)
-	if err != nil {
-		return nil // another reason to refuse it
-	}
-	var paths []string
-	for _, err := range strict {
-		if unknown := kjson.FieldError(nil); errors.As(err, &unknown) {
-			paths = append(paths, unknown.FieldPath())
-		}
-	}
-	return paths
-}
 
 // customSchemas finds the fields of custom resources that their definitions don't have. It may be
 // used concurrently.
