@@ -45,6 +45,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	decisionsv1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/apiserver/upstream"
 )
 
 // delegate is the shared configuration for one more server of the chain, which must not run the
@@ -368,27 +369,11 @@ func dialNobody(_ context.Context, _, address string) (net.Conn, error) {
 	return nil, fmt.Errorf("%s is not asked: this server makes no connections to aggregated API servers", address)
 }
 
-// groupPriorities order groups and versions in discovery, and so decide which one a client gets
-// that names neither. The figures are kube-apiserver's. A group that is missing here would get no
-// APIService.
+// groupPriorities returns upstream's priorities, and those of groups that upstream doesn't have. A
+// group that is missing here would get no APIService.
 func (c *config) groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
-	priorities := controlplaneapiserver.DefaultGenericAPIServicePriorities()
-	add := func(group string, priority int32, versions map[string]int32) {
-		for version, order := range versions {
-			priorities[schema.GroupVersion{Group: group,
-				Version: version}] = controlplaneapiserver.APIServicePriority{Group: priority, Version: order}
-		}
-	}
-	add("apps", 17800, map[string]int32{"v1": 15})
-	add("autoscaling", 17500, map[string]int32{"v1": 15, "v2": 30})
-	add("batch", 17400, map[string]int32{"v1": 15})
-	add("networking.k8s.io", 17200, map[string]int32{"v1": 15, "v1beta1": 9})
-	add("policy", 17100, map[string]int32{"v1": 15, "v1beta1": 9})
-	add("storage.k8s.io", 16800, map[string]int32{"v1": 15, "v1beta1": 9, "v1alpha1": 1})
-	add("scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1alpha2": 2})
-	add("node.k8s.io", 16300, map[string]int32{"v1": 15})
-	add("resource.k8s.io", 16200, map[string]int32{"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1})
-	add(decisionsv1alpha1.SchemeGroupVersion.Group, 2000, map[string]int32{"v1alpha1": 9})
+	priorities := upstream.Priorities()
+	priorities[decisionsv1alpha1.SchemeGroupVersion] = controlplaneapiserver.APIServicePriority{Group: 2000, Version: 9}
 	maps.Copy(priorities, c.options.Legacy.Priorities())
 	return priorities
 }

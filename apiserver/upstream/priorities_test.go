@@ -1,0 +1,149 @@
+package upstream
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+)
+
+// gone are versions in upstream's table that no storage serves any more.
+var gone = map[schema.GroupVersion]bool{
+	{Group: "autoscaling", Version: "v2beta1"}:  true,
+	{Group: "autoscaling", Version: "v2beta2"}:  true,
+	{Group: "batch", Version: "v1beta1"}:        true,
+	{Group: "batch", Version: "v2alpha1"}:       true,
+	{Group: "node.k8s.io", Version: "v1alpha1"}: true,
+	{Group: "node.k8s.io", Version: "v1beta1"}:  true,
+}
+
+// parse returns a file of k8s.io/kubernetes.
+func parse(t *testing.T, file string) *ast.File {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatalf("finding the source of k8s.io/kubernetes: %v", err)
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), file), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// fields returns the values of a composite literal's fields.
+func fields(literal ast.Expr) map[string]string {
+	values := map[string]string{}
+	composite, ok := literal.(*ast.CompositeLit)
+	if !ok {
+		return values
+	}
+	for _, element := range composite.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if value, ok := pair.Value.(*ast.BasicLit); ok {
+				values[pair.Key.(*ast.Ident).Name] = value.Value
+			}
+		}
+	}
+	return values
+}
+
+func TestPriorities(t *testing.T) {
+	want := controlplaneapiserver.DefaultGenericAPIServicePriorities()
+	generic, known := len(want), map[schema.GroupVersion]bool{}
+	ast.Inspect(parse(t, "cmd/kube-apiserver/app/aggregator.go"), func(n ast.Node) bool {
+		pair, ok := n.(*ast.KeyValueExpr)
+		if !ok {
+			return true
+		}
+		key, value := fields(pair.Key), fields(pair.Value)
+		if key["Version"] == "" || value["Group"] == "" {
+			return true
+		}
+		group, err := strconv.Unquote(key["Group"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := strconv.Unquote(key["Version"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := strconv.ParseInt(value["Group"], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := strconv.ParseInt(value["Version"], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gv := schema.GroupVersion{Group: group, Version: version}
+		if known[gv] = true; !gone[gv] {
+			want[gv] = controlplaneapiserver.APIServicePriority{Group: int32(first), Version: int32(second)}
+		}
+		return false
+	})
+	if len(want) < generic+15 {
+		t.Fatalf("found only %d priorities in upstream's table: has its form changed?", len(want)-generic)
+	}
+	got := Priorities()
+	for gv, priority := range want {
+		if got[gv] != priority {
+			t.Errorf("%s: %+v, upstream has %+v", gv, got[gv], priority)
+		}
+	}
+	for gv := range got {
+		if _, ok := want[gv]; !ok {
+			t.Errorf("upstream has no priority of %s", gv)
+		}
+	}
+	for gv := range gone {
+		if !known[gv] {
+			t.Errorf("upstream's table no longer has %s: remove it from gone", gv)
+		}
+	}
+}
+
+// The API server installs the same groups as upstream, in the same order.
+func TestGroups(t *testing.T) {
+	want := providers(parse(t, "pkg/controlplane/instance.go"), "StorageProviders")
+	source, err := parser.ParseFile(token.NewFileSet(), "../resources.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := providers(source, "groups")
+	if len(want) < 20 || strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("groups of the API server\n%s\nupstream has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// providers returns the packages of the storage providers in the list that a function makes. The
+// core group is first in both and isn't a literal.
+func providers(file *ast.File, function string) []string {
+	var all []string
+	for _, declaration := range file.Decls {
+		f, ok := declaration.(*ast.FuncDecl)
+		if !ok || f.Name.Name != function {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if selector, ok := literal.Type.(*ast.SelectorExpr); ok && strings.HasSuffix(selector.Sel.Name, "StorageProvider") {
+				if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name != "controlplaneapiserver" {
+					all = append(all, pkg.Name+"."+selector.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
