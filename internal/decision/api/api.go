@@ -109,8 +109,8 @@ func (s *storage) Watch(ctx context.Context, options *internalversion.ListOption
 	if options != nil {
 		revision = options.ResourceVersion
 		if options.SendInitialEvents != nil && *options.SendInitialEvents {
-			// Who doesn't ask for bookmarks isn't told where they end: the library wants them for
-			// any watch from nothing.
+			// A client that asks for no bookmarks isn't told where the initial events end. The
+			// library asks for initial events in any watch from nothing.
 			revision, initial = "", options.AllowWatchBookmarks
 		}
 	}

@@ -59,9 +59,10 @@ func List(ctx context.Context, client rest.Interface, namespace string, options 
 	}
 }
 
-// NotServed tells whether a request for decisions failed since the server has none: it isn't
-// Gatehouse, or records none. kube-apiserver forbids who has no right to them what it doesn't have,
-// too; which API groups there are it tells everybody.
+// NotServed reports whether err, of a request for decisions, means that the server has none: it
+// isn't Gatehouse, or it records none. kube-apiserver answers users without the right to decisions
+// with Forbidden even if it has no such API, so NotServed then looks for the API group, which every
+// user may read.
 func NotServed(ctx context.Context, client rest.Interface, err error) bool {
 	if apierrors.IsForbidden(err) {
 		group := v1alpha1.SchemeGroupVersion

@@ -77,7 +77,7 @@ func (f file) documents() ([][]byte, error) {
 	}
 }
 
-// blank tells whether a document has nothing but comments, empty lines and separators of other
+// blank reports whether a document has nothing but comments, empty lines and separators of other
 // empty documents.
 func blank(document []byte) bool {
 	for line := range bytes.Lines(document) {

@@ -31,7 +31,7 @@ func (p *Plugin) name() string {
 	return strings.Replace(p.kinds[0], "WebhookConfiguration", "AdmissionWebhook", 1)
 }
 
-// has tells whether the plugin's manifests hold objects of the kind.
+// has reports whether the plugin's manifests hold objects of the kind.
 func (p *Plugin) has(kind string) bool { return slices.Contains(p.kinds, kind) }
 
 // String is what its manifests hold, in words.

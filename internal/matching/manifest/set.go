@@ -124,7 +124,7 @@ func (s *Set) Run(ctx context.Context, changed func()) {
 	})
 }
 
-// reload reads the directory and tells whether another set is in force now.
+// reload reads the directory and reports whether that put another set into force.
 func (s *Set) reload() bool {
 	files, err := readDir(s.dir)
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 	"gatehouse.dev/internal/quantity"
 )
 
-// Apply merges a configuration into the object, and tells whether that changed it. The
-// configuration's apiVersion and kind are the object's, whatever it says. After an error the object
-// is as before.
+// Apply merges a configuration into the object, and reports whether that changed it. It gives the
+// configuration the object's apiVersion and kind. An error leaves the object unchanged.
 //
 // Source: ApplyStructuredMergeDiff in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go, and dispatchOne in

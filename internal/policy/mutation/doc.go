@@ -1,11 +1,11 @@
-// Package mutation does to an object what the mutations of a MutatingAdmissionPolicy say.
+// Package mutation applies the mutations of a MutatingAdmissionPolicy to an object.
 //
 //	schemas := mutation.NewSchemas(client.Discovery())             // once
 //	object := mutation.NewObject(given, kind, nil, interfaces, schemas) // once a request and version
 //	changed, err := object.Apply(configuration)                    // once an ApplyConfiguration
 //	changed, err = object.Patch(patch)                             // once a JSONPatch
 //
-// What an expression evaluates to is package expression's to say; here it is plain JSON already.
+// Package expression evaluates the expressions. This package receives the results as plain JSON.
 //
 // # One object, three forms
 //
@@ -13,10 +13,9 @@
 // unstructured content. Expressions read it as the JSON it would be, and configurations are merged
 // into that. So an Object holds both forms, makes one from the other when it is first asked for,
 // and passes them from one mutation to the next. The third form, that in which the server holds the
-// object, is none of its business: who has mutated the object converts it back, once.
+// object, is the caller's: it converts the mutated object back, once.
 //
-// No mutation writes into what it was given. What it changes is copied along the way, all else is
-// shared.
+// A mutation never writes into its input. It copies the parts that it changes and shares the rest.
 //
 // # ApplyConfiguration
 //

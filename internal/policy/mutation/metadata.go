@@ -34,7 +34,7 @@ func metadataEdits(configuration map[string]any) (_ edits, ok bool) {
 	return found, true
 }
 
-// hasMetadata tells whether the object has labels and annotations, and has them as they should be.
+// hasMetadata reports whether the object has labels and annotations, and whether these are valid.
 // Unstructured content may have anything in their place.
 func (o *Object) hasMetadata() bool {
 	if u, ok := o.object.(*unstructured.Unstructured); ok {
@@ -80,7 +80,7 @@ func (o *Object) editMetadata(e edits) (changed bool, err error) {
 	return true, nil
 }
 
-// adds tells whether values has what present lacks.
+// adds reports whether values has a key that present lacks, or another value for one.
 func adds(values, present map[string]string) bool {
 	for key, value := range values {
 		if now, ok := present[key]; !ok || now != value {

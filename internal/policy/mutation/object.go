@@ -79,8 +79,8 @@ func (o *Object) set(object runtime.Object) {
 	o.object, o.content, o.given, o.defaulted = object, nil, nil, true
 }
 
-// become makes the object another one, of the same type, which lacks defaults, and tells whether
-// they differ.
+// become replaces the object with another one of the same type, sets its defaults, and reports
+// whether the two differ.
 func (o *Object) become(object runtime.Object) (changed bool) {
 	o.interfaces.GetObjectDefaulter().Default(object)
 	changed = !apiequality.Semantic.DeepEqual(o.object, object)

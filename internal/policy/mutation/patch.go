@@ -14,9 +14,9 @@ import (
 	"gatehouse.dev/internal/quantity"
 )
 
-// Patch applies a JSON patch to the object, and tells whether that changed it. After an error the
-// object is as before. What can't be read as an object any more is a 500, as upstream, which no
-// failure policy has ignored.
+// Patch applies a JSON patch to the object, and reports whether that changed it. An error leaves the
+// object unchanged. If the result can't be decoded as an object, the error is a 500 that no failure
+// policy ignores, as upstream.
 //
 // Source: Patch in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go.
 func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
