@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
@@ -291,13 +293,20 @@ func TestNamespace(t *testing.T) {
 	servertest.Eventually(t, "the configuration to go", func() bool { return i.mutating() == nil })
 }
 
+// admitting is a plugin that refuses nothing.
+type admitting struct{}
+
+func (admitting) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+	return nil
+}
+
 // A plugin that is asked about everything isn't asked about what would lock the cluster out, or
 // can't matter.
 func TestMatchConditions(t *testing.T) {
 	asked := make(chan string, 1000)
 	i := install(t, 1, 0, func(i *installation) {
 		i.options.Plugins = append(i.options.Plugins, ownerreferencespermissionenforcement.Descriptor)
-		i.options.Plugins[1].New = alwayspullimages.Descriptor.New // which wants no authorizer
+		i.options.Plugins[1].New = func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return admitting{}, nil }
 		i.options.ExemptNamespaces = []string{"kube-system"}
 		i.seen = func(r *admissionv1.AdmissionRequest) {
 			asked <- strings.TrimSpace(fmt.Sprint(r.Operation, " ", r.Resource.Resource, " ", r.Namespace))
