@@ -147,12 +147,11 @@ func (v *versioned) changes() *jsondiff.Changes {
 	return changes
 }
 
-// writeBack brings what plugins changed into the server's own object. The server holds on to that
-// object, so its content is replaced and not the object. Afterwards the object is converted again
-// for who asks next.
+// writeBack writes the plugins' changes into the server's own object. The server keeps a pointer to
+// that object, so writeBack replaces its content. The next plugin that asks gets a new conversion.
 //
-// Where a plugin looked, the object is converted back whether it changed or not: that takes two
-// microseconds for a pod, no less than to tell.
+// If a plugin looked, writeBack converts the object whether it changed or not: that takes two
+// microseconds for a pod, as long as comparing would.
 func (v *versioned) writeBack() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -151,17 +151,17 @@ func (g *generation) admitRound(ctx context.Context, begin time.Time, round int,
 	return nil
 }
 
-// A shownForm is what a plugin was shown of a request, and knows what the plugin changed.
+// shownForm is the form of a request that a plugin got. It knows what the plugin changed.
 type shownForm interface {
 	changes() *jsondiff.Changes
 }
 
-// admitPlugin calls a plugin. Of an object that couldn't be shown nothing is known.
+// admitPlugin calls a plugin. It returns no form if the object couldn't be converted.
 func (g *generation) admitPlugin(ctx context.Context, p mutator, a admission.Attributes, v *versioned,
 	o admission.ObjectInterfaces) (shown shownForm, err error) {
 	if p.internal {
-		// What plugins have changed so far is in the versioned object: the server's own gets
-		// it first, and is converted anew for the plugins that follow.
+		// The versioned object has the changes so far. The server's own object gets them first,
+		// and is converted again for the plugins that follow.
 		if err := v.writeBack(); err != nil {
 			return nil, err
 		}

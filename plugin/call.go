@@ -6,55 +6,54 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// A Call is a step within a plugin's step: one webhook, policy or other thing that users configure,
-// and what it did with the request.
+// Call is a step within a plugin's step: what one webhook, policy, quota or other thing that users
+// configure did with the request.
 type Call struct {
-	// Kind is what it is: Webhook, Policy, Quota, LimitRange, Backend, Trial.
 	Kind CallKind
-	// Name is its name. Configuration is that of the object that a webhook is in.
+	// Name is the name of the webhook, policy and so on. Configuration is the name of the object that
+	// has the webhook.
 	Name, Configuration string
-	// Binding and Param say with which of these a policy was evaluated. Param is namespace/name, or
-	// name; empty for none.
+	// Binding and Param are those with which a policy was evaluated. Param is "namespace/name" or
+	// "name"; it is empty if there is none.
 	Binding, Param string
-	// Expression is the one of a policy that was violated, or could not be evaluated.
+	// Expression is the policy's expression that was violated or could not be evaluated.
 	Expression string
-	// Backend is where a webhook is: its URL, or service, port and path.
+	// Backend is the webhook's address: its URL, or the service with port and path.
 	Backend string
 
 	Verdict Verdict
-	// Code is the HTTP status of a refusal or failure, where there is one.
+	// Code is the HTTP status of a refusal or failure, 0 if there is none.
 	Code int32
-	// Ignored says that it failed, and that its failurePolicy lets the request pass.
+	// Ignored reports whether the call failed and its failurePolicy let the request pass.
 	Ignored bool
-	// Why is the reason in words, where the verdict isn't Admitted; of a quota and a LimitRange
-	// also what it came to.
+	// Why is the reason in words if the verdict isn't Admitted. For a quota or LimitRange it is also
+	// the result of an admission.
 	Why string
-	// Start is when it began, and Duration what it took; both are zero where it was skipped, or
-	// where what it came to was known from before.
+	// Start is the time at which the call began, Duration the time that it took. Both are zero if the
+	// call was skipped or its result was known before.
 	Start    time.Time
 	Duration time.Duration
-	// Patch is the change that it made, as JSON (RFC 6902); nil for none.
+	// Patch is the change that the call made, as a JSON patch (RFC 6902); nil if there is none.
 	Patch []byte
-	// Warnings are what it has the client warned of.
+	// Warnings are the warnings for the client.
 	Warnings []string
-	// Secret says that it reads a Secret, as a policy whose params are one. Why, Warnings, Patch
-	// and the step's changes may have values of the Secret in them. An observer must not show
-	// these.
+	// Secret reports whether the call read a Secret, such as a policy whose params are one. Why,
+	// Warnings, Patch and the step's changes may contain values of the Secret, so an observer must
+	// not show them.
 	Secret bool
 }
 
 // CallKind is the kind of a Call.
 type CallKind string
 
-// The kinds.
 const (
 	Webhook    CallKind = "Webhook"
 	Policy     CallKind = "Policy"
 	Quota      CallKind = "Quota"
 	LimitRange CallKind = "LimitRange"
-	// Backend is what a plugin asks by its own configuration. It is called what the plugin is.
+	// Backend is a backend that a plugin's own configuration names. The Call has the plugin's name.
 	Backend CallKind = "Backend"
-	// Trial is what a plugin would do that isn't enforced. It is called what the plugin is.
+	// Trial is a result of a plugin that isn't enforced. The Call has the plugin's name.
 	Trial CallKind = "Trial"
 )
 
