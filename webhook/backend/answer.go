@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,7 +60,7 @@ func check(resp *http.Response, body []byte) error {
 
 // readError says that an answer broke off.
 func readError(err error) error {
-	if _, ok := err.(http2.StreamError); ok { // as upstream tells them apart
+	if stream := (streamError{}); errors.As(err, &stream) { // as upstream tells them apart
 		return fmt.Errorf("stream error when reading response body, may be caused by closed connection. Please "+
 			"retry. Original error: %w", err)
 	}

@@ -13,8 +13,8 @@
 // in the whole process. A backend that speaks HTTP/2 has one connection, on which all calls travel;
 // more only while it wants to see fewer calls at a time than there are. When there is none yet, or
 // none any more since the backend was restarted, the first call dials and all others wait for that:
-// a hundred calls make one TLS handshake. net/http dials for each instead, which is why the pool
-// under HTTP/2 is ours. What has been dialing for seconds is not waited for by later calls: the
+// a hundred calls make one TLS handshake. An http.Transport dials for each instead, so this package
+// pools http.ClientConns for HTTP/2. What has been dialing for seconds is not waited for by later calls: the
 // backend may be back by now. The first handshake tells what the backend speaks; with HTTP/1.1
 // net/http's pool takes over, for a while, after which a handshake asks again.
 //

@@ -2,15 +2,11 @@ package backend
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // http1Remembered is how long a backend is known to speak HTTP/1.1 only, before a handshake asks
@@ -22,15 +18,9 @@ var errHTTP1 = errors.New("the backend speaks HTTP/1.1")
 
 // peer is what is known of one address. Guarded by wire.mu.
 type peer struct {
-	conns      []conn
-	dial       *dial     // the latest one, while it is under way, or nil
-	http1Until time.Time // zero if it wasn't found to speak HTTP/1.1 only
-}
-
-// conn is a connection that speaks HTTP/2.
-type conn struct {
-	*http2.ClientConn
-	below *flagged
+	conns      []*http.ClientConn // each speaks HTTP/2
+	dial       *dial              // the latest one, while it is under way, or nil
+	http1Until time.Time          // zero if it wasn't found to speak HTTP/1.1 only
 }
 
 // dial is a connection being made. Those who wait for it share what becomes of it.
@@ -42,9 +32,9 @@ type dial struct {
 	err     error // valid when done
 }
 
-// GetClientConn returns a connection to address on which the request has a place. It serves
-// http2.Transport, as MarkDead does.
-func (w *wire) GetClientConn(req *http.Request, address string) (*http2.ClientConn, error) {
+// reserve returns a connection to address on which a place is reserved for one request. It returns
+// errHTTP1 if the backend doesn't speak HTTP/2.
+func (w *wire) reserve(ctx context.Context, address string) (*http.ClientConn, error) {
 	w.mu.Lock()
 	for {
 		p := w.peer(address)
@@ -56,9 +46,9 @@ func (w *wire) GetClientConn(req *http.Request, address string) (*http2.ClientCo
 			p.http1Until = time.Time{}
 		}
 		for _, c := range p.conns {
-			if !c.below.closed.Load() && c.ReserveNewRequest() {
+			if c.Reserve() == nil {
 				w.mu.Unlock()
-				return c.ClientConn, nil
+				return c, nil
 			}
 		}
 		d := p.dial
@@ -74,19 +64,19 @@ func (w *wire) GetClientConn(req *http.Request, address string) (*http2.ClientCo
 				return nil, d.err
 			}
 			w.mu.Lock() // and see whether there is a place for all who waited
-		case <-req.Context().Done():
+		case <-ctx.Done():
 			w.leave(p, d)
-			return nil, req.Context().Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// MarkDead forgets a connection.
-func (w *wire) MarkDead(dead *http2.ClientConn) {
+// forget removes a closed connection.
+func (w *wire) forget(closed *http.ClientConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for address, p := range w.peers {
-		p.conns = slices.DeleteFunc(p.conns, func(c conn) bool { return c.ClientConn == dead })
+		p.conns = slices.DeleteFunc(p.conns, func(c *http.ClientConn) bool { return c == closed })
 		if len(p.conns) == 0 && p.dial == nil && p.http1Until.IsZero() {
 			delete(w.peers, address) // endpoints come and go
 		}
@@ -128,6 +118,11 @@ func (w *wire) startDial(p *peer, address string) *dial {
 		case err == nil:
 			p := w.peer(address) // it may be another one by now
 			p.conns = append(p.conns, c)
+			c.SetStateHook(func(c *http.ClientConn) {
+				if c.Err() != nil {
+					go w.forget(c) // the hook may run while w.mu is held
+				}
+			})
 		case errors.Is(err, errHTTP1):
 			w.peer(address).http1Until = time.Now().Add(http1Remembered)
 		}
@@ -149,48 +144,53 @@ func (w *wire) leave(p *peer, d *dial) {
 	}
 }
 
-// connect makes a connection that is ready for requests. errHTTP1: the backend doesn't speak
-// HTTP/2.
-func (w *wire) connect(ctx context.Context, address string) (conn, error) {
-	tlsConn, below, err := w.handshake(ctx, address)
+// connect makes a connection that is ready for requests. It returns errHTTP1 if the backend doesn't
+// speak HTTP/2.
+func (w *wire) connect(ctx context.Context, address string) (*http.ClientConn, error) {
+	conn, err := w.handshake(ctx, address)
 	if err != nil {
-		return conn{}, err
+		return nil, err
 	}
-	if tlsConn.ConnectionState().NegotiatedProtocol != http2.NextProtoTLS {
-		_ = tlsConn.Close()
-		return conn{}, errHTTP1
+	if conn.ConnectionState().NegotiatedProtocol != "h2" {
+		_ = conn.Close()
+		return nil, errHTTP1
 	}
-	c, err := w.http2.NewClientConn(&joined{Conn: tlsConn})
+	c, err := http2On(ctx, conn, address)
 	if err != nil {
-		_ = tlsConn.Close()
-		return conn{}, err
+		_ = conn.Close()
+		return nil, err
 	}
-	// The server's first words are how many requests it takes at a time. With its pong they are
-	// known, and those who wait aren't given a guess; neither do they share a connection that the
-	// server breaks off since it wants another client certificate.
+	// The server begins with its settings, among them how many requests it takes at a time. The
+	// callers that wait are not given a guess of that. They don't share a connection either that the
+	// server breaks off because it wants another client certificate.
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	if err := c.Ping(ctx); err != nil {
-		if ctx.Err() == nil {
-			err = heard(tlsConn, err)
-		}
-		_ = c.Close()
-		return conn{}, err
+	select {
+	case <-conn.greeted:
+		err = conn.err
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	if !c.CanTakeNewRequest() {
-		_ = c.Close()
-		return conn{}, errors.New("http2: the server takes no requests on a new connection")
+	if err == nil && c.Available() == 0 {
+		err = errors.New("http2: the server takes no requests on a new connection")
 	}
-	return conn{c, below}, nil
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
-// heard returns what the server said before it closed a connection, if it did say why, else err:
-// the first thing to fail on a connection is not always what says so.
-func heard(c *tls.Conn, err error) error {
-	_ = c.SetReadDeadline(time.Now().Add(time.Second))
-	var op *net.OpError
-	if _, said := c.Read(make([]byte, 1)); errors.As(said, &op) && op.Op == "remote error" {
-		return said
+// drain closes a connection when its calls are done, or after the longest timeout that a call can
+// have. No more calls may be given to it.
+func drain(c *http.ClientConn) {
+	late := time.AfterFunc(maxTimeout, func() { _ = c.Close() })
+	closeIdle := func(c *http.ClientConn) {
+		if c.InFlight() == 0 {
+			late.Stop()
+			go func() { _ = c.Close() }()
+		}
 	}
-	return err
+	c.SetStateHook(closeIdle)
+	closeIdle(c)
 }

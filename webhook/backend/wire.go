@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http2"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/transport"
 )
@@ -81,7 +80,6 @@ type wire struct {
 	tls     *tls.Config
 	dialTCP func(ctx context.Context, network, address string) (net.Conn, error)
 	http1   atomic.Pointer[http.Transport]
-	http2   http2.Transport
 
 	// shown is the client certificate from files that connections were made with, nil if there are
 	// no files; nextCheck is when to compare it with the files again, in Unix nanoseconds.
@@ -127,12 +125,7 @@ func newWire(id identity, config *transport.Config, via *url.URL) (*wire, error)
 	}
 	w.http1.Store(http1)
 
-	w.tls.NextProtos = []string{http2.NextProtoTLS, "http/1.1"}
-	w.http2.ConnPool = w
-	w.http2.DisableCompression = true
-	w.http2.IdleConnTimeout = idleTimeout
-	w.http2.ReadIdleTimeout = pingAfter
-	w.http2.PingTimeout = pingTimeout
+	w.tls.NextProtos = []string{"h2", "http/1.1"}
 	return w, nil
 }
 
@@ -142,26 +135,24 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if w.id.proxy != "" {
 		return w.http1.Load().RoundTrip(req)
 	}
-	resp, err := w.http2.RoundTrip(req)
+	resp, err := w.roundTrip2(req)
 	if !errors.Is(err, errHTTP1) {
 		return resp, err
 	}
 	// A first attempt, on a connection that went away, may have read the body.
-	again := *req
-	if again.Body, err = req.GetBody(); err != nil {
+	if req, err = repeat(req); err != nil {
 		return nil, err
 	}
-	return w.http1.Load().RoundTrip(&again)
+	return w.http1.Load().RoundTrip(req)
 }
 
 // handshake makes a connection to address and proves who is there.
-func (w *wire) handshake(ctx context.Context, address string) (*tls.Conn, *flagged, error) {
+func (w *wire) handshake(ctx context.Context, address string) (*greetedConn, error) {
 	raw, err := w.dialTCP(ctx, "tcp", address)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	below := &flagged{Conn: raw}
-	conn := tls.Client(below, w.tls)
+	conn := tls.Client(raw, w.tls)
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, errHandshakeTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -169,25 +160,13 @@ func (w *wire) handshake(ctx context.Context, address string) (*tls.Conn, *flagg
 		if context.Cause(ctx) == errHandshakeTimeout {
 			err = errHandshakeTimeout
 		}
-		return nil, nil, err
+		return nil, err
 	}
-	return conn, below, nil
+	return &greetedConn{Conn: conn, greeted: make(chan struct{})}, nil
 }
 
 // errHandshakeTimeout has net/http's words.
 var errHandshakeTimeout = errors.New("net/http: TLS handshake timeout")
-
-// flagged is a connection that remembers having been closed. http2.ClientConn can tell only under a
-// lock that it holds while it writes.
-type flagged struct {
-	net.Conn
-	closed atomic.Bool
-}
-
-func (c *flagged) Close() error {
-	c.closed.Store(true)
-	return c.Conn.Close()
-}
 
 // checkCertificate has new connections made once the files of the client certificate have changed.
 // Those that are there would go on for as long as there are calls, and with them what the server
@@ -219,13 +198,7 @@ func (w *wire) close() {
 	w.mu.Unlock()
 	for _, p := range peers {
 		for _, c := range p.conns {
-			go func() {
-				ctx, cancel := context.WithTimeout(context.Background(), maxTimeout)
-				defer cancel()
-				if err := c.Shutdown(ctx); err != nil {
-					_ = c.Close()
-				}
-			}()
+			drain(c)
 		}
 	}
 	// The old one closes those with calls, too, since nobody asks it for one any more.
