@@ -83,7 +83,7 @@ func TestMetricsAreReset(t *testing.T) {
 	}
 }
 
-// What storage refuses for a plugin is its refusal, as it is where the plugin refuses itself.
+// A refusal by the storage for a plugin counts like a refusal by the plugin.
 func TestMetricsOfWhatIsRefusedLate(t *testing.T) {
 	var enforcement *plugin.Enforcement
 	c := newChain(t, []plugin.Descriptor{described("MetricsTestLate", fake{validate: func(a admission.Attributes) error {

@@ -68,12 +68,6 @@ func labelling(key, value string) func(context.Context, admission.Attributes) er
 
 func idle(context.Context, admission.Attributes) error { return nil }
 
-func refusing(why string) func(context.Context, admission.Attributes) error {
-	return func(_ context.Context, a admission.Attributes) error {
-		return admission.NewForbidden(a, errors.New(why))
-	}
-}
-
 // rig is a recorder around a chain.
 type rig struct {
 	*Recorder

@@ -138,7 +138,7 @@ func asks(info *request.RequestInfo) bool {
 func (r *Recorder) finish(ctx context.Context, recording *recording, code int, status *metav1.Status) {
 	recording.mu.Lock()
 	over := recording.over
-	if !over && v1alpha1.Verdict(plugin.VerdictOfCode(int32(code))) == v1alpha1.Failed {
+	if !over && plugin.VerdictOfCode(int32(code)) == plugin.Failed {
 		recording.interrupt()
 	}
 	recording.over = true

@@ -126,25 +126,7 @@ func covered(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return tolerations.Covers(other, t) })
 }
 
-// identity identifies equal tolerations.
-type identity struct {
-	key, value string
-	operator   corev1.TolerationOperator
-	effect     corev1.TaintEffect
-	forever    bool
-	seconds    int64
-}
-
-func identityOf(t corev1.Toleration) identity {
-	id := identity{key: t.Key, value: t.Value, operator: t.Operator, effect: t.Effect,
-		forever: t.TolerationSeconds == nil}
-	if t.TolerationSeconds != nil {
-		id.seconds = *t.TolerationSeconds
-	}
-	return id
-}
-
-// spelt is the toleration with its operator, which may be left out where it is Equal.
+// spelt returns the toleration with its operator, which may be left out if it is Equal.
 func spelt(t corev1.Toleration) corev1.Toleration {
 	if t.Operator == "" {
 		t.Operator = corev1.TolerationOpEqual

@@ -42,7 +42,7 @@
 // A write to a quota itself (commitQuota) takes the turn, waits until nothing flies, and is decided
 // on what is stored.
 //
-// What no request waits for runs in the background: counts of pods that have ended (expire.go), of
-// objects that another one made cheaper or dearer (others.go), and of objects that a quota's usage
-// was stated to contain (unseen.go).
+// Three counts run in the background, and no request waits for them: of pods that have ended
+// (expire.go), of objects that another one made cheaper or dearer (others.go), and of objects that a
+// quota's usage was stated to contain (unseen.go).
 package ledger

@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Timely is etcd whose writes, where they are not done in time, are errors that the API answers
-// with 504. As they come from etcd they would be internal errors, except where the request's own
-// time is over at the same moment and is noticed first.
+// Timely wraps an etcd client. If a write isn't done in time, it returns an error that the API
+// answers with 504. The client's own error would be an internal error, unless the request's time is
+// over at the same moment and is noticed first.
 type Timely struct{ kubernetes.Interface }
 
 // OptimisticPut implements kubernetes.Interface.

@@ -8,6 +8,6 @@
 // refused it, within a plugin which webhook, policy, quota or LimitRange, and what would have to
 // change; and for each field that differs from what was sent who set it to what.
 //
-// What to do about a plugin's refusal is the plugin's to say (Remedy, in plugin.Descriptor). What to
-// do about things that users configure is said here, by their kind.
+// Each plugin states the remedy for its own refusals (Remedy, in plugin.Descriptor). This package has
+// the remedies for things that users configure, by their kind.
 package why
