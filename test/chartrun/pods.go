@@ -88,9 +88,13 @@ func (r *run) uninstall(hook *unstructured.Unstructured) {
 		r.Fatal(err)
 	}
 	pod := r.pod(job.Spec.Template)
-	if before := r.configurations(); before != "mutating gatehouse, validating gatehouse" {
-		r.Errorf("before the hook there are %q", before)
-	}
+	// The replica makes one after the other: pods are mutated before they are validated.
+	servertest.Retry(r, "both configurations", func() error {
+		if before := r.configurations(); before != "mutating gatehouse, validating gatehouse" {
+			return fmt.Errorf("before the hook there are %q", before)
+		}
+		return nil
+	})
 	ran := r.node.Run(r, pod)
 	if code := ran.Wait(r); code != 0 {
 		r.Errorf("the hook's exit code is %d:\n%s", code, ran.Log())
