@@ -122,15 +122,15 @@ func compiled(b *testing.B, n int, spec func(int) string) (use func()) {
 	var snapshots *snapshot[*validations]
 	compiler := expression.NewCompiler()
 	return func() {
-		var all []inForce[*validations]
+		var all []boundPolicy[*validations]
 		for _, p := range policies {
 			d := defineValidating(compiler, p, false)
-			if err := d.does.validations[0].condition.Prepare(); err != nil {
+			if err := d.action.validations[0].condition.Prepare(); err != nil {
 				b.Fatal(err)
 			}
 			kept = append(kept, d)
 			all = append(all,
-				inForce[*validations]{definition: d, bindings: []*binding{newBinding(p.Name, p.Name, false, nil,
+				boundPolicy[*validations]{definition: d, bindings: []*binding{newBinding(p.Name, p.Name, false, nil,
 					nil, nil)}})
 		}
 		snapshots = newSnapshot(all)

@@ -8,10 +8,10 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// manifestsDir reads a plugin's configuration, as YAML or JSON, of apiserver.config.k8s.io/v1, and
+// manifestsDir reads a plugin's configuration of apiserver.config.k8s.io/v1, as YAML or JSON, and
 // returns its staticManifestsDir: the path of a directory with policies and bindings that are in
-// force besides those in the API. Empty: none are. Nil is an empty configuration. Reading is
-// strict.
+// force in addition to those of the API. It returns "" if the configuration is nil or names no
+// directory. An unknown field is an error.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/policy/config.
 func manifestsDir(from io.Reader, kind string) (string, error) {
@@ -23,7 +23,7 @@ func manifestsDir(from io.Reader, kind string) (string, error) {
 		return "", err
 	}
 	var meta configfile.Meta
-	// What can't be read leniently is told what it must be.
+	// If this fails, meta is empty, and the error below says what it must be.
 	_ = configfile.Lenient(document, &meta)
 	if want := (configfile.Meta{APIVersion: "apiserver.config.k8s.io/v1", Kind: kind}); meta != want {
 		return "", fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s", meta.APIVersion, meta.Kind,

@@ -10,30 +10,30 @@ import (
 	"gatehouse.dev/internal/matching"
 )
 
-// action is what a kind of policy does when it is evaluated: validations or mutations.
+// action is what a policy of one kind does: validations or mutations.
 type action interface {
-	// prepare compiles its expressions, those that haven't been yet.
+	// prepare compiles the expressions that haven't been compiled yet.
 	prepare()
 }
 
-// definition is what policies of every kind have, ready to be matched and evaluated. It never
+// definition is a policy of either kind, compiled and ready to be matched and evaluated. It never
 // changes.
 type definition[E action] struct {
 	name string
-	// static says that it is of a file, out of the API's reach.
+	// static reports whether the policy comes from a file, out of the API's reach.
 	static   bool
 	criteria *matching.Criteria
-	// failurePolicy is Fail where it isn't set.
+	// failurePolicy is Fail if the policy doesn't set it.
 	failurePolicy admissionregistrationv1.FailurePolicyType
 	// paramKind is nil for a policy without params.
 	paramKind  *admissionregistrationv1.ParamKind
 	paramGVK   schema.GroupVersionKind
 	conditions *expression.Conditions
-	does       E
+	action     E
 }
 
-// stated is what a policy says, whichever kind of policy it is.
-type stated struct {
+// policySpec holds the fields of a policy's spec that both kinds have.
+type policySpec struct {
 	name             string
 	matchConstraints *admissionregistrationv1.MatchResources
 	failurePolicy    *admissionregistrationv1.FailurePolicyType
@@ -42,10 +42,11 @@ type stated struct {
 	matchConditions  []admissionregistrationv1.MatchCondition
 }
 
-// define makes a policy ready; does is called with all but what it returns. Like all that is made
-// of configurations it doesn't fail: what is wrong is an error of the requests that it is for.
-func define[E action](compiler *expression.Compiler, s stated, static bool,
-	does func(*expression.Composition, *definition[E]) E) *definition[E] {
+// define compiles a policy. newAction is called last, with the definition that its result will
+// belong to. Like everything that is made from configurations, define doesn't fail: an error in the
+// policy is an error of each request that the policy matches.
+func define[E action](compiler *expression.Compiler, s policySpec, static bool,
+	newAction func(*expression.Composition, *definition[E]) E) *definition[E] {
 	composition := compiler.Compose(s.variables, s.paramKind != nil)
 	d := &definition[E]{
 		name:          s.name,
@@ -61,18 +62,21 @@ func define[E action](compiler *expression.Compiler, s stated, static bool,
 	if s.paramKind != nil {
 		d.paramGVK = schema.FromAPIVersionAndKind(s.paramKind.APIVersion, s.paramKind.Kind)
 	}
-	d.does = does(composition, d)
+	d.action = newAction(composition, d)
 	return d
 }
 
-// prepare compiles the policy's expressions. One that doesn't compile is an error of the requests.
+// prepare compiles the policy's expressions. An expression that doesn't compile is an error of each
+// request that evaluates it.
 func (d *definition[E]) prepare() {
 	_ = d.conditions.Prepare()
-	d.does.prepare()
+	d.action.prepare()
 }
 
-// ignores tells whether the policy lets pass what it can't judge.
-func (d *definition[E]) ignores() bool { return d.failurePolicy == admissionregistrationv1.Ignore }
+// ignoresFailures reports whether the policy lets requests pass that it can't evaluate.
+func (d *definition[E]) ignoresFailures() bool {
+	return d.failurePolicy == admissionregistrationv1.Ignore
+}
 
 // binding puts a policy in force. It never changes.
 type binding struct {
@@ -80,24 +84,25 @@ type binding struct {
 	static       bool
 	criteria     *matching.Criteria
 	paramRef     *admissionregistrationv1.ParamRef
-	// paramSelector is paramRef's.
+	// paramSelector is the parsed selector of paramRef.
 	paramSelector paramSelector
-	// actions are what becomes of a validation that fails.
-	actions []admissionregistrationv1.ValidationAction
+	// validationActions says what happens if a validation fails.
+	validationActions []admissionregistrationv1.ValidationAction
 }
 
 func newBinding(name, policy string, static bool, resources *admissionregistrationv1.MatchResources,
 	ref *admissionregistrationv1.ParamRef, actions []admissionregistrationv1.ValidationAction) *binding {
 	b := &binding{name: name, policy: policy, static: static, criteria: matching.ForResources(resources), paramRef: ref,
-		actions: actions}
+		validationActions: actions}
 	if ref != nil && ref.Selector != nil {
 		b.paramSelector = newParamSelector(ref.Selector)
 	}
 	return b
 }
 
-// configured is what is wrong with a policy's or a binding's configuration, in upstream's words.
-func configured(b *binding, err error) error {
+// configError wraps an error in the configuration of a policy or, if b isn't nil, of a binding. The
+// words are upstream's.
+func configError(b *binding, err error) error {
 	if b == nil {
 		return fmt.Errorf("failed to configure policy: %w", err)
 	}

@@ -1,58 +1,61 @@
-// Package policy is admission by policies in CEL: it evaluates the ValidatingAdmissionPolicies and
-// MutatingAdmissionPolicies that the API, or files, have on requests. The plugins of these names
-// are thin shells around Validating and Mutating. Which requests a policy is about is for package
-// matching to say, what its expressions come to for package expression, and what a mutation does to
-// an object for package mutation.
+// Package policy evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies on requests.
+// The policies come from the API and from files. The plugins of the same names are thin shells
+// around Validating and Mutating. Package matching decides which requests a policy is for, package
+// expression evaluates its expressions, and package mutation changes objects.
 //
 // # From policy to decision
 //
 //	policies, bindings ── matching.Source ─▶ snapshot ── index ─▶ candidates ── match ─▶ invocations ─▶ decisions
-//	and param kinds       on each change     immutable   a map    of a request  selectors,  a binding
-//	                                                     look-up                params      and params each
+//	and param kinds       on each change     immutable   a map    of a request  selectors,  one for each binding
+//	                                                     look-up                params      and its params
 //
-// A snapshot has all policies that have a binding, in order of their names, those of files first.
-// It is made anew when a policy, a binding or what is known of a param kind changes, from what was
-// made of them before: what didn't change is taken over, compiled expressions too. Thousands of
-// policies are in force at once: their expressions are compiled after that, by one goroutine, in
-// their order. A request that needs one before its turn compiles that, and waits for no other.
+// engine.go builds a matching.Source for one kind of policies. snapshot.go makes a snapshot whenever
+// a policy, a binding or a kind of params changes. A snapshot holds all policies that have a
+// binding, in the order of their names, those from files first. Unchanged policies keep their
+// compiled form (definition.go). After a snapshot is in force, one goroutine compiles the
+// expressions of its new policies. A request that needs an expression earlier compiles it itself and
+// waits for nothing else.
 //
-// What any kind of policy has in common is engine, params and invocations; E is what a kind of
-// policy does besides. candidate.concerned calls back for each binding and params of one policy
-// that a request concerns, in order:
+// A request takes its candidates from the snapshot's index, and visits the invocations of each:
+// one for each binding that matches and each of the binding's params (request.go):
 //
 //	candidates, err := engine.candidates(ctx, a, interfaces)
 //	r := engine.request(a, interfaces)
 //	for i := range candidates {
-//		err := candidates[i].concerned(ctx, r, fail, func(in *invocation) { … in.variables.Run(…) … })
+//		err := candidates[i].visitInvocations(ctx, r, fail, func(in *invocation) { … })
 //	}
 //
-// fail is told of what is wrong with the configuration of a policy, or one of its bindings. It is
-// for the failure policy to say what comes of that.
+// Validating.Validate (validating.go) evaluates the validations of each invocation (validation.go)
+// and takes the binding's actions. Mutating.Admit (mutating.go) collects all invocations first, and
+// then applies the mutations of each (mutations.go). visitInvocations calls fail for an error in the
+// configuration of a policy or binding; the failurePolicy decides whether it refuses the request.
+// refusal.go words the refusals, report.go tells the chain's observers what each policy did.
 //
 // # Params
 //
-// Each kind of params, built-in or custom, has an informer of its own while a policy in force asks
-// for it. A kind that isn't there, or not yet, is looked for every second; until then its policies
-// are in error. Params are JSON as they come, and are selected anew only when one of the kind has
-// changed.
+// params.go runs an informer for each kind of params that a policy in force uses, built-in or
+// custom. If a kind doesn't exist, it is looked for every second. Until it is found, its policies
+// fail. Params are kept in the form that expressions read. What a selector selects is remembered
+// until an object of the kind changes.
 //
 // # What is done once
 //
-// A policy none of whose expressions reads params, be it by a variable, is evaluated once for all
-// its bindings and params; any expression that doesn't, once for all policies that have the same
-// one. Budgets are charged all the same.
+// If no expression of a policy reads params, directly or by a variable, the policy is evaluated once
+// for all its bindings and params. An expression that doesn't read them is evaluated once for all
+// policies that contain it. Budgets are charged as if each evaluation had happened. An authorizer is
+// asked each question once per request (authorizer.go).
 //
 // # Mutations
 //
-// Which mutating policies a request concerns is found out before the first is evaluated. Then each
-// sees the object as those before it have left it, in its own version: what expressions have read
-// of it is read again where it has changed. The object goes from one to the next in the form in
-// which they need it, and is converted back at the end. Where they have changed it, all mutating
-// plugins run once more, and then the policies are evaluated again that ask for it.
+// Before the first mutation, it is decided which policies match the request. Then each policy sees
+// the object as the ones before it left it, in the version that the policy asks for. The object
+// stays in the form that mutations need and is converted back at the end. If it has changed, all
+// mutating plugins run once more. In that second round the policies with reinvocationPolicy IfNeeded
+// are evaluated again (reinvocation.go).
 //
 // # Parity
 //
 // Behaviour, messages, metrics and audit annotations are those of
-// k8s.io/apiserver/pkg/admission/plugin/policy/{generic,validating,mutating}; where they differ the
-// plugins' manual pages say so.
+// k8s.io/apiserver/pkg/admission/plugin/policy/{generic,validating,mutating}. The plugins' manual
+// pages list the differences.
 package policy

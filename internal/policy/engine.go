@@ -19,40 +19,41 @@ import (
 	"gatehouse.dev/plugin/ready"
 )
 
-// engine is what the kinds of policies have in common.
+// engine holds what both kinds of policies have in common: the snapshot of the policies in force
+// and the clients that requests need.
 type engine[E action] struct {
 	// snapshot returns the policies in force.
 	snapshot func() *snapshot[E]
 	await    func(context.Context, plugin.Written) error
-	// ready opens once the snapshot, and the cache of namespaces, have what the API had at the
-	// start.
+	// ready opens once the snapshot and the cache of namespaces hold what the API had at the start.
 	ready      ready.Gate
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
-	// dropped tells which fields a mutation set that aren't stored.
-	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string
-	// files are what the API doesn't have; nil without staticManifestsDir.
+	// droppedFields returns the fields that a mutation set and that the API doesn't store.
+	droppedFields func(resource schema.GroupVersionResource, before, after runtime.Object) []string
+	// files holds the policies and bindings from files. It is nil without staticManifestsDir.
 	files *manifest.Set
 }
 
-// kind is one kind of policies, with their bindings.
+// kind describes one kind of policies and their bindings to newEngine.
 type kind[P, B object, E action] struct {
 	define   func(compiler *expression.Compiler, policy P, static bool) *definition[E]
 	bind     func(binding B, static bool) *binding
 	policies lister[P]
 	bindings lister[B]
-	// informers are those of the policies and the bindings, by resource.
+	// informers holds the informers of the policies and the bindings, by resource.
 	informers map[string]cache.SharedIndexInformer
 	manifests *manifest.Plugin
 }
 
-// object is a policy or a binding, as informers and files have them.
+// object is a policy or a binding, as informers and files hold it.
 type object interface {
 	comparable
 	manifest.Object
 }
 
-// newEngine builds an engine for policies of a kind; those of files are in dir, empty for none.
+// newEngine returns an engine for policies of one kind. dir is the directory with policies from
+// files; it may be empty.
 func newEngine[P, B object, E action](env *plugin.Env, dir string, k kind[P, B, E]) (*engine[E], error) {
 	s := newSource(k)
 	if dir != "" {
@@ -76,18 +77,18 @@ func newEngine[P, B object, E action](env *plugin.Env, dir string, k kind[P, B, 
 	}
 	namespaces := env.Informers.Core().V1().Namespaces()
 	return &engine[E]{
-		snapshot:   following.Current,
-		await:      following.Await,
-		ready:      ready.After(namespaces.Informer()).And(following.Synced()),
-		namespaces: matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
-		authorizer: env.Authorizer,
-		dropped:    env.Dropped,
-		files:      s.files,
+		snapshot:      following.Current,
+		await:         following.Await,
+		ready:         ready.After(namespaces.Informer()).And(following.Synced()),
+		namespaces:    matching.Namespaces{Cache: namespaces.Lister(), Client: env.Client},
+		authorizer:    env.Authorizer,
+		droppedFields: env.Dropped,
+		files:         s.files,
 	}, nil
 }
 
-// ReadyChecks fail while policies of files are not in force as they are in their directory; there
-// are none without staticManifestsDir.
+// ReadyChecks returns a check that fails while the policies in force differ from those in the
+// directory of files. Without staticManifestsDir there is no check.
 func (e *engine[E]) ReadyChecks() []healthz.HealthChecker {
 	if e.files == nil {
 		return nil
@@ -113,8 +114,8 @@ func (e *engine[E]) Await(ctx context.Context, written plugin.Written) error {
 	return nil
 }
 
-// candidates are the policies with a rule for the request, in the order in which they are
-// evaluated. The request is refused if it creates a policy or a binding under a name that is
+// candidates returns the policies with a rule for the request, in the order in which they are
+// evaluated. It returns an error if the request creates a policy or a binding with a name that is
 // reserved for files.
 func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 	o admission.ObjectInterfaces) ([]candidate[E],
@@ -123,8 +124,9 @@ func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 		return nil, err
 	}
 	target := matching.TargetOf(a)
-	// Policies can be written before they have been read, and what asks for rights before anything
-	// is known: those of files, which alone see the former, are there from the start.
+	// Writes of policies and reviews of rights don't wait for the API's policies: they have to work
+	// before any policy has been read. Only policies from files see writes of policies, and those
+	// are there from the start.
 	if !target.IsPolicy() && !target.IsReview() {
 		if err := e.ready.Wait(ctx, a); err != nil {
 			return nil, err
@@ -133,8 +135,8 @@ func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 	return e.snapshot().index.Candidates(target, o.GetEquivalentResourceMapper()), nil
 }
 
-// request begins with nothing known.
+// request returns the state of a request at the start of a phase.
 func (e *engine[E]) request(a admission.Attributes, o admission.ObjectInterfaces) *request {
-	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: &rights{authorizer: e.authorizer},
+	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: &cachingAuthorizer{authorizer: e.authorizer},
 		calls: plugin.CallsOf(a)}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// validatingMetrics are upstream's
+// validatingMetrics returns upstream's metrics
 // (k8s.io/apiserver/pkg/admission/plugin/policy/validating/metrics). They are counted here because
 // no observer of the chain sees each validation.
 var validatingMetrics = sync.OnceValue(func() policyMetrics {
@@ -24,7 +24,8 @@ var validatingMetrics = sync.OnceValue(func() policyMetrics {
 			"including binding and enforcement action taken.", metrics.BETA, "enforcement_action")
 })
 
-// mutatingMetrics are those of k8s.io/apiserver/pkg/admission/plugin/policy/mutating/metrics.
+// mutatingMetrics returns the metrics of
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/metrics.
 var mutatingMetrics = sync.OnceValue(func() policyMetrics {
 	return newPolicyMetrics("mutating_admission_policy",
 		"Mutation admission policy check total, labeled by policy and further identified by binding.",
@@ -32,28 +33,28 @@ var mutatingMetrics = sync.OnceValue(func() policyMetrics {
 		metrics.ALPHA)
 })
 
-// policyMetrics count what validations, or mutations, came to.
+// policyMetrics counts the results of validations or mutations, and how long they take.
 type policyMetrics struct {
 	checks    *metrics.CounterVec
 	durations *metrics.HistogramVec
 }
 
 func newPolicyMetrics(subsystem, checks, durations string, stability metrics.StabilityLevel,
-	besides ...string) policyMetrics {
-	labels := append([]string{"policy", "policy_binding", "error_type"}, besides...)
+	extraLabels ...string) policyMetrics {
+	labels := append([]string{"policy", "policy_binding", "error_type"}, extraLabels...)
 	return policyMetrics{
-		checks: registered(metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: subsystem,
+		checks: register(metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: subsystem,
 			Name: "check_total", Help: checks, StabilityLevel: stability}, labels)),
-		durations: registered(metrics.NewHistogramVec(&metrics.HistogramOpts{Namespace: "apiserver",
+		durations: register(metrics.NewHistogramVec(&metrics.HistogramOpts{Namespace: "apiserver",
 			Subsystem: subsystem,
 			Name:      "check_duration_seconds", Help: durations, StabilityLevel: stability,
 			Buckets: []float64{0.0000005, 0.001, 0.01, 0.1, 1}}, labels)),
 	}
 }
 
-// registered registers a metric. A process that Kubernetes' own API server is linked into has it
-// already; then it is that one.
-func registered[M metrics.Registerable](m M) M {
+// register registers a metric and returns it. If the process also contains Kubernetes' own API
+// server, the metric may be registered already; then register returns that one.
+func register[M metrics.Registerable](m M) M {
 	err := legacyregistry.Register(m)
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {
@@ -72,8 +73,8 @@ func (m policyMetrics) observe(ctx context.Context, took time.Duration, labels .
 	m.durations.WithContext(ctx).WithLabelValues(labels...).Observe(took.Seconds())
 }
 
-// observe counts a validation of a policy and what the binding made of it.
-func observe(ctx context.Context, policy, binding string, d *decision, action string) {
+// observeValidation counts a validation of a policy and the action that the binding took.
+func observeValidation(ctx context.Context, policy, binding string, d *decision, action string) {
 	validatingMetrics().observe(ctx, d.elapsed, policy, binding, errorType(d.message), action)
 }
 
@@ -86,8 +87,8 @@ func observeMutation(ctx context.Context, policy, binding string, took time.Dura
 	mutatingMetrics().observe(ctx, took, policy, binding, label)
 }
 
-// errorType is the label error_type, by the error's text. That of a violation is the same as that
-// of an error, as it is upstream.
+// errorType returns the label error_type for the text of an error. As upstream, a violation has the
+// same label as an error.
 //
 // Source: ErrorType in
 // k8s.io/apiserver/pkg/admission/plugin/policy/{validating,mutating}/errors.go.

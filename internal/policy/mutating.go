@@ -23,14 +23,14 @@ import (
 // mutatingPolicy is a MutatingAdmissionPolicy.
 type mutatingPolicy = definition[*mutations]
 
-// mutations are what a MutatingAdmissionPolicy does. They never change.
+// mutations holds what a MutatingAdmissionPolicy does. It never changes.
 type mutations struct {
 	mutators []mutator
-	// reinvocable is reinvocationPolicy IfNeeded.
+	// reinvocable reports whether the reinvocationPolicy is IfNeeded.
 	reinvocable bool
 }
 
-// Mutating has objects changed by MutatingAdmissionPolicies.
+// Mutating changes objects as MutatingAdmissionPolicies say.
 type Mutating struct {
 	*engine[*mutations]
 	schemas *mutation.Schemas
@@ -38,10 +38,10 @@ type Mutating struct {
 
 var _ plugin.Mutator = &Mutating{}
 
-// NewMutating builds a Mutating. config is a MutatingAdmissionPolicyConfiguration, or nil. env must
-// have what NewValidating wants.
+// NewMutating returns a Mutating. config is a MutatingAdmissionPolicyConfiguration, or nil. env
+// must have what NewValidating requires.
 func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
-	if err := check(env); err != nil {
+	if err := checkEnv(env); err != nil {
 		return nil, err
 	}
 	dir, err := manifestsDir(config, "MutatingAdmissionPolicyConfiguration")
@@ -67,7 +67,7 @@ func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
 
 func defineMutating(compiler *expression.Compiler, p *admissionregistrationv1.MutatingAdmissionPolicy,
 	static bool) *mutatingPolicy {
-	s := stated{p.Name, p.Spec.MatchConstraints, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.Variables,
+	s := policySpec{p.Name, p.Spec.MatchConstraints, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.Variables,
 		p.Spec.MatchConditions}
 	return define(compiler, s, static, func(composition *expression.Composition, _ *mutatingPolicy) *mutations {
 		return &mutations{
@@ -81,19 +81,19 @@ func bindMutating(b *admissionregistrationv1.MutatingAdmissionPolicyBinding, sta
 	return newBinding(b.Name, b.Spec.PolicyName, static, b.Spec.MatchResources, b.Spec.ParamRef, nil)
 }
 
-// roundsOf is where a request's rounds are in its ReinvocationContext.
-const roundsOf = "MutatingAdmissionPolicy"
+// roundsKey is the key of a request's rounds in its ReinvocationContext.
+const roundsKey = "MutatingAdmissionPolicy"
 
-// Admit evaluates the policies that concern the request, one after the other, each on what those
-// before it have made of the object. Which of them do is decided on the object as it came. An error
-// of one doesn't keep the others from being evaluated: the refusal names every one.
+// Admit evaluates the policies that match the request, one after the other. Each policy sees the
+// object as the policies before it left it, but whether a policy matches is decided on the object
+// as it arrived. An error of one policy doesn't stop the others: the refusal names every error.
 //
 // Source: dispatchInvocations in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go.
 func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	again := a.GetReinvocationContext()
-	first, _ := again.Value(roundsOf).(*rounds)
-	if again.IsReinvoke() && !first.Enter(a.GetObject()) {
+	reinvocation := a.GetReinvocationContext()
+	previous, _ := reinvocation.Value(roundsKey).(*rounds)
+	if reinvocation.IsReinvoke() && !previous.Enter(a.GetObject()) {
 		return nil
 	}
 	candidates, err := m.candidates(ctx, a, o)
@@ -101,58 +101,58 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 		return err
 	}
 	p := &pass{Mutating: m, request: m.request(a, o)}
-	turns, err := p.turns(ctx, candidates)
+	turns, err := p.listTurns(ctx, candidates)
 	if err != nil {
 		return err
 	}
 	for i := range turns {
-		if t := &turns[i]; !again.IsReinvoke() || first.Again(t.key()) {
-			if err := p.take(ctx, t); err != nil {
+		if t := &turns[i]; !reinvocation.IsReinvoke() || previous.Again(t.key()) {
+			if err := p.takeTurn(ctx, t); err != nil {
 				return err
 			}
 		}
 	}
 	if ctx.Err() != nil {
-		// What could not be evaluated for that reason says nothing about the policy, which isn't to
-		// be skipped for it.
+		// An evaluation that ran out of time says nothing about the policy, so the policy's
+		// failurePolicy doesn't apply.
 		return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 	}
 	if err := p.finish(); err != nil {
 		return err
 	}
-	if !again.IsReinvoke() {
+	if !reinvocation.IsReinvoke() {
 		p.rounds.Leave(a.GetObject())
-		again.SetValue(roundsOf, &p.rounds)
+		reinvocation.SetValue(roundsKey, &p.rounds)
 	}
 	return mutatingRefusal(a, p.failures)
 }
 
-// turn is one evaluation of a policy.
+// turn is one evaluation of a policy: for one binding and one params.
 type turn struct {
 	policy *mutatingPolicy
 	invocation
 }
 
-// pass is one round of a request.
+// pass is the state of one round of a request.
 type pass struct {
 	*Mutating
 	*request
 	rounds   rounds
 	failures []violation
-	// version is that in which the object is, nil while nobody has looked at it.
+	// version is the version that the object is in. It is nil until the first turn.
 	version *version
 	object  *mutation.Object
-	// replaced says that it is another object by now, changed that it differs by more than
-	// defaults.
-	replaced, changed bool
+	// isReplaced reports whether object is no longer the request's own, isChanged whether the two
+	// differ by more than defaults.
+	isReplaced, isChanged bool
 }
 
-// turns are the evaluations that the request is to undergo.
-func (p *pass) turns(ctx context.Context, candidates []candidate[*mutations]) (turns []turn, err error) {
+// listTurns returns the evaluations that the request needs.
+func (p *pass) listTurns(ctx context.Context, candidates []candidate[*mutations]) (turns []turn, err error) {
 	for i := range candidates {
 		c := &candidates[i]
-		fail := func(b *binding, err error) { p.fail(c.definition, b, configured(b, err), "") }
-		err := c.concerned(ctx, p.request, fail, func(in *invocation) {
+		fail := func(b *binding, err error) { p.fail(c.definition, b, configError(b, err), "") }
+		err := c.visitInvocations(ctx, p.request, fail, func(in *invocation) {
 			turns = append(turns, turn{c.definition, *in})
 		})
 		if err != nil {
@@ -162,17 +162,17 @@ func (p *pass) turns(ctx context.Context, candidates []candidate[*mutations]) (t
 	return turns, nil
 }
 
-// fail takes down an error that refuses the request unless the policy ignores it.
-func (p *pass) fail(of *mutatingPolicy, b *binding, err error, reason metav1.StatusReason) {
-	if !of.ignores() {
-		p.failures = append(p.failures, violation{policy: of.name, binding: b, message: err.Error(), reason: reason})
+// fail records an error that refuses the request, unless the policy ignores failures.
+func (p *pass) fail(policy *mutatingPolicy, b *binding, err error, reason metav1.StatusReason) {
+	if !policy.ignoresFailures() {
+		p.failures = append(p.failures, violation{policy: policy.name, binding: b, message: err.Error(), reason: reason})
 	}
 }
 
-// take has one policy evaluated, and reports it. Its error refuses the request, whatever the
-// failure policy says.
-func (p *pass) take(ctx context.Context, t *turn) error {
-	if err := p.show(t.version); err != nil {
+// takeTurn evaluates one policy and reports the result. An error refuses the request, whatever the
+// failurePolicy says.
+func (p *pass) takeTurn(ctx context.Context, t *turn) error {
+	if err := p.switchVersion(t.version); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	if p.calls == nil {
@@ -180,7 +180,7 @@ func (p *pass) take(ctx context.Context, t *turn) error {
 	}
 	var before map[string]any
 	if p.object != nil {
-		before, _ = p.object.Content() // without it there is no patch to tell of
+		before, _ = p.object.Content() // if it fails, the report has no patch
 	}
 	start, o := time.Now(), outcome{}
 	err := p.evaluate(ctx, t, &o)
@@ -188,15 +188,15 @@ func (p *pass) take(ctx context.Context, t *turn) error {
 	return err
 }
 
-// outcome is what a policy came to, for who wants to know.
+// outcome is the result of a turn, for the report.
 type outcome struct {
 	// skipped is the name of the match condition that is false, if one is.
 	skipped string
-	// failed is the first error, condition whether that is of a match condition.
-	failed    error
-	condition bool
-	// refused says that it refuses the request whatever the failure policy says.
-	refused bool
+	// failed is the first error. inCondition reports whether it is the error of a match condition.
+	failed      error
+	inCondition bool
+	// mustRefuse reports whether failed refuses the request whatever the failurePolicy says.
+	mustRefuse bool
 }
 
 func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
@@ -205,7 +205,7 @@ func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
 		verdict := t.policy.conditions.MatchParams(ctx, t.conditions, t.params)
 		observeConditions(ctx, t.policy.name, p.GetOperation(), time.Since(start), verdict)
 		if verdict.Err != nil {
-			o.failed, o.condition = verdict.Err, true
+			o.failed, o.inCondition = verdict.Err, true
 			p.fail(t.policy, t.binding, verdict.Err, metav1.StatusReasonInvalid)
 			return nil
 		}
@@ -215,29 +215,29 @@ func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
 		}
 	}
 	if p.object != nil {
-		for i := range t.policy.does.mutators {
-			if err := p.mutate(ctx, t, &t.policy.does.mutators[i], o); err != nil {
-				o.refused = true
+		for i := range t.policy.action.mutators {
+			if err := p.mutate(ctx, t, &t.policy.action.mutators[i], o); err != nil {
+				o.mustRefuse = true
 				return err
 			}
 		}
 	}
-	if t.policy.does.reinvocable {
+	if t.policy.action.reinvocable {
 		p.rounds.Add(t.key())
 	}
 	return nil
 }
 
-// mutate has one mutation done. What is wrong with the outcome refuses the request, as upstream,
-// whatever the failure policy says.
+// mutate applies one mutation. If the mutated object isn't valid, that refuses the request,
+// whatever the failurePolicy says, as upstream.
 func (p *pass) mutate(ctx context.Context, t *turn, m *mutator, o *outcome) error {
 	start, before := time.Now(), p.object.Object()
 	run := t.variables.Run(expression.Inputs{Params: t.params, Namespace: t.namespace, Authorizer: true})
 	changed, err := m.mutate(ctx, run, p.object)
 	observeMutation(ctx, t.policy.name, t.binding.name, time.Since(start), err)
-	p.changed = p.changed || changed
+	p.isChanged = p.isChanged || changed
 	if p.object.Object() != before {
-		p.replaced = true
+		p.isReplaced = true
 		t.setObject(p.object)
 	}
 	if err == nil {
@@ -257,21 +257,22 @@ func (p *pass) mutate(ctx context.Context, t *turn, m *mutator, o *outcome) erro
 	return nil
 }
 
-// show has the expressions of a version see the object as it is by now.
-func (p *pass) show(v *version) error {
+// switchVersion makes the object, as the policies so far left it, visible to the expressions of a
+// version.
+func (p *pass) switchVersion(v *version) error {
 	if p.version == v || p.GetObject() == nil {
 		return nil
 	}
-	object, _ := v.Object() // a version without it is an error before
-	if p.replaced {
+	object, _ := v.Object() // its error has already been returned
+	if p.isReplaced {
 		object = p.object.Object()
 	}
 	shown, err := matching.Convert(object, v.Kind, p.Interfaces)
 	if err != nil {
-		return fmt.Errorf("showing the object as %s: %w", v.Kind, err)
+		return fmt.Errorf("converting the object to %s: %w", v.Kind, err)
 	}
-	if !p.replaced && shown == object {
-		// It is as the version has it, whose expressions see that already.
+	if !p.isReplaced && shown == object {
+		// The expressions of the version see this object already.
 		p.version, p.object = v, mutation.NewObject(shown, v.Kind, v.Content, p.Interfaces, p.schemas)
 		return nil
 	}
@@ -287,9 +288,9 @@ func (v *version) setObject(o *mutation.Object) {
 	}
 }
 
-// finish makes the request's object what the policies have made of it.
+// finish writes the mutated object into the request's.
 func (p *pass) finish() error {
-	if !p.replaced {
+	if !p.isReplaced {
 		return nil
 	}
 	object, err := matching.Convert(p.object.Object(), p.GetKind(), p.Interfaces)
@@ -298,7 +299,7 @@ func (p *pass) finish() error {
 	}
 	matching.Replace(p.GetObject(), object)
 	p.ObjectChanged()
-	if p.changed {
+	if p.isChanged {
 		p.rounds.Changed()
 		p.GetReinvocationContext().SetShouldReinvoke()
 	}

@@ -157,7 +157,7 @@ func FuzzMutating(f *testing.F) {
 			p.Spec.Mutations = []admissionregistrationv1.Mutation{m}
 			one := *subject
 			e := *subject.engine
-			s := newSnapshot([]inForce[*mutations]{{definition: defineMutating(fuzzed, p, false),
+			s := newSnapshot([]boundPolicy[*mutations]{{definition: defineMutating(fuzzed, p, false),
 				bindings: []*binding{bindMutating(mutatingBinding(t, "p", ""), false)}}})
 			e.snapshot = func() *snapshot[*mutations] { return s }
 			one.engine = &e

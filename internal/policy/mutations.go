@@ -14,7 +14,7 @@ import (
 type mutator struct {
 	expression *expression.Expression
 	patch      bool
-	// field is where the expression is in the policy.
+	// field is the path of the expression in the policy.
 	field string
 }
 
@@ -24,8 +24,8 @@ func (m *mutations) prepare() {
 	}
 }
 
-// newMutators compiles mutations when they are first evaluated. One without an expression, which
-// API validation doesn't let happen, does nothing.
+// newMutators returns a policy's mutations. They are compiled when they are first evaluated. A
+// mutation without an expression, which API validation refuses, is left out.
 func newMutators(c *expression.Composition, stated []admissionregistrationv1.Mutation) []mutator {
 	mutators := make([]mutator, 0, len(stated))
 	for i, m := range stated {
@@ -45,8 +45,8 @@ func newMutators(c *expression.Composition, stated []admissionregistrationv1.Mut
 	return mutators
 }
 
-// mutate evaluates the mutation and does to the object what that came to. It tells whether the
-// object has changed. Each mutation has a budget of its own.
+// mutate evaluates the mutation, applies the result to the object, and reports whether that changed
+// it. Each mutation has a budget of its own.
 func (m *mutator) mutate(ctx context.Context, run *expression.Run, o *mutation.Object) (changed bool, err error) {
 	if err := m.expression.Prepare(); err != nil {
 		return false, err

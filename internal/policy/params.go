@@ -23,20 +23,20 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// paramKinds are the kinds of params that policies in force ask for, each with an informer. But for
-// their params, only one goroutine uses them.
+// paramKinds holds the kinds of params that policies in force use, each with an informer. It is for
+// one goroutine; each paramKind in it is safe for concurrent use.
 type paramKinds struct {
 	client dynamic.Interface
 	mapper meta.RESTMapper
-	// retry is called a while after a kind could not be found.
+	// retry is called some time after a kind could not be found.
 	retry func()
 	done  <-chan struct{}
 	known map[schema.GroupVersionKind]*paramKind
-	// missing are kinds that can't be found.
+	// missing holds the kinds that can't be found, each with the error.
 	missing map[schema.GroupVersionKind]error
 }
 
-// paramRetry is how long a kind is taken to be missing without looking again.
+// paramRetry is how long to wait before looking for a missing kind again.
 //
 // Source: policyRefreshIntervalDefault in
 // k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go.
@@ -47,7 +47,7 @@ func newParamKinds(client dynamic.Interface, mapper meta.RESTMapper, retry func(
 		known: map[schema.GroupVersionKind]*paramKind{}}
 }
 
-// retain begins to watch the kinds that aren't watched yet, and ends what isn't wanted any more.
+// retain starts informers for the kinds that have none and stops those of all other kinds.
 func (k *paramKinds) retain(kinds []schema.GroupVersionKind) {
 	for kind, watched := range k.known {
 		if !slices.Contains(kinds, kind) {
@@ -62,7 +62,7 @@ func (k *paramKinds) retain(kinds []schema.GroupVersionKind) {
 		}
 		mapping, err := k.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
-			// In upstream's words, which don't say why.
+			// The words are upstream's, which don't say why.
 			k.missing[kind] = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", kind)
 			continue
 		}
@@ -77,7 +77,7 @@ func (k *paramKinds) get(kind schema.GroupVersionKind) (*paramKind, error) {
 	return k.known[kind], k.missing[kind]
 }
 
-// paramKind has the params of one kind. It is safe for concurrent use.
+// paramKind holds the params of one kind. It is safe for concurrent use.
 type paramKind struct {
 	kind       schema.GroupVersionKind
 	resource   schema.GroupResource
@@ -87,16 +87,16 @@ type paramKind struct {
 	stop       context.CancelFunc
 
 	mu sync.Mutex
-	// selected are the params that selectors select, in order of their names, as of the changes
-	// that are counted in generation.
-	selected   map[selection][]*expression.Params
+	// selections caches the params that each selector selects, in order of their names. It is
+	// emptied, and generation incremented, at every change.
+	selections map[selectionKey][]*expression.Params
 	generation uint64
 }
 
-// selection is one question about the params of a kind.
-type selection struct{ namespace, selector string }
+// selectionKey is what a selection depends on: a namespace, or "" for all, and a selector.
+type selectionKey struct{ namespace, selector string }
 
-// param is what the informer keeps.
+// param is an object as the informer keeps it.
 type param struct {
 	*unstructured.Unstructured
 	params *expression.Params
@@ -109,16 +109,16 @@ func newParamKind(client dynamic.Interface, mapping *meta.RESTMapping, done <-ch
 		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, mapping.Resource, metav1.NamespaceAll, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer(),
-		selected: map[selection][]*expression.Params{},
+		selections: map[selectionKey][]*expression.Params{},
 	}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
-	// An informer that hasn't run yet takes both.
+	// Neither fails before the informer runs.
 	_ = k.informer.SetTransform(k.transform)
 	_, _ = k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { k.forget() },
-		UpdateFunc: func(any, any) { k.forget() },
-		DeleteFunc: func(any) { k.forget() },
+		AddFunc:    func(any) { k.forgetSelections() },
+		UpdateFunc: func(any, any) { k.forgetSelections() },
+		DeleteFunc: func(any) { k.forgetSelections() },
 	})
 	k.synced = k.informer.HasSyncedChecker().Done()
 	go func() {
@@ -132,22 +132,22 @@ func newParamKind(client dynamic.Interface, mapping *meta.RESTMapping, done <-ch
 	return k
 }
 
-// forget has selectors asked again.
-func (k *paramKind) forget() {
+// forgetSelections empties the cache of selections.
+func (k *paramKind) forgetSelections() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	clear(k.selected)
+	clear(k.selections)
 	k.generation++
 }
 
-// await returns once params are as they were written, or as they were later.
+// await returns once the informer holds params as they were written, or a later version.
 func (k *paramKind) await(ctx context.Context, written plugin.Written) error {
 	err := plugin.Until(ctx, func() bool { return k.informer.HasSynced() && written.In(k.informer.GetStore()) })
-	k.forget() // as the informer will have it do, a moment later
+	k.forgetSelections() // the informer's handler would do it, but a moment later
 	return err
 }
 
-// transform makes params of an object, once.
+// transform converts an object to a param, once for all requests.
 func (k *paramKind) transform(object any) (any, error) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		return &param{u, expression.NewParams(u, k.kind)}, nil
@@ -155,7 +155,7 @@ func (k *paramKind) transform(object any) (any, error) {
 	return object, nil
 }
 
-// paramSelector is a parsed selector, or why it can't be parsed.
+// paramSelector is a parsed selector or, if it can't be parsed, the error.
 type paramSelector struct {
 	labels.Selector
 	text string
@@ -170,15 +170,16 @@ func newParamSelector(stated *metav1.LabelSelector) paramSelector {
 	return paramSelector{Selector: parsed, text: parsed.String()}
 }
 
-// noParams are those of a policy or a binding without any.
+// noParams are the params of a policy or a binding without any: a single nil.
 var noParams = []*expression.Params{nil}
 
-// paramsOf are the params that the binding names for a request in the namespace, in order of their
-// names. Nil among them is no params; none says that the policy is not to be evaluated.
+// findParams returns the params that the binding names for a request in the namespace, in order of
+// their names. A nil element means: evaluate the policy without params. An empty list means: don't
+// evaluate it.
 //
 // Source: CollectParams in
 // k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
-func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, error) {
+func (p *boundPolicy[E]) findParams(r *request, b *binding) ([]*expression.Params, error) {
 	ref := b.paramRef
 	if p.paramKind == nil || ref == nil {
 		return noParams, nil
@@ -194,7 +195,7 @@ func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, err
 				"resources")
 		}
 	}
-	if !r.synced(p.params) {
+	if !r.waitForParams(p.params) {
 		return nil, fmt.Errorf("paramKind kind `%v` not yet synced to use for admission", p.paramKind.String())
 	}
 	var found []*expression.Params
@@ -204,7 +205,7 @@ func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, err
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("paramRef.name and paramRef.selector are mutually exclusive")
 	case ref.Name != "":
-		if params := p.params.named(namespace, ref.Name); params != nil {
+		if params := p.params.getByName(namespace, ref.Name); params != nil {
 			found = []*expression.Params{params}
 		}
 	case ref.Selector == nil:
@@ -212,7 +213,7 @@ func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, err
 	case b.paramSelector.err != nil:
 		return nil, b.paramSelector.err
 	default:
-		found = p.params.selectedBy(namespace, &b.paramSelector)
+		found = p.params.listBySelector(namespace, &b.paramSelector)
 	}
 	if len(found) == 0 && ref.ParameterNotFoundAction != nil &&
 		*ref.ParameterNotFoundAction == admissionregistrationv1.DenyAction {
@@ -221,19 +222,19 @@ func (p *inForce[E]) paramsOf(r *request, b *binding) ([]*expression.Params, err
 	return found, nil
 }
 
-// missingParams is why a policy isn't evaluated: there are no params that its binding names.
+// missingParams is the error if the params that a binding names don't exist.
 type missingParams struct {
 	kind, namespace string
 	ref             *admissionregistrationv1.ParamRef
 }
 
-// Error is what upstream says.
+// Error returns upstream's message.
 func (*missingParams) Error() string {
 	return "no params found for policy binding with `Deny` parameterNotFoundAction"
 }
 
-// which says which params there are none of.
-func (m *missingParams) which() string {
+// describe returns which params are missing.
+func (m *missingParams) describe() string {
 	in := ""
 	if m.namespace != "" {
 		in = fmt.Sprintf(" in namespace %q", m.namespace)
@@ -245,31 +246,31 @@ func (m *missingParams) which() string {
 		metav1.FormatLabelSelector(m.ref.Selector))
 }
 
-// named returns the params with a name, nil where there are none.
-func (k *paramKind) named(namespace, name string) *expression.Params {
+// getByName returns the params with a name, nil if there are none.
+func (k *paramKind) getByName(namespace, name string) *expression.Params {
 	if namespace != "" {
 		name = namespace + "/" + name
 	}
-	// A store's look-up by key doesn't fail.
+	// A look-up by key doesn't fail.
 	if object, exists, _ := k.informer.GetStore().GetByKey(name); exists {
 		return object.(*param).params
 	}
 	return nil
 }
 
-// selectedBy returns the params that the selector selects.
-func (k *paramKind) selectedBy(namespace string, s *paramSelector) []*expression.Params {
-	question := selection{namespace, s.text}
+// listBySelector returns the params that the selector selects.
+func (k *paramKind) listBySelector(namespace string, s *paramSelector) []*expression.Params {
+	key := selectionKey{namespace, s.text}
 	k.mu.Lock()
-	answer, known := k.selected[question]
+	cached, ok := k.selections[key]
 	generation := k.generation
 	k.mu.Unlock()
-	if known {
-		return answer
+	if ok {
+		return cached
 	}
 	var objects []any
 	if namespace != "" {
-		// The index is there.
+		// The indexer has this index, so there is no error.
 		objects, _ = k.informer.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
 	} else {
 		objects = k.informer.GetIndexer().List()
@@ -280,18 +281,18 @@ func (k *paramKind) selectedBy(namespace string, s *paramSelector) []*expression
 	slices.SortFunc(found, func(a, b any) int {
 		return strings.Compare(a.(*param).GetName(), b.(*param).GetName())
 	})
-	answer = make([]*expression.Params, len(found))
+	selected := make([]*expression.Params, len(found))
 	for i, object := range found {
-		answer[i] = object.(*param).params
+		selected[i] = object.(*param).params
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// What changed meanwhile may not be in it.
-	if k.generation == generation && len(k.selected) < maxSelections {
-		k.selected[question] = answer
+	// If something changed meanwhile, the selection may be outdated.
+	if k.generation == generation && len(k.selections) < maxSelections {
+		k.selections[key] = selected
 	}
-	return answer
+	return selected
 }
 
-// maxSelections bounds what is remembered of a kind that every namespace has params of.
+// maxSelections bounds the cache of a kind with params in every namespace.
 const maxSelections = 10000

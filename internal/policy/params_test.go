@@ -225,7 +225,7 @@ func TestPrepared(t *testing.T) {
 		*admissionregistrationv1.ValidatingAdmissionPolicyBinding, noted]{
 		define: func(_ *expression.Compiler, p *admissionregistrationv1.ValidatingAdmissionPolicy,
 			_ bool) *definition[noted] {
-			return &definition[noted]{name: p.Name, does: noted{p.Name, to}}
+			return &definition[noted]{name: p.Name, action: noted{p.Name, to}}
 		},
 		bind: bindValidating,
 		policies: func(labels.Selector) ([]*admissionregistrationv1.ValidatingAdmissionPolicy, error) {

@@ -17,7 +17,7 @@ import (
 // violation is one reason to refuse a request.
 type violation struct {
 	policy string
-	// binding is nil where it is for the policy's configuration.
+	// binding is nil if the error is in the policy's configuration.
 	binding *binding
 	message string
 	reason  metav1.StatusReason
@@ -31,19 +31,20 @@ func (v *violation) String() string {
 		v.message)
 }
 
-// maxViolations bounds a refusal; how many there are besides is said in it.
+// maxViolations is how many violations a refusal lists. A last line counts the others.
 const maxViolations = 100
 
-// refusal is the error for violations, nil for none. Code and reason are those of the first, which
-// the message begins with as upstream's does. The others follow, a line each. kubectl shows the
-// message or, of an Invalid, the causes: each violation is one.
+// refusal returns the error for violations, nil for none. Its code and reason are those of the
+// first violation, and its message starts with that one, as upstream's does. The other violations
+// follow, one per line. kubectl prints the message or, if the reason is Invalid, the causes: one
+// for each violation.
 //
 // Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go.
 func refusal(a admission.Attributes, violations []violation) error {
 	if len(violations) == 0 {
 		return nil
 	}
-	lines := linesOf(violations, (*violation).String)
+	lines := messageLines(violations, (*violation).String)
 	err := admission.NewForbidden(a, errors.New(strings.Join(lines, "\n")))
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -53,20 +54,20 @@ func refusal(a admission.Attributes, violations []violation) error {
 	if reason == "" {
 		reason = metav1.StatusReasonInvalid
 	}
-	status.ErrStatus.Reason, status.ErrStatus.Code = reason, code(reason)
-	status.ErrStatus.Details.Causes = causes(lines)
+	status.ErrStatus.Reason, status.ErrStatus.Code = reason, statusCode(reason)
+	status.ErrStatus.Details.Causes = statusCauses(lines)
 	return status
 }
 
-// mutatingRefusal is the error for errors of MutatingAdmissionPolicies, nil for none. It is a 403
-// whatever its reason says, and has nothing before the errors.
+// mutatingRefusal returns the error for errors of MutatingAdmissionPolicies, nil for none. Its code
+// is 403 whatever its reason is, and its message is nothing but the errors.
 //
 // Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
 func mutatingRefusal(a admission.Attributes, failures []violation) error {
 	if len(failures) == 0 {
 		return nil
 	}
-	lines := linesOf(failures, mutatingMessage)
+	lines := messageLines(failures, mutatingMessage)
 	err := admission.NewForbidden(a, errors.New("admission request denied by policy"))
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -76,7 +77,7 @@ func mutatingRefusal(a admission.Attributes, failures []violation) error {
 	if reason := failures[0].reason; reason != "" {
 		status.ErrStatus.Reason = reason
 	}
-	status.ErrStatus.Details.Causes = causes(lines)
+	status.ErrStatus.Details.Causes = statusCauses(lines)
 	return status
 }
 
@@ -87,8 +88,9 @@ func mutatingMessage(v *violation) string {
 	return fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", v.policy, v.binding.name, v.message)
 }
 
-// linesOf are the violations' texts, and how many there are besides.
-func linesOf(violations []violation, text func(*violation) string) []string {
+// messageLines returns the texts of the violations and, if there are too many, a line with the
+// number of those left out.
+func messageLines(violations []violation, text func(*violation) string) []string {
 	var lines []string
 	for i := range violations[:min(len(violations), maxViolations)] {
 		lines = append(lines, text(&violations[i]))
@@ -99,7 +101,7 @@ func linesOf(violations []violation, text func(*violation) string) []string {
 	return lines
 }
 
-func causes(lines []string) []metav1.StatusCause {
+func statusCauses(lines []string) []metav1.StatusCause {
 	all := make([]metav1.StatusCause, len(lines))
 	for i, line := range lines {
 		all[i].Message = line
@@ -107,11 +109,11 @@ func causes(lines []string) []metav1.StatusCause {
 	return all
 }
 
-// code is the HTTP status of a reason that a validation may have.
+// statusCode returns the HTTP status code for the reason of a validation.
 //
 // Source: reasonToCode in
 // k8s.io/apiserver/pkg/admission/plugin/policy/validating/policy_decision.go.
-func code(reason metav1.StatusReason) int32 {
+func statusCode(reason metav1.StatusReason) int32 {
 	switch reason {
 	case metav1.StatusReasonForbidden:
 		return http.StatusForbidden
@@ -123,7 +125,7 @@ func code(reason metav1.StatusReason) int32 {
 	return http.StatusUnprocessableEntity
 }
 
-// validationFailure is one of the list that is the value of failureAnnotation.
+// validationFailure is one element of the list in the annotation failureAnnotation.
 type validationFailure struct {
 	Message           string                                     `json:"message"`
 	Policy            string                                     `json:"policy"`
@@ -134,30 +136,31 @@ type validationFailure struct {
 
 const failureAnnotation = "validation.policy.admission.k8s.io/validation_failure"
 
-// publishFailures writes the violations that are to be audited into the audit event.
+// publishFailures adds the violations with action Audit to the audit event.
 func (d *dispatch) publishFailures() {
 	if len(d.failures) == 0 {
 		return
 	}
-	// Strings and numbers can be encoded.
+	// Strings and numbers can always be encoded.
 	value, _ := utiljson.Marshal(d.failures[:min(len(d.failures), maxViolations)])
-	annotate(d.a, failureAnnotation, string(value))
+	addAnnotation(d.a, failureAnnotation, string(value))
 }
 
-// annotations are the audit annotations of one policy, in the order of their keys' first values.
-type annotations struct {
+// auditAnnotations collects the audit annotations of one policy, in the order in which their keys
+// first appear.
+type auditAnnotations struct {
 	keys   []string
 	values map[string][]string
 }
 
-// maxAnnotation is the length of an audit annotation's value in bytes.
+// maxAnnotation is the maximum length of an audit annotation's value in bytes.
 //
 // Source: maxAuditAnnotationValueLength in
 // k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go.
 const maxAnnotation = 10 * 1024
 
-// add adds a value, unless another binding or other params had the same.
-func (a *annotations) add(key, value string) {
+// add adds a value, unless another binding or other params have added the same one.
+func (a *auditAnnotations) add(key, value string) {
 	value = value[:min(len(value), maxAnnotation)]
 	for _, known := range a.values[key] {
 		if known == value {
@@ -173,17 +176,16 @@ func (a *annotations) add(key, value string) {
 	a.values[key] = append(a.values[key], value)
 }
 
-// publish writes them into the audit event. Values that differ from one params to the next are a
-// list.
-func (a *annotations) publish(policy string, to admission.Attributes) {
+// publish adds the annotations to the audit event. The values of a key are joined by commas.
+func (a *auditAnnotations) publish(policy string, to admission.Attributes) {
 	for _, key := range a.keys {
-		annotate(to, policy+"/"+key, strings.Join(a.values[key], ", "))
+		addAnnotation(to, policy+"/"+key, strings.Join(a.values[key], ", "))
 	}
 }
 
-// annotate logs that an annotation could not be set: its key, but not its value, which may be
-// confidential.
-func annotate(a admission.Attributes, key, value string) {
+// addAnnotation adds an audit annotation. If that fails, it logs the key, but not the value, which
+// may be confidential.
+func addAnnotation(a admission.Attributes, key, value string) {
 	if err := a.AddAnnotation(key, value); err != nil {
 		klog.Warningf("Failed to set admission audit annotation %s: %v", key, err)
 	}

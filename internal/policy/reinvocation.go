@@ -6,11 +6,11 @@ import (
 	"gatehouse.dev/internal/matching"
 )
 
-// rounds are those of policies. As upstream, all are to be evaluated again where one has changed
-// the object, also those that came after the change.
+// rounds records which evaluations to repeat in the second round. As upstream, a change repeats all
+// evaluations of the first round, including those that came after the change.
 type rounds = matching.Rounds[turnKey]
 
-// turnKey tells an evaluation from all others of a request, in either round.
+// turnKey identifies a turn in both rounds of a request.
 type turnKey struct {
 	policy, binding string
 	static          bool

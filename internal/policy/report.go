@@ -19,9 +19,9 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// report tells the chain's observers of what a policy, with a binding and params that may be nil,
-// did. done says what; it is not called where nobody wants to know.
-func (r *request) report(policy string, b *binding, params *expression.Params, done func(*plugin.Call)) {
+// report sends a plugin.Call about a policy to the chain's observers. b and params may be nil. fill
+// fills in the result; it is not called if there are no observers.
+func (r *request) report(policy string, b *binding, params *expression.Params, fill func(*plugin.Call)) {
 	if r.calls == nil {
 		return
 	}
@@ -38,32 +38,32 @@ func (r *request) report(policy string, b *binding, params *expression.Params, d
 			}
 		}
 	}
-	done(&call)
+	fill(&call)
 	r.calls.Add(call)
 }
 
-// reportMismatch tells them of a policy that has a rule for the request, but isn't evaluated with
-// the binding, or, where that is nil, with any.
+// reportMismatch reports that a policy has a rule for the request but doesn't match it with the
+// binding, or with any binding if b is nil.
 func (r *request) reportMismatch(policy string, b *binding, why matching.Mismatch) {
 	r.report(policy, b, nil, func(call *plugin.Call) { call.Verdict, call.Why = plugin.Skipped, string(why) })
 }
 
-// reportFailure tells them of a policy, or a binding, whose configuration is wrong.
+// reportFailure reports an error in the configuration of a policy or a binding.
 func (r *request) reportFailure(policy string, b *binding, ignored bool, err error) {
 	r.report(policy, b, nil, func(call *plugin.Call) {
-		call.Verdict, call.Ignored, call.Why = plugin.Failed, ignored, configured(b, err).Error()
+		call.Verdict, call.Ignored, call.Why = plugin.Failed, ignored, configError(b, err).Error()
 		var missing *missingParams
 		if errors.As(err, &missing) {
-			call.Why += ": " + missing.which()
+			call.Why += ": " + missing.describe()
 		}
 	})
 }
 
-// conditionsFailed tells an error of match conditions from one of what the policy does.
+// conditionsFailed is the prefix of an error of match conditions.
 const conditionsFailed = "match conditions: "
 
-// reportJudgement tells them what a policy came to, of which the first violation, or error, is the
-// reason. start and took are zero for what was remembered.
+// reportJudgement reports the result of a validating policy. The reason is the first violation or
+// error. start and took are zero if the result was reused from another binding or params.
 func (r *request) reportJudgement(policy string, in *invocation, j *judgement, start time.Time, took time.Duration) {
 	r.report(policy, in.binding, in.params, func(call *plugin.Call) {
 		call.Verdict, call.Start, call.Duration = plugin.Admitted, start, took
@@ -76,7 +76,7 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, s
 			switch {
 			case d.erred:
 				call.Verdict, call.Ignored, call.Why = plugin.Failed, !d.denied, d.message
-				if d.condition {
+				if d.inCondition {
 					call.Why = conditionsFailed + call.Why
 				}
 			case d.denied:
@@ -85,7 +85,7 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, s
 				continue
 			}
 			call.Expression = strings.TrimSpace(d.expression)
-			in.binding.act(call)
+			in.binding.applyActions(call)
 			return
 		}
 		for i := range j.annotations {
@@ -97,22 +97,24 @@ func (r *request) reportJudgement(policy string, in *invocation, j *judgement, s
 	})
 }
 
-// act says what becomes of a violation where the binding doesn't have the request refused for it.
-func (b *binding) act(call *plugin.Call) {
-	if call.Ignored || slices.Contains(b.actions, admissionregistrationv1.Deny) {
+// applyActions changes the call of a violation that doesn't refuse the request, because the
+// binding's validationActions don't include Deny.
+func (b *binding) applyActions(call *plugin.Call) {
+	if call.Ignored || slices.Contains(b.validationActions, admissionregistrationv1.Deny) {
 		return
 	}
-	if slices.Contains(b.actions, admissionregistrationv1.Warn) {
+	if slices.Contains(b.validationActions, admissionregistrationv1.Warn) {
 		call.Warnings = []string{call.Why}
 	}
 	call.Ignored = call.Verdict == plugin.Failed
 	if call.Verdict == plugin.Refused {
 		call.Verdict = plugin.Admitted
 	}
-	call.Why += fmt.Sprintf(" (not refused: validationActions of the binding are %v)", b.actions)
+	call.Why += fmt.Sprintf(" (not refused: validationActions of the binding are %v)", b.validationActions)
 }
 
-// reportMutations tells them what a policy did to the object, whose content was before.
+// reportMutations reports the result of a mutating policy. before is the object's content before
+// it.
 func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.Duration, before map[string]any) {
 	p.report(t.policy.name, t.binding, t.params, func(call *plugin.Call) {
 		call.Verdict, call.Start, call.Duration = plugin.Admitted, start, took
@@ -121,8 +123,8 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 			call.Verdict, call.Why = plugin.Skipped, fmt.Sprintf("match condition %q is false", o.skipped)
 			return
 		case o.failed != nil:
-			call.Verdict, call.Ignored, call.Why = plugin.Failed, t.policy.ignores() && !o.refused, o.failed.Error()
-			if o.condition {
+			call.Verdict, call.Ignored, call.Why = plugin.Failed, t.policy.ignoresFailures() && !o.mustRefuse, o.failed.Error()
+			if o.inCondition {
 				call.Why = conditionsFailed + call.Why
 			}
 		}
@@ -134,7 +136,7 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 			return
 		}
 		call.Patch = patch(before, after)
-		dropped := p.dropped(t.version.Resource, &unstructured.Unstructured{Object: before}, p.object.Object())
+		dropped := p.droppedFields(t.version.Resource, &unstructured.Unstructured{Object: before}, p.object.Object())
 		if call.Verdict == plugin.Admitted && len(dropped) > 0 {
 			call.Why = fmt.Sprintf("its mutations set %s, which objects of this kind don't have",
 				strings.Join(dropped, ", "))
@@ -142,8 +144,8 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 	})
 }
 
-// patch is what makes after of before, as JSON, nil for nothing. Contents are of JSON's own types,
-// which can be encoded.
+// patch returns the JSON patch from before to after, nil if they are equal. Contents consist of
+// JSON's own types, which can be encoded.
 func patch(before, after map[string]any) []byte {
 	operations, err := jsondiff.Of(before, after)
 	if err != nil || len(operations) == 0 {

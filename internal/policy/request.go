@@ -17,29 +17,29 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// request is one request in one phase, and what its policies need of it: each thing made when it is
-// first asked for, once. It is for one goroutine.
+// request is the state of one request in one phase. It makes each thing that policies need when it
+// is first asked for, once. It is for one goroutine.
 type request struct {
 	matching.Request
 	authorizer authorizer.Authorizer
-	// calls is nil where nobody wants to know what policies did.
+	// calls is nil if the chain has no observers.
 	calls *plugin.Calls
 
 	versions []*version
-	// waited says that the request has waited for params long enough.
-	waited bool
+	// hasWaited reports whether the request has already waited for params.
+	hasWaited bool
 }
 
-// version is the request as one about an object of one version.
+// version is the request as seen in one API version of its object.
 type version struct {
 	*matching.Version
-	// variables are what a policy's expressions see, conditions what its match conditions do, which
-	// are about the request's own resource.
+	// variables is what a policy's expressions see. conditions is what its match conditions see:
+	// they are about the request's own resource.
 	variables, conditions *expression.Variables
 	err                   error
 }
 
-// version returns the request as a policy wants it.
+// version returns the request in the version that a policy asks for.
 func (r *request) version(match matching.Match) *version {
 	for _, v := range r.versions {
 		if v.Match == match {
@@ -54,35 +54,36 @@ func (r *request) version(match matching.Match) *version {
 	if _, v.err = v.OldObject(); v.err != nil {
 		return v
 	}
-	as := func(resource schema.GroupVersionResource) *expression.Variables {
+	newVariables := func(resource schema.GroupVersionResource) *expression.Variables {
 		return expression.NewVariables(v.Content, v.OldContent,
 			func() *admissionv1.AdmissionRequest { return r.Describe(match.Kind, resource) }, r.GetUserInfo(),
 			r.authorizer)
 	}
-	v.variables = as(match.Resource)
+	v.variables = newVariables(match.Resource)
 	v.conditions = v.variables
 	if match.Converted {
-		v.conditions = as(r.GetResource())
+		v.conditions = newVariables(r.GetResource())
 	}
 	return v
 }
 
-// syncTimeout is how long a request waits, in all, for params that aren't known yet.
+// syncTimeout is how long a request waits, in total, for params that aren't in the cache yet.
 //
 // Source: CollectParams, which waits as long for each binding.
 const syncTimeout = time.Second
 
-// synced tells whether the params of a kind are known, and waits for them once.
-func (r *request) synced(k *paramKind) bool {
+// waitForParams reports whether the params of a kind are in the cache. A request waits for them
+// once, for syncTimeout.
+func (r *request) waitForParams(k *paramKind) bool {
 	select {
 	case <-k.synced:
 		return true
 	default:
 	}
-	if r.waited {
+	if r.hasWaited {
 		return false
 	}
-	r.waited = true
+	r.hasWaited = true
 	timeout := time.NewTimer(syncTimeout)
 	defer timeout.Stop()
 	select {
@@ -93,7 +94,8 @@ func (r *request) synced(k *paramKind) bool {
 	}
 }
 
-// invocation is one evaluation of a policy on a request, for one binding and params.
+// invocation is what one evaluation of a policy needs: a version of the request, a binding and
+// params.
 type invocation struct {
 	*version
 	binding   *binding
@@ -101,33 +103,34 @@ type invocation struct {
 	namespace *corev1.Namespace
 }
 
-// concerned calls visit for each of the policy's bindings that the request is meant by, and for
-// each of its params, in order, with an invocation that is used again afterwards. It calls fail for
-// what is wrong with the policy, or with a binding. Its error refuses the request.
+// visitInvocations calls visit for each binding of the policy that matches the request, and for
+// each of the binding's params, in order. The invocation is reused for the next call.
+// visitInvocations calls fail for each error in the configuration of the policy or a binding. Its
+// own error refuses the request.
 //
 // Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
 // validating/dispatcher}.go.
-func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*binding, error),
+func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail func(*binding, error),
 	visit func(*invocation)) error {
-	tell := fail
+	configFailed := fail
 	fail = func(b *binding, err error) {
-		r.reportFailure(c.name, b, c.ignores(), err)
-		tell(b, err)
+		r.reportFailure(c.name, b, c.ignoresFailures(), err)
+		configFailed(b, err)
 	}
-	for i := range c.missed {
-		_, mismatch, _ := r.Match(ctx, c.missed[i].match)
-		r.reportMismatch(c.name, c.missed[i].binding, mismatch)
+	for i := range c.nearMisses {
+		_, mismatch, _ := r.Match(ctx, c.nearMisses[i].match)
+		r.reportMismatch(c.name, c.nearMisses[i].binding, mismatch)
 	}
-	if len(c.bound) == 0 && len(c.missed) > 0 && c.paramsErr == nil {
-		return nil // the request is none of the policy's
+	if len(c.matchable) == 0 && len(c.nearMisses) > 0 && c.paramsErr == nil {
+		return nil // no binding has a rule for the request
 	}
 	match, mismatch, err := r.Match(ctx, c.match)
 	switch {
 	case err != nil:
-		if err := c.late(err); err != nil {
+		if err := c.timeoutRefusal(err); err != nil {
 			return err
 		}
-		fail(nil, plain(err))
+		fail(nil, withoutSelectorField(err))
 		return nil
 	case mismatch != matching.Matches:
 		r.reportMismatch(c.name, nil, mismatch)
@@ -137,21 +140,21 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 		return nil
 	}
 	var in invocation
-	for i := range c.bound {
-		b := &c.bound[i]
+	for i := range c.matchable {
+		b := &c.matchable[i]
 		_, mismatch, err := r.Match(ctx, b.match)
 		if err != nil {
-			if err := c.late(err); err != nil {
+			if err := c.timeoutRefusal(err); err != nil {
 				return err
 			}
-			fail(b.binding, plain(err))
+			fail(b.binding, withoutSelectorField(err))
 			continue
 		}
 		if mismatch != matching.Matches {
 			r.reportMismatch(c.name, b.binding, mismatch)
 			continue
 		}
-		params, err := c.paramsOf(r, b.binding)
+		params, err := c.findParams(r, b.binding)
 		if err != nil {
 			fail(b.binding, err)
 			continue
@@ -174,8 +177,9 @@ func (c *candidate[E]) concerned(ctx context.Context, r *request, fail func(*bin
 	return nil
 }
 
-// plain is the error of a selector without the selector's field, as upstream has it.
-func plain(err error) error {
+// withoutSelectorField returns the error of a selector without the selector's field, as upstream
+// has it.
+func withoutSelectorField(err error) error {
 	var selector *matching.SelectorError
 	if errors.As(err, &selector) {
 		return selector.Err
@@ -183,16 +187,18 @@ func plain(err error) error {
 	return err
 }
 
-// late is the request's refusal where err, of matching, is that the namespace could not be read in
-// time: that is nobody's violation. A policy that ignores its failures ignores that one, too.
-func (c *candidate[E]) late(err error) error {
-	if c.ignores() {
+// timeoutRefusal returns the error that refuses the request if err, from matching, is that the
+// namespace could not be read in time: that is no violation of the policy. It returns nil for other
+// errors and if the policy ignores failures.
+func (c *candidate[E]) timeoutRefusal(err error) error {
+	if c.ignoresFailures() {
 		return nil
 	}
 	return unanswered.Refusal(err, nil)
 }
 
-// namespaceObject is the request's namespace; nil where it has none, or is one.
+// namespaceObject returns the request's namespace. It returns nil for a request without a namespace
+// and for a request for a Namespace.
 func (r *request) namespaceObject(ctx context.Context) (*corev1.Namespace, error) {
 	if r.GetNamespace() == "" || r.GetKind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
 		return nil, nil

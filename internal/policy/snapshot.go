@@ -14,44 +14,44 @@ import (
 	"gatehouse.dev/internal/matching/manifest"
 )
 
-// snapshot is all policies in force at one time. But for its index, which is filled as requests
-// come, it never changes.
+// snapshot holds all policies in force at one time. It never changes, except that its index is
+// filled as requests arrive.
 type snapshot[E action] struct {
-	policies []inForce[E]
+	policies []boundPolicy[E]
 	index    *matching.Index[candidate[E]]
 }
 
-// inForce is a policy with its bindings and its kind of params.
-type inForce[E action] struct {
+// boundPolicy is a policy with its bindings and the kind of its params.
+type boundPolicy[E action] struct {
 	*definition[E]
 	bindings []*binding
-	// params are the objects of paramKind, or why there are none.
+	// params holds the objects of paramKind. If it is nil, paramsErr says why.
 	params    *paramKind
 	paramsErr error
 }
 
-// candidate is a policy that has a rule for a request, with the bindings that have one, too; or one
-// that nearly has a rule.
+// candidate is a policy that has a rule for a request, with the bindings that have one too. It can
+// also be a policy that nearly has a rule; then match says why it doesn't match.
 type candidate[E action] struct {
-	*inForce[E]
-	match *matching.Candidate
-	bound []bound
-	// missed are bindings that only nearly have a rule for the request.
-	missed []bound
+	*boundPolicy[E]
+	match     *matching.Candidate
+	matchable []bindingCandidate
+	// nearMisses are bindings that nearly have a rule for the request.
+	nearMisses []bindingCandidate
 }
 
-type bound struct {
+type bindingCandidate struct {
 	*binding
 	match *matching.Candidate
 }
 
-func newSnapshot[E action](policies []inForce[E]) *snapshot[E] {
+func newSnapshot[E action](policies []boundPolicy[E]) *snapshot[E] {
 	s := &snapshot[E]{policies: policies}
 	s.index = matching.NewIndex(s.resolve)
 	return s
 }
 
-// resolve finds the candidates for a target.
+// resolve returns the candidates for a target.
 func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) {
 	if r.Target.IsReview() {
 		return nil
@@ -60,7 +60,7 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 	for i := range s.policies {
 		p := &s.policies[i]
 		var match *matching.Candidate
-		if r.Target.IsPolicy() && !p.static { // lest a policy make itself irremovable
+		if r.Target.IsPolicy() && !p.static { // so that no policy can prevent its own removal
 			match = r.Exempt(p.criteria)
 		} else {
 			match = r.Nearest(p.criteria)
@@ -70,45 +70,46 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 			continue
 		case match.Missed():
 			if missed++; len(p.bindings) > 0 && missed <= matching.MaxMissed {
-				candidates = append(candidates, candidate[E]{inForce: p, match: match})
+				candidates = append(candidates, candidate[E]{boundPolicy: p, match: match})
 			}
 			continue
 		}
-		c := candidate[E]{inForce: p, match: match}
+		c := candidate[E]{boundPolicy: p, match: match}
 		for _, b := range p.bindings {
 			switch match := r.Nearest(b.criteria); {
 			case match == nil:
 			case !match.Missed():
-				c.bound = append(c.bound, bound{b, match})
+				c.matchable = append(c.matchable, bindingCandidate{b, match})
 			default:
 				if missed++; missed <= matching.MaxMissed {
-					c.missed = append(c.missed, bound{b, match})
+					c.nearMisses = append(c.nearMisses, bindingCandidate{b, match})
 				}
 			}
 		}
-		if len(c.bound)+len(c.missed) > 0 || p.paramsErr != nil {
+		if len(c.matchable)+len(c.nearMisses) > 0 || p.paramsErr != nil {
 			candidates = append(candidates, c)
 		}
 	}
 	return candidates
 }
 
-// lister returns the objects that the API has of one kind.
+// lister returns the objects of one kind from an informer's cache.
 type lister[T any] func(labels.Selector) ([]T, error)
 
-// source makes the snapshots of policies of type P and bindings of type B.
+// source makes snapshots of policies of type P and bindings of type B.
 type source[P, B object, E action] struct {
 	policies     *matching.Collection[P, *definition[E]]
 	bindings     *matching.Collection[B, *binding]
 	listPolicies lister[P]
 	listBindings lister[B]
-	// files are those that the API doesn't have; nil without staticManifestsDir.
+	// files holds the policies and bindings from files. It is nil without staticManifestsDir.
 	files  *manifest.Set
 	params *paramKinds
 
-	// last is the snapshot that was made last, nil before the first.
+	// last is the most recent snapshot, nil before the first.
 	last *snapshot[E]
-	// unprepared has an element where a snapshot may have expressions that aren't compiled yet.
+	// unprepared receives an element when a new snapshot may have expressions that aren't compiled
+	// yet.
 	unprepared chan struct{}
 }
 
@@ -125,8 +126,8 @@ func newSource[P, B object, E action](k kind[P, B, E]) *source[P, B, E] {
 	}
 }
 
-// snapshot returns the policies as they are now: the same snapshot as before, with its index, where
-// they are the same.
+// snapshot returns a snapshot of the policies as they are now. If nothing has changed it is the
+// previous one, with its index.
 func (s *source[P, B, E]) snapshot() *snapshot[E] {
 	var filePolicies []P
 	var fileBindings []B
@@ -135,7 +136,7 @@ func (s *source[P, B, E]) snapshot() *snapshot[E] {
 	}
 	policies, err := s.listPolicies(labels.Everything())
 	if err != nil {
-		// It is a list of the cache, which doesn't fail.
+		// Listing from the cache doesn't fail.
 		utilruntime.HandleError(fmt.Errorf("listing policies: %w", err))
 		return s.last
 	}
@@ -145,7 +146,7 @@ func (s *source[P, B, E]) snapshot() *snapshot[E] {
 		return s.last
 	}
 	all := s.join(s.policies.Refresh(filePolicies, policies), s.bindings.Refresh(fileBindings, bindings))
-	if s.last == nil || !slices.EqualFunc(all, s.last.policies, func(a, b inForce[E]) bool {
+	if s.last == nil || !slices.EqualFunc(all, s.last.policies, func(a, b boundPolicy[E]) bool {
 		return a.definition == b.definition && slices.Equal(a.bindings, b.bindings) && a.params == b.params &&
 			(a.paramsErr == nil) == (b.paramsErr == nil)
 	}) {
@@ -158,8 +159,8 @@ func (s *source[P, B, E]) snapshot() *snapshot[E] {
 	return s.last
 }
 
-// prepare compiles the expressions of what comes into force, one after the other until done is
-// closed: requests that come later needn't.
+// prepare compiles the expressions of new policies, one after the other, so that requests needn't.
+// It returns when done is closed.
 func (s *source[P, B, E]) prepare(current func() *snapshot[E], done <-chan struct{}) {
 	for {
 		select {
@@ -178,22 +179,23 @@ func (s *source[P, B, E]) prepare(current func() *snapshot[E], done <-chan struc
 	}
 }
 
-// join returns the policies that have bindings. Those of files are bound by files.
-func (s *source[P, B, E]) join(policies []*definition[E], bindings []*binding) []inForce[E] {
+// join returns the policies that have bindings. Bindings from files bind policies from files, and
+// bindings of the API those of the API.
+func (s *source[P, B, E]) join(policies []*definition[E], bindings []*binding) []boundPolicy[E] {
 	type key struct {
 		policy string
 		static bool
 	}
-	of := map[key][]*binding{}
+	bound := map[key][]*binding{}
 	for _, b := range bindings {
 		k := key{b.policy, b.static}
-		of[k] = append(of[k], b)
+		bound[k] = append(bound[k], b)
 	}
-	var all []inForce[E]
+	var all []boundPolicy[E]
 	kinds := map[schema.GroupVersionKind]bool{}
 	for _, d := range policies {
-		if bindings := of[key{d.name, d.static}]; len(bindings) > 0 {
-			all = append(all, inForce[E]{definition: d, bindings: bindings})
+		if bindings := bound[key{d.name, d.static}]; len(bindings) > 0 {
+			all = append(all, boundPolicy[E]{definition: d, bindings: bindings})
 			if d.paramKind != nil {
 				kinds[d.paramGVK] = true
 			}

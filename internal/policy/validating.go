@@ -26,10 +26,10 @@ type Validating struct{ *engine[*validations] }
 
 var _ plugin.Validator = &Validating{}
 
-// NewValidating builds a Validating. config is a ValidatingAdmissionPolicyConfiguration, or nil.
-// env must have a client, a dynamic one, informers, an authorizer, a REST mapper and Done.
+// NewValidating returns a Validating. config is a ValidatingAdmissionPolicyConfiguration, or nil.
+// env must have Client, Dynamic, Informers, Authorizer, RESTMapper and Done.
 func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
-	if err := check(env); err != nil {
+	if err := checkEnv(env); err != nil {
 		return nil, err
 	}
 	dir, err := manifestsDir(config, "ValidatingAdmissionPolicyConfiguration")
@@ -54,7 +54,7 @@ func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
 
 func defineValidating(compiler *expression.Compiler, p *admissionregistrationv1.ValidatingAdmissionPolicy,
 	static bool) *validatingPolicy {
-	s := stated{p.Name, p.Spec.MatchConstraints, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.Variables,
+	s := policySpec{p.Name, p.Spec.MatchConstraints, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.Variables,
 		p.Spec.MatchConditions}
 	return define(compiler, s, static, func(composition *expression.Composition, d *validatingPolicy) *validations {
 		return compileValidations(composition, d, &p.Spec)
@@ -66,8 +66,7 @@ func bindValidating(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 		b.Spec.ValidationActions)
 }
 
-// Validate evaluates the policies that the request concerns, all of them: its refusal names every
-// violation.
+// Validate evaluates all policies that match the request. The refusal names every violation.
 func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	candidates, err := v.candidates(ctx, a, o)
 	if err != nil || len(candidates) == 0 {
@@ -76,7 +75,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	d := dispatch{ctx: ctx, a: a}
 	r := v.request(a, o)
 	for i := range candidates {
-		if err := d.policy(r, &candidates[i]); err != nil {
+		if err := d.evaluatePolicy(r, &candidates[i]); err != nil {
 			return err
 		}
 	}
@@ -84,7 +83,7 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return refusal(a, d.violations)
 }
 
-// dispatch is what becomes of one request.
+// dispatch collects the results of the policies for one request.
 type dispatch struct {
 	ctx        context.Context
 	a          admission.Attributes
@@ -92,68 +91,68 @@ type dispatch struct {
 	failures   []validationFailure
 }
 
-// policy evaluates one policy on the request and does what its bindings say.
-func (d *dispatch) policy(r *request, c *candidate[*validations]) error {
-	var collected annotations
-	// once is the judgement for all params, of a policy that doesn't read them.
+// evaluatePolicy evaluates one policy and takes the actions of its bindings.
+func (d *dispatch) evaluatePolicy(r *request, c *candidate[*validations]) error {
+	var collected auditAnnotations
+	// once is the result for all params, if the policy doesn't read them.
 	var once *judgement
 	fail := func(b *binding, err error) {
-		if !c.ignores() {
+		if !c.ignoresFailures() {
 			d.violations = append(d.violations,
-				violation{policy: c.name, binding: b, message: configured(b, err).Error()})
+				violation{policy: c.name, binding: b, message: configError(b, err).Error()})
 		}
 	}
-	err := c.concerned(d.ctx, r, fail, func(in *invocation) {
+	err := c.visitInvocations(d.ctx, r, fail, func(in *invocation) {
 		j, start, took := once, time.Time{}, time.Duration(0)
 		if j == nil {
 			start = time.Now()
-			j = c.does.evaluate(d.ctx, in, func(verdict expression.Verdict) {
+			j = c.action.evaluate(d.ctx, in, func(verdict expression.Verdict) {
 				observeConditions(d.ctx, c.name, d.a.GetOperation(), time.Since(start), verdict)
 			})
 			took = time.Since(start)
-			if !c.does.readsParams() {
+			if !c.action.readsParams() {
 				once = j
 			}
 		}
 		r.reportJudgement(c.name, in, j, start, took)
-		if !j.nothing {
-			d.act(c.definition, in.binding, j, &collected)
+		if !j.nothingToDo {
+			d.enforce(c.definition, in.binding, j, &collected)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	if d.ctx.Err() != nil {
-		// What could not be evaluated for that reason says nothing about the policy, which isn't to
-		// be skipped for it.
+		// An evaluation that ran out of time says nothing about the policy, so the policy's
+		// failurePolicy doesn't apply.
 		return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 	}
 	collected.publish(c.name, d.a)
 	return nil
 }
 
-// act does what the binding says with what the policy came to.
-func (d *dispatch) act(p *validatingPolicy, b *binding, j *judgement, collected *annotations) {
+// enforce takes the binding's actions on the result of a policy.
+func (d *dispatch) enforce(p *validatingPolicy, b *binding, j *judgement, collected *auditAnnotations) {
 	for i := range j.decisions {
 		decision := &j.decisions[i]
 		if !decision.denied {
 			if decision.erred {
-				observe(d.ctx, p.name, b.name, decision, "allow")
+				observeValidation(d.ctx, p.name, b.name, decision, "allow")
 			}
 			continue
 		}
-		for _, action := range b.actions {
+		for _, action := range b.validationActions {
 			switch action {
 			case admissionregistrationv1.Deny:
 				d.violations = append(d.violations, violation{p.name, b, decision.message, decision.reason})
-				observe(d.ctx, p.name, b.name, decision, "deny")
+				observeValidation(d.ctx, p.name, b.name, decision, "deny")
 			case admissionregistrationv1.Audit:
-				d.failures = append(d.failures, validationFailure{decision.message, p.name, b.name, i, b.actions})
-				observe(d.ctx, p.name, b.name, decision, "audit")
+				d.failures = append(d.failures, validationFailure{decision.message, p.name, b.name, i, b.validationActions})
+				observeValidation(d.ctx, p.name, b.name, decision, "audit")
 			case admissionregistrationv1.Warn:
 				warning.AddWarning(d.ctx, "", "Validation failed for ValidatingAdmissionPolicy '"+p.name+
 					"' with binding '"+b.name+"': "+decision.message)
-				observe(d.ctx, p.name, b.name, decision, "warn")
+				observeValidation(d.ctx, p.name, b.name, decision, "warn")
 			}
 		}
 	}
@@ -165,12 +164,12 @@ func (d *dispatch) act(p *validatingPolicy, b *binding, j *judgement, collected 
 		}
 		failed := decision{denied: true, erred: true, message: a.err, elapsed: a.elapsed}
 		d.violations = append(d.violations, violation{policy: p.name, binding: b, message: a.err})
-		observe(d.ctx, p.name, b.name, &failed, "deny")
+		observeValidation(d.ctx, p.name, b.name, &failed, "deny")
 	}
 }
 
-// observeConditions counts what match conditions came to. The labels are upstream's, for both kinds
-// of policies.
+// observeConditions counts the evaluation of match conditions. The labels are upstream's, for both
+// kinds of policies.
 func observeConditions(ctx context.Context, policy string, operation admission.Operation, took time.Duration,
 	verdict expression.Verdict) {
 	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, took, policy, "policy", "validate",
@@ -180,7 +179,8 @@ func observeConditions(ctx context.Context, policy string, operation admission.O
 	}
 }
 
-func check(env *plugin.Env) error {
+// checkEnv returns an error if env lacks something that policies need.
+func checkEnv(env *plugin.Env) error {
 	switch {
 	case env.Client == nil:
 		return errors.New("needs a client")

@@ -14,26 +14,26 @@ import (
 	"gatehouse.dev/internal/expression"
 )
 
-// validations are what a ValidatingAdmissionPolicy does. They never change.
+// validations holds what a ValidatingAdmissionPolicy does. It never changes.
 type validations struct {
 	conditions *expression.Conditions
-	// ignores says that what can't be evaluated is let pass.
-	ignores bool
+	// ignoresFailures reports whether requests pass that can't be evaluated.
+	ignoresFailures bool
 
 	validations []validation
 	annotations []annotation
-	// hasMessages says that there are messageExpressions.
+	// hasMessages reports whether there are messageExpressions.
 	hasMessages bool
-	// expressions are those of all three.
+	// expressions holds the expressions of validations, messages and annotations.
 	expressions []*expression.Expression
-	// readsParams tells whether any expression of the policy does.
+	// readsParams reports whether any expression of the policy reads params.
 	readsParams func() bool
 }
 
 type validation struct {
 	*admissionregistrationv1.Validation
 	condition *expression.Expression
-	message   *expression.Expression // nil where there is none
+	message   *expression.Expression // nil if there is none
 }
 
 type annotation struct {
@@ -41,14 +41,14 @@ type annotation struct {
 	value *expression.Expression
 }
 
-// compileValidations makes ready what a policy says.
-func compileValidations(composition *expression.Composition, of *definition[*validations],
+// compileValidations returns the validations of a policy's spec.
+func compileValidations(composition *expression.Composition, d *definition[*validations],
 	spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) *validations {
 	v := &validations{
-		conditions:  of.conditions,
-		ignores:     of.ignores(),
-		validations: make([]validation, len(spec.Validations)),
-		annotations: make([]annotation, len(spec.AuditAnnotations)),
+		conditions:      d.conditions,
+		ignoresFailures: d.ignoresFailures(),
+		validations:     make([]validation, len(spec.Validations)),
+		annotations:     make([]annotation, len(spec.AuditAnnotations)),
 	}
 	for i := range spec.Validations {
 		s := &spec.Validations[i]
@@ -86,40 +86,41 @@ func (v *validations) prepare() {
 	}
 }
 
-// judgement is what a policy came to on a request, for one params.
+// judgement is the result of a policy for a request and one params.
 type judgement struct {
 	decisions   []decision
-	annotations []annotated
-	// nothing says that there is nothing to do for it.
-	nothing bool
+	annotations []annotationResult
+	// nothingToDo reports whether the policy has no effect on the request.
+	nothingToDo bool
 	// skipped is the name of the match condition that is false, if one is.
 	skipped string
 }
 
-// decision is what a validation came to.
+// decision is the result of a validation.
 type decision struct {
 	denied bool
-	// erred says that the validation could not be evaluated; denied is what the failure policy
-	// makes of that.
+	// erred reports whether the validation could not be evaluated. Then denied follows from the
+	// failurePolicy.
 	erred bool
-	// condition says that it was a match condition that could not be.
-	condition bool
-	message   string
-	reason    metav1.StatusReason
-	elapsed   time.Duration
-	// expression is the validation's; empty where it is not one validation that could not be
-	// evaluated.
+	// inCondition reports whether a match condition could not be evaluated.
+	inCondition bool
+	message     string
+	reason      metav1.StatusReason
+	elapsed     time.Duration
+	// expression is the text of the validation. It is empty if the error isn't that of a single
+	// validation.
 	expression string
 }
 
-// annotated is an audit annotation, or why there is none.
-type annotated struct {
+// annotationResult is an audit annotation or, if err isn't empty, why it could not be evaluated.
+type annotationResult struct {
 	key, value string
 	err        string
 	elapsed    time.Duration
 }
 
-// evaluate evaluates a policy.
+// evaluate evaluates a policy. It passes the result of the match conditions, if there are any, to
+// matches.
 //
 // Source: Validate in k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go.
 func (v *validations) evaluate(ctx context.Context, in *invocation, matches func(expression.Verdict)) *judgement {
@@ -128,17 +129,17 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 		matches(verdict)
 		if verdict.Err != nil {
 			failed := v.failed(verdict.Err, 0)
-			failed.condition = true
-			return &judgement{decisions: []decision{failed}, nothing: v.ignores}
+			failed.inCondition = true
+			return &judgement{decisions: []decision{failed}, nothingToDo: v.ignoresFailures}
 		}
 		if !verdict.Matches {
-			return &judgement{nothing: true, skipped: verdict.Failed}
+			return &judgement{nothingToDo: true, skipped: verdict.Failed}
 		}
 	}
-	shown := expression.Inputs{Params: in.params, Namespace: in.namespace}
-	authorized := shown
-	authorized.Authorizer = true
-	run := in.variables.Run(authorized)
+	inputs := expression.Inputs{Params: in.params, Namespace: in.namespace}
+	withAuthorizer := inputs
+	withAuthorizer.Authorizer = true
+	run := in.variables.Run(withAuthorizer)
 	results := make([]expression.Result, len(v.validations))
 	for i := range v.validations {
 		var err error
@@ -149,7 +150,7 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 	var messages []string
 	var err error
 	if v.hasMessages {
-		messages, err = v.messages(ctx, run.Next(shown))
+		messages, err = v.messages(ctx, run.Next(inputs))
 	}
 	j := &judgement{decisions: make([]decision, len(results))}
 	for i, result := range results {
@@ -164,30 +165,30 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 			if messages != nil {
 				message = messages[i]
 			}
-			j.decisions[i] = v.validations[i].deny(message, result.Elapsed)
+			j.decisions[i] = v.validations[i].denial(message, result.Elapsed)
 		default:
 			j.decisions[i] = decision{elapsed: result.Elapsed}
 		}
 	}
 	if len(v.annotations) > 0 {
-		if j.annotations, err = v.annotate(ctx, in.variables.Run(shown)); err != nil {
+		if j.annotations, err = v.annotate(ctx, in.variables.Run(inputs)); err != nil {
 			return &judgement{decisions: []decision{v.failed(err, 0)}}
 		}
 	}
-	j.nothing = len(j.annotations) == 0
+	j.nothingToDo = len(j.annotations) == 0
 	for i := range j.decisions {
-		j.nothing = j.nothing && !j.decisions[i].denied && !j.decisions[i].erred
+		j.nothingToDo = j.nothingToDo && !j.decisions[i].denied && !j.decisions[i].erred
 	}
 	return j
 }
 
-// failed is what the failure policy makes of an error.
+// failed returns the decision for an error: denied, unless the failurePolicy is Ignore.
 func (v *validations) failed(err error, elapsed time.Duration) decision {
-	return decision{denied: !v.ignores, erred: true, message: err.Error(), elapsed: elapsed}
+	return decision{denied: !v.ignoresFailures, erred: true, message: err.Error(), elapsed: elapsed}
 }
 
-// messages evaluates all messageExpressions, also those of validations that hold: what they cost
-// may be more than is left of the budget. An error of one is none of the validation's.
+// messages evaluates all messageExpressions, including those of validations that hold, as upstream:
+// together they may exceed the budget. An error in one message leaves that message empty.
 func (v *validations) messages(ctx context.Context, run *expression.Run) ([]string, error) {
 	messages := make([]string, len(v.validations))
 	for i := range v.validations {
@@ -200,15 +201,15 @@ func (v *validations) messages(ctx context.Context, run *expression.Run) ([]stri
 			return messages, err
 		}
 		if result.Err == nil {
-			messages[i] = usable(result.Value.Value())
+			messages[i] = usableMessage(result.Value.Value())
 		}
 	}
 	return messages, nil
 }
 
-// usable returns what a messageExpression came to, or nothing where that is no message: one line of
-// 5 KiB at most.
-func usable(value any) string {
+// usableMessage returns the result of a messageExpression, or "" if it can't be used: a message is
+// one line of at most 5 KiB.
+func usableMessage(value any) string {
 	message, _ := value.(string)
 	message = strings.TrimSpace(message)
 	if len(message) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(message, "\n") {
@@ -217,9 +218,9 @@ func usable(value any) string {
 	return message
 }
 
-// deny is the decision on an object that violates the validation. The first of messages that there
-// is is used: that of messageExpression, message, or one made of the expression.
-func (v *validation) deny(message string, elapsed time.Duration) decision {
+// denial returns the decision for an object that violates the validation. The message is the first
+// one that isn't empty: that of messageExpression, that of message, or one with the expression.
+func (v *validation) denial(message string, elapsed time.Duration) decision {
 	if message == "" {
 		message = strings.TrimSpace(v.Message)
 	}
@@ -234,19 +235,19 @@ func (v *validation) deny(message string, elapsed time.Duration) decision {
 	return d
 }
 
-// annotations evaluates the audit annotations. Those that come to nothing are left out, and so are
-// those in error where the failure policy ignores that.
-func (v *validations) annotate(ctx context.Context, run *expression.Run) ([]annotated, error) {
-	var all []annotated
+// annotate evaluates the audit annotations. It leaves out empty ones and, if the failurePolicy is
+// Ignore, those with an error.
+func (v *validations) annotate(ctx context.Context, run *expression.Run) ([]annotationResult, error) {
+	var all []annotationResult
 	for i := range v.annotations {
 		stated := &v.annotations[i]
 		result, err := run.Evaluate(ctx, stated.value)
 		if err != nil {
 			return nil, err
 		}
-		a := annotated{key: stated.Key, elapsed: result.Elapsed}
+		a := annotationResult{key: stated.Key, elapsed: result.Elapsed}
 		if result.Err != nil {
-			if v.ignores {
+			if v.ignoresFailures {
 				continue
 			}
 			a.err = result.Err.Error()

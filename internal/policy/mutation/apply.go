@@ -36,7 +36,7 @@ func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
 		return false, err
 	}
 	if _, ok := o.object.(*unstructured.Unstructured); ok {
-		return o.become(merged), nil
+		return o.replaceWith(merged), nil
 	}
 	err = o.checkQuantities(func(empty runtime.Object) error { return quantity.Check(configuration, empty) })
 	if err != nil {
@@ -46,7 +46,7 @@ func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return o.become(object), nil
+	return o.replaceWith(object), nil
 }
 
 func (o *Object) merge(configuration map[string]any) (runtime.Object, error) {
@@ -67,7 +67,7 @@ func (o *Object) merge(configuration map[string]any) (runtime.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: %w", err)
 	}
-	if found := atomics(nil, partial.Schema(), partial.TypeRef(), partial.AsValue()); len(found) > 0 {
+	if found := findAtomics(nil, partial.Schema(), partial.TypeRef(), partial.AsValue()); len(found) > 0 {
 		return nil, errors.New("error applying patch: invalid ApplyConfiguration: " +
 			"may not mutate atomic arrays, maps or structs: " + strings.Join(found, ", "))
 	}
@@ -86,12 +86,12 @@ func (o *Object) merge(configuration map[string]any) (runtime.Object, error) {
 	return object, nil
 }
 
-// atomics are the paths of what a value has and the schema of which says that it is one whole. The
-// values of maps without named fields are not looked into, as upstream.
-func atomics(path fieldpath.Path, types *smdschema.Schema, ref smdschema.TypeRef, v value.Value) (found []string) {
+// findAtomics returns the paths in a value that the schema treats as one atomic whole. As upstream,
+// it doesn't look into the values of maps without named fields.
+func findAtomics(path fieldpath.Path, types *smdschema.Schema, ref smdschema.TypeRef, v value.Value) (found []string) {
 	atom, ok := types.Resolve(ref)
 	if !ok {
-		return nil // can't be: the value has been validated
+		return nil // impossible: the value has been validated
 	}
 	switch {
 	case atom.Map != nil && v.IsMap():
@@ -101,7 +101,7 @@ func atomics(path fieldpath.Path, types *smdschema.Schema, ref smdschema.TypeRef
 		v.AsMap().Iterate(func(key string, v value.Value) bool {
 			if field, ok := atom.Map.FindField(key); ok {
 				element := fieldpath.PathElement{FieldName: &key}
-				found = append(found, atomics(append(path, element), types, field.Type, v)...)
+				found = append(found, findAtomics(append(path, element), types, field.Type, v)...)
 			}
 			return true
 		})
@@ -112,7 +112,7 @@ func atomics(path fieldpath.Path, types *smdschema.Schema, ref smdschema.TypeRef
 		list := v.AsList()
 		for i := range list.Length() {
 			element := fieldpath.PathElement{Index: &i}
-			found = append(found, atomics(append(path, element), types, atom.List.ElementType, list.At(i))...)
+			found = append(found, findAtomics(append(path, element), types, atom.List.ElementType, list.At(i))...)
 		}
 	}
 	return found

@@ -10,8 +10,8 @@ import (
 // edits are the labels and annotations that a configuration sets, by the name of the field.
 type edits map[string]map[string]string
 
-// metadataEdits returns what a configuration sets that consists of labels and annotations. ok is
-// false where there is anything else in it, or something that may not be there.
+// metadataEdits returns the labels and annotations that a configuration sets. ok is false if the
+// configuration sets anything else or isn't valid.
 func metadataEdits(configuration map[string]any) (_ edits, ok bool) {
 	metadata, ok := configuration["metadata"].(map[string]any)
 	if !ok || len(configuration) != 1 || len(metadata) == 0 {
@@ -53,12 +53,12 @@ func (o *Object) hasMetadata() bool {
 	return ok
 }
 
-// editMetadata sets labels and annotations. It leaves the object and its content as they are, and
-// puts others in their place, of which it copies what is on the way.
+// editMetadata sets labels and annotations. It replaces the object and its content by copies, which
+// share what the edits don't reach.
 func (o *Object) editMetadata(e edits) (changed bool, err error) {
 	o.setDefaults()
 	object := o.object.(metav1.Object)
-	changed = adds(e["labels"], object.GetLabels()) || adds(e["annotations"], object.GetAnnotations())
+	changed = changesAny(e["labels"], object.GetLabels()) || changesAny(e["annotations"], object.GetAnnotations())
 	if !changed {
 		return false, nil
 	}
@@ -72,16 +72,16 @@ func (o *Object) editMetadata(e edits) (changed bool, err error) {
 	o.object = shallowCopy(o.object)
 	object = o.object.(metav1.Object)
 	if labels := e["labels"]; labels != nil {
-		object.SetLabels(union(object.GetLabels(), labels))
+		object.SetLabels(mergeMaps(object.GetLabels(), labels))
 	}
 	if annotations := e["annotations"]; annotations != nil {
-		object.SetAnnotations(union(object.GetAnnotations(), annotations))
+		object.SetAnnotations(mergeMaps(object.GetAnnotations(), annotations))
 	}
 	return true, nil
 }
 
-// adds reports whether values has a key that present lacks, or another value for one.
-func adds(values, present map[string]string) bool {
+// changesAny reports whether values has a key that present lacks, or has with another value.
+func changesAny(values, present map[string]string) bool {
 	for key, value := range values {
 		if now, ok := present[key]; !ok || now != value {
 			return true
@@ -90,7 +90,7 @@ func adds(values, present map[string]string) bool {
 	return false
 }
 
-func union(a, b map[string]string) map[string]string {
+func mergeMaps(a, b map[string]string) map[string]string {
 	all := make(map[string]string, len(a)+len(b))
 	maps.Copy(all, a)
 	maps.Copy(all, b)
@@ -100,11 +100,11 @@ func union(a, b map[string]string) map[string]string {
 func editedContent(content map[string]any, e edits) map[string]any {
 	content = maps.Clone(content)
 	metadata, _ := content["metadata"].(map[string]any)
-	metadata = cloned(metadata, len(e))
+	metadata = cloneWithRoom(metadata, len(e))
 	content["metadata"] = metadata
 	for field, values := range e {
 		present, _ := metadata[field].(map[string]any)
-		all := cloned(present, len(values))
+		all := cloneWithRoom(present, len(values))
 		for key, value := range values {
 			all[key] = value
 		}
@@ -113,8 +113,8 @@ func editedContent(content map[string]any, e edits) map[string]any {
 	return content
 }
 
-// cloned returns a copy of a map, with room for more.
-func cloned(m map[string]any, more int) map[string]any {
+// cloneWithRoom returns a copy of a map with room for more keys.
+func cloneWithRoom(m map[string]any, more int) map[string]any {
 	copied := make(map[string]any, len(m)+more)
 	maps.Copy(copied, m)
 	return copied

@@ -26,9 +26,9 @@ func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("failed to create JSON patch: %w", err)
 	}
-	data, err = patched(data, patch)
+	data, err = applyPatch(data, patch)
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
-		// It is a condition: where it doesn't hold nothing is to be done.
+		// A test operation is a condition: if it fails, nothing is to be done.
 		o.setDefaults()
 		return false, nil
 	}
@@ -54,10 +54,11 @@ func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
 			"not become those of %s", o.kind, kind))
 	}
 	object.GetObjectKind().SetGroupVersionKind(o.kind)
-	return o.become(object), nil
+	return o.replaceWith(object), nil
 }
 
-func patched(data []byte, patch jsonpatch.Patch) (_ []byte, err error) {
+// applyPatch applies a patch to a document.
+func applyPatch(data []byte, patch jsonpatch.Patch) (_ []byte, err error) {
 	defer func() {
 		// The library panics on some patches that have no meaning: one that replaces the whole
 		// document and has no value, say.

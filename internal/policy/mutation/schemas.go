@@ -19,12 +19,12 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// Schemas are what the server's OpenAPI says of its kinds, as far as it has been asked. They may be
-// used concurrently.
+// Schemas holds the schemas of a server's kinds, read from its OpenAPI when they are asked for. It
+// is safe for concurrent use.
 //
-// The server tells by an index which of its documents have changed. The index is read when somebody
-// asks for a schema, if that was not done in the last five seconds, and after a second for a kind
-// that isn't known yet; so nothing runs where no policy needs a schema.
+// The server has an index that shows which of its documents have changed. The index is read when a
+// schema is asked for and the last reading is five seconds old or, for a kind that isn't known yet,
+// one second. If no policy needs a schema, nothing is read.
 //
 // Source: typeConverterManager in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/typeconverter.go, which reads the
@@ -33,19 +33,19 @@ type Schemas struct {
 	server discovery.OpenAPIV3SchemaInterface
 	now    func() time.Time
 
-	// reading is held by who reads the index.
+	// reading is held while the index is read.
 	reading sync.Mutex
 
 	mu        sync.Mutex
-	asked     time.Time
+	lastRead  time.Time
 	documents map[schema.GroupVersion]*document
 }
 
 const (
-	// stale is the age at which the index is read again.
-	stale = 5 * time.Second
-	// hopeful is the age at which it is read again for a kind that isn't in it.
-	hopeful = time.Second
+	// refreshAge is the age at which the index is read again.
+	refreshAge = 5 * time.Second
+	// retryAge is the age at which the index is read again for a kind that isn't in it.
+	retryAge = time.Second
 )
 
 // NewSchemas returns the schemas of a server.
@@ -53,7 +53,7 @@ func NewSchemas(server discovery.OpenAPIV3SchemaInterface) *Schemas {
 	return &Schemas{server: server, now: time.Now}
 }
 
-// document is what the server says of one group version.
+// document is the server's document of one group and version.
 type document struct {
 	source openapi.GroupVersion
 
@@ -61,23 +61,23 @@ type document struct {
 	converter managedfields.TypeConverter
 }
 
-// converter returns what turns objects of a kind into values with a schema. The error is a 503 in
+// converter returns a converter of a kind's objects to values with a schema. The error is a 503 in
 // upstream's words.
 func (s *Schemas) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
-	for _, age := range []time.Duration{stale, hopeful} {
-		s.read(age)
+	for _, age := range []time.Duration{refreshAge, retryAge} {
+		s.refreshIndex(age)
 		s.mu.Lock()
 		d := s.documents[kind.GroupVersion()]
 		s.mu.Unlock()
 		if d == nil {
 			continue
 		}
-		converter, err := d.get()
+		converter, err := d.load()
 		if err != nil {
 			utilruntime.HandleError(fmt.Errorf("schema of %v: %w", kind.GroupVersion(), err))
 			continue
 		}
-		if knows(converter, kind) || age == hopeful {
+		if hasKind(converter, kind) || age == retryAge {
 			return converter, nil
 		}
 	}
@@ -85,18 +85,18 @@ func (s *Schemas) converter(kind schema.GroupVersionKind) (managedfields.TypeCon
 		"between when CustomResourceDefinitions are created and when they are available.", kind))
 }
 
-func knows(converter managedfields.TypeConverter, kind schema.GroupVersionKind) bool {
+func hasKind(converter managedfields.TypeConverter, kind schema.GroupVersionKind) bool {
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(kind)
 	_, err := converter.ObjectToTyped(empty)
 	return err == nil
 }
 
-// read reads the index, if it is of that age. While somebody reads it, others go on with what is
-// known, unless that is nothing.
-func (s *Schemas) read(age time.Duration) {
+// refreshIndex reads the index if the last reading is at least as old as age. If another goroutine
+// is reading it, callers go on with the old documents, unless there are none.
+func (s *Schemas) refreshIndex(age time.Duration) {
 	s.mu.Lock()
-	fresh, empty := s.now().Sub(s.asked) < age, s.documents == nil
+	fresh, empty := s.now().Sub(s.lastRead) < age, s.documents == nil
 	s.mu.Unlock()
 	if fresh {
 		return
@@ -108,7 +108,7 @@ func (s *Schemas) read(age time.Duration) {
 	}
 	defer s.reading.Unlock()
 	s.mu.Lock()
-	fresh = s.now().Sub(s.asked) < age // somebody may have been faster
+	fresh = s.now().Sub(s.lastRead) < age // another goroutine may have read it
 	s.mu.Unlock()
 	if fresh {
 		return
@@ -119,14 +119,14 @@ func (s *Schemas) read(age time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = s.now()
+	s.lastRead = s.now()
 	if err == nil {
-		s.documents = replaced(s.documents, paths)
+		s.documents = updateDocuments(s.documents, paths)
 	}
 }
 
-// replaced returns the documents of an index. Those that haven't changed are taken over.
-func replaced(known map[schema.GroupVersion]*document,
+// updateDocuments returns the documents of an index. It takes over those that haven't changed.
+func updateDocuments(known map[schema.GroupVersion]*document,
 	paths map[string]openapi.GroupVersion) map[schema.GroupVersion]*document {
 	documents := make(map[schema.GroupVersion]*document, len(paths))
 	for path, source := range paths {
@@ -136,7 +136,7 @@ func replaced(known map[schema.GroupVersion]*document,
 		}
 		version, err := schema.ParseGroupVersion(name)
 		if !ok || err != nil {
-			continue // of something that isn't an API
+			continue // not the document of an API
 		}
 		d := known[version]
 		if d == nil || d.source.ServerRelativeURL() != source.ServerRelativeURL() {
@@ -147,8 +147,8 @@ func replaced(known map[schema.GroupVersion]*document,
 	return documents
 }
 
-// get reads the document when it is first needed.
-func (d *document) get() (managedfields.TypeConverter, error) {
+// load returns the document's converter. It reads the document the first time.
+func (d *document) load() (managedfields.TypeConverter, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.converter != nil {

@@ -71,17 +71,17 @@ func TestSchemasFollowTheServer(t *testing.T) {
 
 	color(notFound)
 	server.err, server.paths = nil, map[string]openapi.GroupVersion{}
-	now = now.Add(hopeful)
+	now = now.Add(retryAge)
 	color(notFound)
 	first := bears("1", "color")
 	server.paths = map[string]openapi.GroupVersion{path: first, "version": &text{}, "apis": &text{}}
 	color(notFound) // that was asked for a moment ago
-	now = now.Add(hopeful)
+	now = now.Add(retryAge)
 	color("")
 
 	// What is known is good for five seconds, and one document is read once.
 	reads := server.reads
-	now = now.Add(stale - time.Millisecond)
+	now = now.Add(refreshAge - time.Millisecond)
 	color("")
 	if server.reads != reads || first.reads != 1 {
 		t.Errorf("the index was read %d times more, the document %d times", server.reads-reads, first.reads)
@@ -93,7 +93,7 @@ func TestSchemasFollowTheServer(t *testing.T) {
 
 	// While the server can't say, what was known holds.
 	server.err = errors.New("busy")
-	now = now.Add(stale)
+	now = now.Add(refreshAge)
 	color(unknown)
 
 	// A document that can't be read is read again.
@@ -101,14 +101,14 @@ func TestSchemasFollowTheServer(t *testing.T) {
 	third := bears("3", "color")
 	third.err = errors.New("busy")
 	server.paths = map[string]openapi.GroupVersion{path: third}
-	now = now.Add(stale)
+	now = now.Add(refreshAge)
 	color(notFound)
 	third.err = nil
 	color("")
 
 	// A kind that is new in a group version is looked for at once.
 	reads = server.reads
-	now = now.Add(hopeful)
+	now = now.Add(retryAge)
 	kind := schema.GroupVersionKind{Group: "bears.example.com", Version: "v1", Kind: "Cub"}
 	if _, err := schemas.converter(kind); err != nil || server.reads != reads+1 {
 		t.Errorf("%v; the index was read %d times more", err, server.reads-reads)
@@ -121,7 +121,7 @@ func TestBadDocuments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := document{source: &text{content: content}}
-			if converter, err := d.get(); err == nil {
+			if converter, err := d.load(); err == nil {
 				t.Errorf("got %v", converter)
 			}
 		})

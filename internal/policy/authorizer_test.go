@@ -73,7 +73,7 @@ func TestRightsAreAskedOnce(t *testing.T) {
 // An authorizer that had no time is asked again.
 func TestRightsOutOfTime(t *testing.T) {
 	asked := 0
-	r := &rights{authorizer: authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (
+	r := &cachingAuthorizer{authorizer: authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (
 		authorizer.Decision, string, error) {
 		asked++
 		return authorizer.DecisionAllow, "", ctx.Err()
