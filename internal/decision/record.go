@@ -18,21 +18,21 @@ import (
 // record is what is known of a request that is over, until it becomes a decision.
 type record struct {
 	decision v1alpha1.Decision
-	steps    []step
+	changes  []change
 	values   Values
 	class    class
 }
 
-// step is what one plugin did. What it changed is written down behind the answer.
-type step struct {
-	v1alpha1.Step
-	changes *jsondiff.Changes
-	// secret says that values of a Secret that a policy reads may be in the changes.
+// change is what a step changed. It becomes the step's patch behind the answer.
+type change struct {
+	*jsondiff.Changes
+	step int // the step's index
+	// secret says that values of a Secret that a policy reads may be in it.
 	secret bool
 }
 
 // stepSize is the memory of a step, without what it points to.
-var stepSize = int(reflect.TypeFor[step]().Size())
+var stepSize = int(reflect.TypeFor[v1alpha1.Step]().Size())
 
 // class says for how long a decision is worth being kept, beside others.
 type class int
@@ -61,9 +61,9 @@ func (r *record) classify() class {
 
 // size returns how much memory the record takes, in bytes, roughly.
 func (r *record) size() int {
-	n := entryOverhead
-	for i := range r.steps {
-		n += stepSize + r.steps[i].changes.Size()
+	n := entryOverhead + len(r.decision.Steps)*stepSize
+	for i := range r.changes {
+		n += r.changes[i].Size()
 	}
 	return n
 }
@@ -74,29 +74,28 @@ func (r *record) secrets() secrets {
 	return secrets{schema.GroupResource{Group: request.Group, Resource: request.Resource}, r.values}
 }
 
-// settle writes down the changes of each step, without what is secret in them, and tells the class.
+// settle makes patches of the changes, without what is secret in them, and finds the class.
 func (r *record) settle() {
 	d := &r.decision
 	secret := r.secrets()
-	d.Steps = make([]v1alpha1.Step, len(r.steps))
-	for i := range r.steps {
-		s := &r.steps[i]
+	for i := range r.changes {
+		change := &r.changes[i]
+		step := &d.Steps[change.step]
 		// Objects that were decoded can be encoded, so an error is a defect.
-		patch, err := s.changes.Patch()
+		patch, err := change.Patch()
 		if err != nil {
-			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", s.Plugin, "decision", d.Name)
+			klog.ErrorS(err, "Comparing an object with itself before a plugin", "plugin", step.Plugin, "decision", d.Name)
 		}
 		shown := operations(patch)
-		if s.secret {
+		if change.secret {
 			hideValues(shown)
 		}
-		s.Patch, s.PatchCut = limited(secret.ofPatch(shown))
-		if hasChanged(&s.Step) && !slices.Contains(d.ChangedBy, s.Plugin) {
-			d.ChangedBy = append(d.ChangedBy, s.Plugin)
+		step.Patch, step.PatchCut = limited(secret.ofPatch(shown))
+		if hasChanged(step) && !slices.Contains(d.ChangedBy, step.Plugin) {
+			d.ChangedBy = append(d.ChangedBy, step.Plugin)
 		}
-		d.Steps[i] = s.Step
 	}
-	r.steps = nil
+	r.changes = nil
 	r.class = r.classify()
 }
 
@@ -132,11 +131,12 @@ const (
 	maxDecision = 512 << 10 // bytes of a decision
 )
 
-// newStep returns what is kept of a plugin's step.
-func newStep(s *plugin.Step, values Values) step {
+// newStep returns what is kept of a plugin's step, but for its changes. secretChanges says that
+// values of a Secret that a policy reads may be in these.
+func newStep(s *plugin.Step, values Values) (kept v1alpha1.Step, secretChanges bool) {
 	verdict, _ := plugin.VerdictOf(s.Err)
-	kept := step{changes: s.Changes, Step: v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase],
-		Round: int32(s.Round), Verdict: v1alpha1.Verdict(verdict), Duration: metav1.Duration{Duration: s.Duration}}}
+	kept = v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase], Round: int32(s.Round),
+		Verdict: v1alpha1.Verdict(verdict), Duration: metav1.Duration{Duration: s.Duration}}
 	secret := secrets{s.Attributes.GetResource().GroupResource(), values}
 	about := &v1alpha1.Request{Name: s.Attributes.GetName(), Namespace: s.Attributes.GetNamespace(),
 		Resource: s.Attributes.GetResource().Resource, Version: s.Attributes.GetResource().Version}
@@ -145,13 +145,13 @@ func newStep(s *plugin.Step, values Values) step {
 	}
 	for i := range s.Calls {
 		c := &s.Calls[i]
-		kept.secret = kept.secret || c.Secret
+		secretChanges = secretChanges || c.Secret
 		if s.Err != nil && c.Secret && (c.Verdict == plugin.Refused || c.Verdict == plugin.Failed) {
 			kept.Message = ofSecretParams
 		}
 	}
 	kept.Calls, kept.OmittedCalls = newCalls(s.Calls, secret, about)
-	return kept
+	return kept, secretChanges
 }
 
 // worth says which calls are kept first if there are many: those that did something or have

@@ -68,9 +68,10 @@ func (r *Recorder) StepDone(ctx context.Context, step plugin.Step) {
 	}
 	recording.stepDone(&step)
 	if step.Enforcement != nil {
-		step.Enforcement.Then(func(err error, calls []plugin.Call) {
-			step.Err, step.Calls, step.Duration = err, calls, 0
-			recording.enforced(&step)
+		late := step // so that the steps of other plugins don't escape to the heap
+		late.Enforcement.Then(func(err error, calls []plugin.Call) {
+			late.Err, late.Calls, late.Duration = err, calls, 0
+			recording.enforced(&late)
 		})
 	}
 }
@@ -191,7 +192,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	d := &r.decision
 	if a != nil {
 		d.Request = a.request
-		r.steps, d.OmittedSteps = a.steps, int32(a.dropped+recording.omitted)
+		d.Steps, r.changes, d.OmittedSteps = a.steps, a.changes, int32(a.dropped+recording.omitted)
 		if d.Verdict != v1alpha1.Admitted {
 			d.By = a.by
 		}
@@ -205,7 +206,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	}
 	if status != nil {
 		d.Reason, d.Message = status.Reason, r.secrets().ofStatus(status, d.By, &d.Request)
-		if slices.ContainsFunc(r.steps, func(s step) bool { return s.Plugin == d.By && s.Message == ofSecretParams }) {
+		if slices.ContainsFunc(d.Steps, func(s v1alpha1.Step) bool { return s.Plugin == d.By && s.Message == ofSecretParams }) {
 			d.Message = ofSecretParams
 		}
 		if d.Request.Name == "" && status.Details != nil {

@@ -49,7 +49,8 @@ type recording struct {
 // attempt is the way of one object through the chain.
 type attempt struct {
 	request            v1alpha1.Request
-	steps              []step
+	steps              []v1alpha1.Step
+	changes            []change
 	dropped            int // steps beyond maxSteps
 	mutated, validated bool
 	by                 string
@@ -91,7 +92,7 @@ func (r *recording) interrupt() {
 	held := r.running
 	held.Duration = metav1.Duration{Duration: time.Since(r.since)}
 	held.Verdict, held.Message = v1alpha1.Failed, "the request ended before the plugin did"
-	a.steps, a.by = append(a.steps, step{Step: held}), held.Plugin
+	a.steps, a.by = append(a.steps, held), held.Plugin
 }
 
 // stepDone records a plugin's step.
@@ -110,7 +111,11 @@ func (r *recording) stepDone(s *plugin.Step) {
 		a.dropped++
 		return
 	}
-	a.steps = append(a.steps, newStep(s, r.values))
+	kept, secretChanges := newStep(s, r.values)
+	if s.Changes != nil {
+		a.changes = append(a.changes, change{s.Changes, len(a.steps), secretChanges})
+	}
+	a.steps = append(a.steps, kept)
 }
 
 // enforced adds to a plugin's step what the storage decided for it.
@@ -126,7 +131,7 @@ func (r *recording) enforced(s *plugin.Step) {
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
 		if kept := &a.steps[i]; kept.Plugin == s.Plugin && kept.Phase == phases[s.Phase] {
-			late := newStep(s, r.values)
+			late, _ := newStep(s, r.values)
 			late.Duration = kept.Duration
 			*kept = late
 			return
@@ -196,7 +201,7 @@ func (r *recording) again(a admission.Attributes) *attempt {
 		begins = &attempt{}
 	}
 	r.asked = true
-	begins.steps = make([]step, 0, stepsOfARequest)
+	begins.steps = make([]v1alpha1.Step, 0, stepsOfARequest)
 	begins.learn(a)
 	if !r.isCollection() {
 		r.only = begins
@@ -213,7 +218,8 @@ func (r *recording) again(a admission.Attributes) *attempt {
 // taken.
 func (a *attempt) validateAgain() {
 	a.validated, a.by, a.err = false, "", nil
-	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.Phase == phases[plugin.Validating] })
+	// These are the last ones, and have no changes.
+	a.steps = slices.DeleteFunc(a.steps, func(s v1alpha1.Step) bool { return s.Phase == phases[plugin.Validating] })
 }
 
 // close keeps the attempt, or forgets it in favour of the one that is kept.
