@@ -67,7 +67,7 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 		is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
 	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
 
-	h.criteria = matching.ForWebhook(spec.Rules, spec.MatchPolicy, spec.NamespaceSelector, spec.ObjectSelector)
+	h.criteria = matching.NewWebhookCriteria(spec.Rules, spec.MatchPolicy, spec.NamespaceSelector, spec.ObjectSelector)
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
 	h.backend = backendOf(&spec.ClientConfig)

@@ -45,7 +45,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	if again := a.GetReinvocationContext(); again.IsReinvoke() {
 		// A webhook that wasn't called in the first round isn't called in the second.
 		r, ok := again.Value(roundsKey).(*rounds)
-		if !ok || !r.Enter(a.GetObject()) {
+		if !ok || !r.BeginSecond(a.GetObject()) {
 			return nil
 		}
 		return m.round(ctx, 1, r, a, o)
@@ -58,7 +58,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	if err := m.round(ctx, 0, r, a, o); err != nil {
 		return err
 	}
-	r.Leave(a.GetObject())
+	r.EndFirst(a.GetObject())
 	a.GetReinvocationContext().SetValue(roundsKey, r)
 	return nil
 }
@@ -68,7 +68,7 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	request := m.newRequest(a, o)
 	for i := range r.candidates {
 		c := &r.candidates[i]
-		if round > 0 && !r.Again(c.uid) {
+		if round > 0 && !r.IsPending(c.uid) {
 			continue
 		}
 		v, err := request.match(ctx, c)
@@ -91,11 +91,11 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
 		}
 		if did.patch != nil {
-			r.Changed()
+			r.ObjectChanged()
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
 		if c.reinvocable {
-			r.Add(c.uid)
+			r.AddCalled(c.uid)
 		}
 		if err != nil && ctx.Err() != nil {
 			// It failed open, but for the request it is too late.

@@ -32,14 +32,14 @@ func (s *snapshot) candidates(r *matching.Resolver) []candidate {
 	for i, h := range s.hooks {
 		var match *matching.Candidate
 		if r.Target.IsConfiguration() && !h.static {
-			match = r.Exempt(h.criteria)
+			match = r.ResolveExempt(h.criteria)
 		} else {
-			match = r.Nearest(h.criteria)
+			match = r.ResolveNearest(h.criteria)
 		}
-		if match != nil && match.Missed() {
+		if match != nil && match.NeverMatches() {
 			missed++
 		}
-		if match != nil && (!match.Missed() || missed <= matching.MaxMissed) {
+		if match != nil && (!match.NeverMatches() || missed <= matching.MaxNearMisses) {
 			candidates = append(candidates, candidate{h, i, match})
 		}
 	}

@@ -56,7 +56,7 @@ func TestCandidates(t *testing.T) {
 			var got []string
 			for _, c := range s.index.Candidates(matching.TargetOf(test.request), nil) {
 				text := fmt.Sprintf("%s %d", c.name, c.index)
-				if c.match.Missed() {
+				if c.match.NeverMatches() {
 					text += " missed"
 				}
 				got = append(got, text)

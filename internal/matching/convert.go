@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// WithKind is an object that says of itself what it is, as those that were decoded do and others
-// may not. It shares its content with object.
+// WithKind returns the object with its kind set. Decoded objects have it set already; objects from
+// a cache may not. If a copy is necessary, it is a shallow one.
 func WithKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Object {
 	if !object.GetObjectKind().GroupVersionKind().Empty() {
 		return object
@@ -26,9 +26,8 @@ func WithKind(object runtime.Object, kind schema.GroupVersionKind) runtime.Objec
 	return object
 }
 
-// Convert returns an object in another version. It may share memory with the original. Custom
-// resources know the way from one version to the other; other objects take it through the form in
-// which the server holds them.
+// Convert returns the object in another version. The result may share memory with the original.
+// Custom resources are converted directly, other objects by way of the server's internal version.
 func Convert(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
 	error) {
 	if object.GetObjectKind().GroupVersionKind() == kind {
@@ -59,6 +58,7 @@ func Convert(object runtime.Object, kind schema.GroupVersionKind, o admission.Ob
 	return converted, nil
 }
 
+// convertTo converts an object to a kind in one step.
 func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
 	error) {
 	converted, err := o.GetObjectCreater().New(kind)
@@ -68,8 +68,8 @@ func convertTo(object runtime.Object, kind schema.GroupVersionKind, o admission.
 	return converted, o.GetObjectConvertor().Convert(object, converted, nil)
 }
 
-// Replace makes object, which somebody holds on to, what replacement is: an object of the same
-// type, which is used up.
+// Replace overwrites object with replacement, an object of the same type. The caller must not use
+// replacement afterwards.
 func Replace(object, replacement runtime.Object) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		u.SetUnstructuredContent(replacement.(*unstructured.Unstructured).UnstructuredContent())

@@ -9,31 +9,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Criteria say which requests a webhook, a policy or a binding is for. They share memory with the
-// object they were made of, and never change.
+// Criteria holds the rules and selectors of a webhook, a policy or a binding, ready to be matched.
+// It shares memory with the object it was made from, and never changes.
 type Criteria struct {
 	rules, exclusions []rule
-	// all says that every request that isn't excluded is meant: there are no rules.
-	all bool
-	// equivalent says that requests for other versions of the rules' resources are meant, too.
-	equivalent        bool
+	// matchesAll reports whether there are no rules, so that every request matches that isn't
+	// excluded.
+	matchesAll bool
+	// matchesEquivalent reports whether the rules also match other versions of their resources.
+	matchesEquivalent bool
 	namespaceSelector selector
 	objectSelector    selector
 }
 
-// rule is a rule of a webhook or, where it may have names, of a policy.
+// rule is a rule of a webhook or policy.
 type rule struct {
 	*admissionregistrationv1.RuleWithOperations
-	// names are the only objects that the rule is for; all, where there are none.
+	// names limits a policy's rule to the objects with these names. If empty, the rule is for all.
 	names []string
 }
 
-// ForWebhook makes Criteria of what a webhook has of them. Without a rule it is for nothing.
-func ForWebhook(rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.MatchPolicyType,
+// NewWebhookCriteria returns the Criteria of a webhook. Without a rule they match nothing.
+func NewWebhookCriteria(rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.MatchPolicyType,
 	namespaceSelector, objectSelector *metav1.LabelSelector) *Criteria {
 	c := &Criteria{
 		rules:             make([]rule, len(rules)),
-		equivalent:        isEquivalent(policy),
+		matchesEquivalent: isEquivalent(policy),
 		namespaceSelector: newSelector(namespaceSelector),
 		objectSelector:    newSelector(objectSelector),
 	}
@@ -43,24 +44,25 @@ func ForWebhook(rules []admissionregistrationv1.RuleWithOperations, policy *admi
 	return c
 }
 
-// ForResources makes Criteria of a policy's matchConstraints or a binding's matchResources. Without
-// a rule in resourceRules they are for everything that isn't excluded, and nil is for everything.
-func ForResources(m *admissionregistrationv1.MatchResources) *Criteria {
+// NewResourceCriteria returns the Criteria of a policy's matchConstraints or a binding's
+// matchResources. Without resourceRules they match every request that isn't excluded. If m is nil
+// they match every request.
+func NewResourceCriteria(m *admissionregistrationv1.MatchResources) *Criteria {
 	if m == nil {
 		everything := newSelector(&metav1.LabelSelector{})
-		return &Criteria{all: true, namespaceSelector: everything, objectSelector: everything}
+		return &Criteria{matchesAll: true, namespaceSelector: everything, objectSelector: everything}
 	}
 	return &Criteria{
-		rules:             namedRules(m.ResourceRules),
-		exclusions:        namedRules(m.ExcludeResourceRules),
-		all:               len(m.ResourceRules) == 0,
-		equivalent:        isEquivalent(m.MatchPolicy),
+		rules:             newRules(m.ResourceRules),
+		exclusions:        newRules(m.ExcludeResourceRules),
+		matchesAll:        len(m.ResourceRules) == 0,
+		matchesEquivalent: isEquivalent(m.MatchPolicy),
 		namespaceSelector: newSelector(m.NamespaceSelector),
 		objectSelector:    newSelector(m.ObjectSelector),
 	}
 }
 
-func namedRules(stated []admissionregistrationv1.NamedRuleWithOperations) []rule {
+func newRules(stated []admissionregistrationv1.NamedRuleWithOperations) []rule {
 	if len(stated) == 0 {
 		return nil
 	}
@@ -75,56 +77,56 @@ func isEquivalent(policy *admissionregistrationv1.MatchPolicyType) bool {
 	return policy != nil && *policy == admissionregistrationv1.Equivalent
 }
 
-// A Match is what a webhook or policy wants a request to be about.
+// A Match says how a webhook or policy wants to see a request.
 type Match struct {
-	// Resource is the request's own resource, or one equivalent to that.
+	// Resource is the request's own resource, or an equivalent one.
 	Resource schema.GroupVersionResource
-	// Kind is the kind that the object is to be shown as.
+	// Kind is the kind that the object is to be converted to.
 	Kind schema.GroupVersionKind
-	// Converted says that Resource isn't the request's own.
+	// Converted reports whether Resource isn't the request's own.
 	Converted bool
 }
 
-// A Candidate is Criteria that have a rule for requests with one target, or nearly have one. It
-// never changes.
+// A Candidate is a Criteria as it applies to requests with one target. It has a rule for the
+// target, or nearly has one. It never changes.
 type Candidate struct {
 	criteria *Criteria
-	// missed is why it matches none of the requests, if so.
-	missed Mismatch
+	// mismatch says why the Candidate matches no request. It is Matches if it can match.
+	mismatch Mismatch
 	// exclusions and options are the rules for the target, in the order in which they are tried.
 	exclusions, options []option
 }
 
-// Missed reports whether the Candidate matches none of the requests.
-func (c *Candidate) Missed() bool { return c.missed != Matches }
+// NeverMatches reports whether the Candidate matches no request: it only nearly has a rule for the
+// target, or the target is exempt.
+func (c *Candidate) NeverMatches() bool { return c.mismatch != Matches }
 
-// option is one way for a request to match. The request's own kind is not known, since there may be
-// several for its resource (an Eviction of either version is sent to pods/eviction).
+// option is a rule that matches the target. The request's kind isn't known here, since a resource
+// may have several (pods/eviction receives an Eviction of either version).
 type option struct {
 	Match
 	names []string
 }
 
-// last says that no option after this one is ever tried.
-func (o *option) last() bool { return len(o.names) == 0 || o.unknown() }
+// isFinal reports whether no later option can be chosen.
+func (o *option) isFinal() bool { return len(o.names) == 0 || o.hasUnknownKind() }
 
-// unknown says that nobody knows what the object would have to be converted to.
-func (o *option) unknown() bool { return o.Converted && o.Kind.Empty() }
+// hasUnknownKind reports whether the kind to convert the object to is unknown.
+func (o *option) hasUnknownKind() bool { return o.Converted && o.Kind.Empty() }
 
-// candidate returns the Criteria as they are for requests with the target, nil where they have no
-// rule for these.
-func (c *Criteria) candidate(t Target, e *equivalents) *Candidate {
-	candidate := &Candidate{criteria: c, exclusions: c.optionsOf(c.exclusions, t, e)}
+// newCandidate returns the Criteria's Candidate for the target, nil if no rule matches the target.
+func (c *Criteria) newCandidate(t Target, e *equivalents) *Candidate {
+	candidate := &Candidate{criteria: c, exclusions: c.findOptions(c.exclusions, t, e)}
 	failing := false
 	if n := len(candidate.exclusions); n > 0 {
-		if failing = candidate.exclusions[n-1].unknown(); !failing && candidate.exclusions[n-1].last() {
+		if failing = candidate.exclusions[n-1].hasUnknownKind(); !failing && candidate.exclusions[n-1].isFinal() {
 			return nil
 		}
 	}
-	if c.all {
+	if c.matchesAll {
 		candidate.options = []option{{Match: Match{Resource: t.Resource}}}
 	} else {
-		candidate.options = c.optionsOf(c.rules, t, e)
+		candidate.options = c.findOptions(c.rules, t, e)
 	}
 	if len(candidate.options) == 0 && !failing {
 		return nil
@@ -132,23 +134,23 @@ func (c *Criteria) candidate(t Target, e *equivalents) *Candidate {
 	return candidate
 }
 
-// optionsOf are the rules for the target: first those for the request as it came, then those for it
-// as one for an equivalent resource.
+// findOptions returns the rules that match the target: first those for the request's own resource,
+// then those for equivalent ones.
 //
 // Source: matchesResourceRules in k8s.io/apiserver/pkg/admission/plugin/policy/matching, and
 // ShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic, which does the same
 // without names.
-func (c *Criteria) optionsOf(rules []rule, t Target, e *equivalents) []option {
+func (c *Criteria) findOptions(rules []rule, t Target, e *equivalents) []option {
 	var options []option
 	for _, r := range rules {
-		if matches(r.RuleWithOperations, t) {
+		if ruleMatches(r.RuleWithOperations, t) {
 			o := option{Match{Resource: t.Resource}, r.names}
-			if options = append(options, o); o.last() {
+			if options = append(options, o); o.isFinal() {
 				return options
 			}
 		}
 	}
-	if !c.equivalent {
+	if !c.matchesEquivalent {
 		return options
 	}
 	for _, r := range rules {
@@ -158,9 +160,9 @@ func (c *Criteria) optionsOf(rules []rule, t Target, e *equivalents) []option {
 			}
 			converted := t
 			converted.Resource = resource
-			if matches(r.RuleWithOperations, converted) {
+			if ruleMatches(r.RuleWithOperations, converted) {
 				o := option{Match{Resource: resource, Kind: e.kinds[n], Converted: true}, r.names}
-				if options = append(options, o); o.last() {
+				if options = append(options, o); o.isFinal() {
 					return options
 				}
 			}
@@ -169,11 +171,11 @@ func (c *Criteria) optionsOf(rules []rule, t Target, e *equivalents) []option {
 	return options
 }
 
-// choose returns the first option for an object of this name.
-func choose(options []option, name string) (*option, error) {
+// chooseOption returns the first option for an object with this name, nil if there is none.
+func chooseOption(options []option, name string) (*option, error) {
 	for i := range options {
 		o := &options[i]
-		if o.unknown() {
+		if o.hasUnknownKind() {
 			return nil, fmt.Errorf("unable to convert to %v: unknown kind", o.Resource)
 		}
 		if len(o.names) == 0 || slices.Contains(o.names, name) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Describe is the request as webhooks and expressions see it, as one about kind and resource,
-// without uid and objects. Its options are the object that the request has.
+// Describe returns the request as webhooks and expressions see it: about kind and resource, and
+// without uid and objects. Its options are the request's own object.
 //
 // Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
 func (r *Request) Describe(kind schema.GroupVersionKind,

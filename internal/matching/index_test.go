@@ -26,7 +26,7 @@ func webhooks(criteria ...*Criteria) *Index[*Candidate] {
 
 func aWebhook(policy *admissionregistrationv1.MatchPolicyType,
 	rules ...admissionregistrationv1.RuleWithOperations) *Criteria {
-	return ForWebhook(rules, policy, everything, everything)
+	return NewWebhookCriteria(rules, policy, everything, everything)
 }
 
 // Source: TestShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic.
@@ -196,23 +196,23 @@ func TestNearest(t *testing.T) {
 			target: Target{Operation: update, Resource: pods, Subresource: "status"}},
 		"a rule": {criteria: aWebhook(&exact, aRule("*", "apps", "v1", "deployments/*")), target: scale, matches: true},
 		"a policy's rule that another excludes": {
-			criteria: ForResources(resources(of(aRule("*", "*", "*", "*")),
+			criteria: NewResourceCriteria(resources(of(aRule("*", "*", "*", "*")),
 				excluding(named(aRule("*", "", "*", "pods"))))),
 			target: Target{Operation: create, Resource: pods}, want: Excluded},
 		"everything but what is excluded": {
-			criteria: ForResources(resources(nil, excluding(named(aRule("*", "", "*", "pods"))))),
+			criteria: NewResourceCriteria(resources(nil, excluding(named(aRule("*", "", "*", "pods"))))),
 			target:   Target{Operation: create, Resource: pods}, want: Excluded},
 		"excluded by name": {
-			criteria: ForResources(resources(nil, excluding(named(aRule("*", "", "*", "pods"), "p")))),
+			criteria: NewResourceCriteria(resources(nil, excluding(named(aRule("*", "", "*", "pods"), "p")))),
 			target:   Target{Operation: create, Resource: pods}, matches: true},
-		"excluded, and no rule's": {criteria: ForResources(resources(of(aRule("*", "apps", "v1", "deployments")),
+		"excluded, and no rule's": {criteria: NewResourceCriteria(resources(of(aRule("*", "apps", "v1", "deployments")),
 			excluding(named(aRule("*", "", "*", "pods"))))), target: Target{Operation: create, Resource: pods}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Mismatch
-			found := (&Resolver{Target: test.target}).Nearest(test.criteria)
+			found := (&Resolver{Target: test.target}).ResolveNearest(test.criteria)
 			if found != nil {
-				got = found.missed
+				got = found.mismatch
 			}
 			if got != test.want || (found != nil && got == Matches) != test.matches {
 				t.Errorf("found %+v, which misses for %q, want %q", found, got, test.want)
@@ -228,8 +228,8 @@ func TestExempt(t *testing.T) {
 	for resource, want := range map[string]Mismatch{
 		"*": "validatingadmissionpolicies are exempt, whatever its rules say", "pods": Matches,
 	} {
-		found := (&Resolver{Target: policies}).Exempt(aWebhook(&exact, aRule("*", "*", "*", resource)))
-		if (found != nil) != (want != Matches) || found != nil && found.missed != want {
+		found := (&Resolver{Target: policies}).ResolveExempt(aWebhook(&exact, aRule("*", "*", "*", resource)))
+		if (found != nil) != (want != Matches) || found != nil && found.mismatch != want {
 			t.Errorf("%s: found %+v, want %q", resource, found, want)
 		}
 	}

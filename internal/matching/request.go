@@ -16,7 +16,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// Namespaces finds namespaces in the cache and, since that may lag, live where it has none.
+// Namespaces looks up namespaces in the cache and, since that may lag behind, live if the cache has
+// none.
 type Namespaces struct {
 	Cache  corelisters.NamespaceLister
 	Client kubernetes.Interface
@@ -31,8 +32,8 @@ func (n Namespaces) Get(ctx context.Context, name string) (*corev1.Namespace, er
 	return namespace, err
 }
 
-// A Request is one request in one phase, and what was found out about it on behalf of some Criteria
-// and holds for all. It is for one goroutine.
+// A Request is one request in one phase, with the results of what has been evaluated for it so far.
+// It is for one goroutine.
 type Request struct {
 	admission.Attributes
 	Interfaces admission.ObjectInterfaces
@@ -43,29 +44,29 @@ type Request struct {
 		found *corev1.Namespace
 		err   error
 	}
-	// What selectors select, by what they say; nil until one is asked.
-	inNamespace, onObject map[unique.Handle[string]]bool
-	// versions are shared with other plugins; nil until one is asked for.
+	// The results of selectors, by what they say; nil before the first.
+	namespaceResults, objectResults map[unique.Handle[string]]bool
+	// versions are shared with other plugins; nil before the first use.
 	versions *versions
 }
 
-// NewRequest begins with nothing known.
+// NewRequest returns a Request without any results.
 func NewRequest(a admission.Attributes, o admission.ObjectInterfaces, namespaces Namespaces) Request {
 	return Request{Attributes: a, Interfaces: o, namespaces: namespaces}
 }
 
-// ObjectChanged has all that depends on the object found out, and made, anew, also what other
-// plugins have made. Who changes the object calls it.
+// ObjectChanged drops everything that depends on the object, including what other plugins made.
+// Call it after changing the object.
 func (r *Request) ObjectChanged() {
-	clear(r.onObject)
-	clear(r.inNamespace) // a Namespace is selected by its own labels
-	for _, v := range *r.shared() {
-		v.object.changed()
+	clear(r.objectResults)
+	clear(r.namespaceResults) // a Namespace is selected by its own labels
+	for _, v := range *r.sharedVersions() {
+		v.object.reset()
 	}
 }
 
-// Namespace is the namespace that the request is in. The error is the client's. It is looked up
-// once.
+// Namespace returns the namespace that the request is in. It is looked up once. The error is the
+// client's.
 func (r *Request) Namespace(ctx context.Context) (*corev1.Namespace, error) {
 	if !r.namespace.known {
 		r.namespace.known = true
@@ -74,7 +75,7 @@ func (r *Request) Namespace(ctx context.Context) (*corev1.Namespace, error) {
 	return r.namespace.found, r.namespace.err
 }
 
-// A SelectorError is why nobody can tell whether a selector selects.
+// A SelectorError is the error if a selector can't be evaluated.
 type SelectorError struct {
 	// Field is namespaceSelector or objectSelector.
 	Field string
@@ -86,10 +87,10 @@ func (e *SelectorError) Error() string { return fmt.Sprintf("%s: %v", e.Field, e
 // Unwrap returns Err.
 func (e *SelectorError) Unwrap() error { return e.Err }
 
-// A Mismatch is why a request with the right target isn't meant.
+// A Mismatch says why a request with the right target doesn't match.
 type Mismatch string
 
-// The reasons.
+// The mismatches. Matches means that there is none.
 const (
 	Matches           Mismatch = ""
 	NamespaceSelector Mismatch = "namespaceSelector doesn't select the namespace"
@@ -98,16 +99,15 @@ const (
 	ResourceNames     Mismatch = "resourceNames of no rule name the object"
 )
 
-// Match tells whether the request is one that the Criteria are for, given that they have a rule for
-// its target, and what they want it to be about; where it isn't, why. Where nobody can tell, the
-// error is a *SelectorError, that of a namespace that isn't there, or says which conversion is
-// impossible. A configuration that isn't concerned doesn't fail a request, not even when nobody
-// knows the namespace.
+// Match reports how the candidate wants to see the request or, if it doesn't match, why. Its error
+// is a *SelectorError, that of a namespace that doesn't exist, or one that names an impossible
+// conversion. If anything shows that the candidate doesn't match, there is no error: a
+// configuration that a request doesn't concern can't fail it.
 //
 // Source: Matches in k8s.io/apiserver/pkg/admission/plugin/policy/matching.
 func (r *Request) Match(ctx context.Context, c *Candidate) (Match, Mismatch, error) {
-	if c.Missed() {
-		return Match{}, c.missed, nil
+	if c.NeverMatches() {
+		return Match{}, c.mismatch, nil
 	}
 	inNamespace, namespaceErr := r.namespaceSelected(ctx, &c.criteria.namespaceSelector)
 	if namespaceErr == nil && !inNamespace {
@@ -117,12 +117,12 @@ func (r *Request) Match(ctx context.Context, c *Candidate) (Match, Mismatch, err
 	if objectErr == nil && !selected {
 		return Match{}, ObjectSelector, nil
 	}
-	if excluded, err := choose(c.exclusions, r.GetName()); err != nil {
+	if excluded, err := chooseOption(c.exclusions, r.GetName()); err != nil {
 		return Match{}, Matches, err
 	} else if excluded != nil {
 		return Match{}, Excluded, nil
 	}
-	chosen, err := choose(c.options, r.GetName())
+	chosen, err := chooseOption(c.options, r.GetName())
 	switch {
 	case err != nil:
 		return Match{}, Matches, err
@@ -140,19 +140,19 @@ func (r *Request) Match(ctx context.Context, c *Candidate) (Match, Mismatch, err
 	return match, Matches, nil
 }
 
-// namespaceSelected tells whether the selector selects the request's namespace. What has none is
-// selected always, but a Namespace is selected by its own labels.
+// namespaceSelected reports whether the selector selects the request's namespace. A Namespace is
+// selected by its own labels. Other objects without a namespace are always selected.
 //
 // Source: MatchNamespaceSelector in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
 func (r *Request) namespaceSelected(ctx context.Context, s *selector) (bool, error) {
-	if s.everything() || r.GetNamespace() == "" && r.GetResource().Resource != namespaces.Resource {
+	if s.selectsEverything() || r.GetNamespace() == "" && r.GetResource().Resource != namespaces.Resource {
 		return true, nil
 	}
 	if s.err != nil {
 		return false, &SelectorError{"namespaceSelector", s.err}
 	}
-	if selected, known := r.inNamespace[s.key]; known {
+	if selected, known := r.namespaceResults[s.key]; known {
 		return selected, nil
 	}
 	namespace, err := r.namespaceLabels(ctx)
@@ -162,11 +162,11 @@ func (r *Request) namespaceSelected(ctx context.Context, s *selector) (bool, err
 	case err != nil:
 		return false, &SelectorError{"namespaceSelector", err}
 	}
-	return remember(&r.inNamespace, s, s.Matches(namespace)), nil
+	return remember(&r.namespaceResults, s, s.Matches(namespace)), nil
 }
 
-// namespaceLabels are the labels of the request's namespace. A namespace that is being created or
-// updated has those of the object: the cache doesn't know them yet.
+// namespaceLabels returns the labels of the request's namespace. If the request creates or updates
+// a Namespace, these are the labels of the object: the cache doesn't have them yet.
 func (r *Request) namespaceLabels(ctx context.Context) (labels.Set, error) {
 	if r.GetResource().Resource == namespaces.Resource && r.GetSubresource() == "" &&
 		(r.GetOperation() == admission.Create || r.GetOperation() == admission.Update) {
@@ -183,8 +183,8 @@ func (r *Request) namespaceLabels(ctx context.Context) (labels.Set, error) {
 	return namespace.Labels, nil
 }
 
-// objectSelected tells whether the selector, where there is one, selects the object or the old
-// object. One that is missing or can't have labels is not selected.
+// objectSelected reports whether the selector selects the object or the old object. An empty
+// selector selects everything. Any other selects no object that is missing or can't have labels.
 func (r *Request) objectSelected(s *selector) (bool, error) {
 	if s.err != nil {
 		return false, &SelectorError{"objectSelector", s.err}
@@ -192,13 +192,13 @@ func (r *Request) objectSelected(s *selector) (bool, error) {
 	if s.Empty() {
 		return true, nil
 	}
-	if selected, known := r.onObject[s.key]; known {
+	if selected, known := r.objectResults[s.key]; known {
 		return selected, nil
 	}
-	return remember(&r.onObject, s, selects(s, r.GetObject()) || selects(s, r.GetOldObject())), nil
+	return remember(&r.objectResults, s, selectsObject(s, r.GetObject()) || selectsObject(s, r.GetOldObject())), nil
 }
 
-func selects(s *selector, object runtime.Object) bool {
+func selectsObject(s *selector, object runtime.Object) bool {
 	if object == nil {
 		return false
 	}
@@ -206,6 +206,7 @@ func selects(s *selector, object runtime.Object) bool {
 	return err == nil && s.Matches(labels.Set(accessor.GetLabels()))
 }
 
+// remember stores the result of a selector and returns it.
 func remember(known *map[unique.Handle[string]]bool, s *selector, selected bool) bool {
 	if *known == nil {
 		*known = map[unique.Handle[string]]bool{}

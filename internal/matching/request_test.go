@@ -37,7 +37,7 @@ func testNamespaces(t testing.TB) (Namespaces, *fake.Clientset) {
 // match is what one request and one MatchResources come to, as text.
 func match(ctx context.Context, a admission.Attributes, namespaces Namespaces, mapper runtime.EquivalentResourceMapper,
 	m *admissionregistrationv1.MatchResources) string {
-	candidates := webhooks(ForResources(m)).Candidates(TargetOf(a), mapper)
+	candidates := webhooks(NewResourceCriteria(m)).Candidates(TargetOf(a), mapper)
 	if len(candidates) == 0 {
 		return "no candidate"
 	}
@@ -205,8 +205,8 @@ func TestNamespaceIsReadLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := request(create, corev1.SchemeGroupVersion.WithKind("Pod"), "pods", "fresh", "p", aPod(nil), nil)
-	index := webhooks(ForResources(resources(nil, inNamespace(selecting("team", "b")))),
-		ForResources(resources(nil, inNamespace(selecting("team", "c")))))
+	index := webhooks(NewResourceCriteria(resources(nil, inNamespace(selecting("team", "b")))),
+		NewResourceCriteria(resources(nil, inNamespace(selecting("team", "c")))))
 	candidates := index.Candidates(TargetOf(a), nil)
 
 	r := NewRequest(a, nil, namespaces)
@@ -257,9 +257,9 @@ func TestEqualSelectorsAreEvaluatedOnce(t *testing.T) {
 	var all []*Criteria
 	for i := range 100 {
 		s := selecting("team", "a")
-		c := ForResources(resources(nil, inNamespace(s), onObject(selecting("app", "web"))))
+		c := NewResourceCriteria(resources(nil, inNamespace(s), onObject(selecting("app", "web"))))
 		if i == 0 {
-			c = ForResources(resources(nil, inNamespace(s), onObject(other)))
+			c = NewResourceCriteria(resources(nil, inNamespace(s), onObject(other)))
 		}
 		c.namespaceSelector.Selector = counting{c.namespaceSelector.Selector, &evaluated}
 		c.objectSelector.Selector = counting{c.objectSelector.Selector, &evaluated}

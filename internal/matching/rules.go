@@ -8,23 +8,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// matches tells whether the rule names requests with the target.
+// ruleMatches reports whether the rule matches requests with the target.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
-func matches(rule *admissionregistrationv1.RuleWithOperations, t Target) bool {
-	return hasOrAll(rule.Operations, admissionregistrationv1.OperationType(t.Operation)) &&
-		hasOrAll(rule.APIGroups, t.Resource.Group) &&
-		hasOrAll(rule.APIVersions, t.Resource.Version) &&
+func ruleMatches(rule *admissionregistrationv1.RuleWithOperations, t Target) bool {
+	return containsOrAny(rule.Operations, admissionregistrationv1.OperationType(t.Operation)) &&
+		containsOrAny(rule.APIGroups, t.Resource.Group) &&
+		containsOrAny(rule.APIVersions, t.Resource.Version) &&
 		slices.ContainsFunc(rule.Resources, func(pattern string) bool { return resourceMatches(pattern, t) }) &&
 		scopeMatches(rule.Scope, t)
 }
 
-func hasOrAll[T ~string](list []T, value T) bool {
+func containsOrAny[T ~string](list []T, value T) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
-// resourceMatches knows the patterns pods, pods/status, pods/*, */status, * (all resources, but no
-// subresource) and */*.
+// resourceMatches reports whether a pattern matches the target's resource. Patterns are pods,
+// pods/status, pods/*, */status, * (all resources, but no subresource) and */*.
 func resourceMatches(pattern string, t Target) bool {
 	resource, subresource, _ := strings.Cut(pattern, "/")
 	return (resource == "*" || resource == t.Resource.Resource) && (subresource == "*" || subresource == t.Subresource)
@@ -47,10 +47,10 @@ func scopeMatches(scope *admissionregistrationv1.ScopeType, t Target) bool {
 	return false
 }
 
-// RuleMatches tells whether a rule names requests with the target, as it stands or, for who matches
-// what is equivalent, in whatever version.
-func RuleMatches(rule *admissionregistrationv1.RuleWithOperations, t Target) bool {
+// RuleMatchesAnyVersion reports whether the rule matches requests with the target, whatever the
+// target's version.
+func RuleMatchesAnyVersion(rule *admissionregistrationv1.RuleWithOperations, t Target) bool {
 	any := *rule
 	any.APIVersions = []string{"*"}
-	return matches(&any, t)
+	return ruleMatches(&any, t)
 }

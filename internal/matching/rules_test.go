@@ -61,12 +61,12 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, request := range test.yes {
-				if !matches(&test.rule, request) {
+				if !ruleMatches(&test.rule, request) {
 					t.Errorf("should match %+v", request)
 				}
 			}
 			for _, request := range test.no {
-				if matches(&test.rule, request) {
+				if ruleMatches(&test.rule, request) {
 					t.Errorf("should not match %+v", request)
 				}
 			}

@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// selector is a parsed selector, or why it can't be parsed, which API validation doesn't let
-// happen.
+// selector is a parsed selector or, if it can't be parsed, the error. API validation refuses
+// selectors that can't be parsed.
 type selector struct {
 	labels.Selector
-	// key is the same for all selectors that say the same, however they say it.
+	// key is equal for selectors that mean the same.
 	key unique.Handle[string]
 	err error
 }
 
 func newSelector(stated *metav1.LabelSelector) selector {
 	if stated == nil {
-		// The API's defaults are there to prevent that.
+		// The API's defaults prevent this.
 		return selector{err: errors.New("a nil selector was passed, please ensure selectors are initialized properly")}
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(stated)
@@ -29,5 +29,5 @@ func newSelector(stated *metav1.LabelSelector) selector {
 	return selector{Selector: parsed, key: unique.Make(parsed.String())}
 }
 
-// everything tells whether nothing has to be known to say that the selector selects it.
-func (s *selector) everything() bool { return s.err == nil && s.Empty() }
+// selectsEverything reports whether the selector selects every object.
+func (s *selector) selectsEverything() bool { return s.err == nil && s.Empty() }

@@ -42,8 +42,8 @@ var (
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
 			Resources: []string{"pods"}, Scope: ptr.To(admissionregistrationv1.AllScopes)},
 	}
-	everything = &metav1.LabelSelector{}
-	matches    = &admissionregistrationv1.MatchResources{NamespaceSelector: everything, ObjectSelector: everything,
+	everything  = &metav1.LabelSelector{}
+	ruleMatches = &admissionregistrationv1.MatchResources{NamespaceSelector: everything, ObjectSelector: everything,
 		MatchPolicy:   ptr.To(admissionregistrationv1.Exact),
 		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}}
 )
@@ -77,7 +77,7 @@ func objects(n int, patch, condition string) []runtime.Object {
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "c"},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{*validating}},
 		&admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "m"},
-			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{MatchConstraints: matches,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{MatchConstraints: ruleMatches,
 				FailurePolicy:      ptr.To(admissionregistrationv1.Fail),
 				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
 				MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "changes",
@@ -91,7 +91,7 @@ func objects(n int, patch, condition string) []runtime.Object {
 	for i := range n {
 		named := metav1.ObjectMeta{Name: fmt.Sprintf("p%03d", i)}
 		all = append(all, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: named,
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConstraints: matches,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConstraints: ruleMatches,
 				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 				Validations: []admissionregistrationv1.Validation{{
 					Expression: fmt.Sprintf("object.metadata.name != 'nope-%d'", i)}}}},

@@ -14,48 +14,50 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Object is what informers and files have: a pointer to a configuration that nobody changes.
+// Object is a configuration as informers and files hold it: a pointer to an object that never
+// changes.
 type Object interface {
 	comparable
 	metav1.Object
 }
 
-// A Collection keeps what was compiled of all configurations of one kind. It is for one goroutine.
+// A Collection holds the compiled form of all configurations of one kind. It is for one goroutine.
 type Collection[T Object, C any] struct {
 	compile func(object T, static bool, before C) C
-	known   map[collectionKey]compiled[T, C]
+	objects map[collectionKey]compiledObject[T, C]
 }
 
-// collectionKey tells an object of the API from one of files, should they have the same name.
+// collectionKey identifies an object. One of the API may have the same name as one from a file.
 type collectionKey struct {
 	name   string
 	static bool
 }
 
-type compiled[T Object, C any] struct {
+type compiledObject[T Object, C any] struct {
 	object T
 	result C
 }
 
-// NewCollection returns an empty one. compile makes of an object what requests need; static says
-// that the object is from a file, and before is what was made of the object until it changed, C's
-// zero value for a new one: what is still good can be taken over.
+// NewCollection returns an empty Collection. compile returns the compiled form of an object. static
+// reports whether the object is from a file. before is the compiled form of the object before it
+// changed, so that compile can reuse parts; it is the zero value for a new object.
 func NewCollection[T Object, C any](compile func(object T, static bool, before C) C) *Collection[T, C] {
 	return &Collection[T, C]{compile: compile}
 }
 
-// Refresh compiles what is new or has changed, forgets what is gone, and returns what was made of
-// all objects: those from files first, then those of the API, each in order of their names.
+// Refresh compiles the objects that are new or have changed, drops those that are gone, and returns
+// the compiled form of all: first those from files, then those of the API, each group in the order
+// of their names.
 func (c *Collection[T, C]) Refresh(fromFiles, fromAPI []T) []C {
-	known := make(map[collectionKey]compiled[T, C], len(fromFiles)+len(fromAPI))
+	known := make(map[collectionKey]compiledObject[T, C], len(fromFiles)+len(fromAPI))
 	all := make([]C, 0, len(fromFiles)+len(fromAPI))
 	add := func(objects []T, static bool) {
 		byName := func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) }
 		for _, object := range slices.SortedFunc(slices.Values(objects), byName) {
 			key := collectionKey{object.GetName(), static}
-			k := c.known[key]
+			k := c.objects[key]
 			if k.object != object {
-				k = compiled[T, C]{object, c.compile(object, static, k.result)}
+				k = compiledObject[T, C]{object, c.compile(object, static, k.result)}
 			}
 			known[key] = k
 			all = append(all, k.result)
@@ -63,12 +65,12 @@ func (c *Collection[T, C]) Refresh(fromFiles, fromAPI []T) []C {
 	}
 	add(fromFiles, true)
 	add(fromAPI, false)
-	c.known = known
+	c.objects = known
 	return all
 }
 
-// A Source keeps a snapshot up to date. A snapshot must never change; requests read the pointer to
-// it and keep that.
+// A Source keeps a snapshot up to date. A snapshot must never change. A request reads the pointer
+// once and keeps it.
 type Source[S any] struct {
 	build   func() *S
 	current atomic.Pointer[S]
@@ -76,15 +78,17 @@ type Source[S any] struct {
 	caches  []<-chan struct{}
 	synced  chan struct{}
 	stores  map[schema.GroupResource]cache.Store
-	// unfollow has the informers forget the source.
+	// unfollow removes the source's handlers from the informers.
 	unfollow []func()
-	// begun counts the snapshots, made has the last one that is there.
-	begun, made atomic.Int64
+	// started counts the snapshots that have been started, finished is the number of the last
+	// finished one.
+	started, finished atomic.Int64
 }
 
-// NewSource returns a source with the first snapshot that build returns: one of files, since no
-// informer has anything yet. build is called again, by one goroutine at a time, whenever something
-// may have changed; nil says that nothing has, and keeps the snapshot with its index.
+// NewSource returns a source with the first snapshot from build. That one has configurations from
+// files only, since the informers have nothing yet. build is called again, by one goroutine at a
+// time, whenever something may have changed. If build returns nil, nothing has changed, and the
+// snapshot stays, with its index.
 func NewSource[S any](build func() *S) *Source[S] {
 	s := &Source[S]{build: build, changed: make(chan struct{}, 1), synced: make(chan struct{}),
 		stores: map[schema.GroupResource]cache.Store{}}
@@ -92,15 +96,15 @@ func NewSource[S any](build func() *S) *Source[S] {
 	return s
 }
 
-// Current is the snapshot in force.
+// Current returns the snapshot in force.
 func (s *Source[S]) Current() *S { return s.current.Load() }
 
-// Synced is closed once the snapshot has everything that the API had at the start; requests wait
-// for that with a ready.Gate.
+// Synced returns a channel that is closed once the snapshot holds everything that the API had at
+// the start. Requests wait for it with a ready.Gate.
 func (s *Source[S]) Synced() <-chan struct{} { return s.synced }
 
-// Notify has a new snapshot made. Changes that come while one is being made, or before it is time
-// for another, are in the next, together.
+// Notify requests a new snapshot. If several changes arrive while one is being made, or during the
+// rest after it, they share the next.
 func (s *Source[S]) Notify() {
 	select {
 	case s.changed <- struct{}{}:
@@ -108,8 +112,8 @@ func (s *Source[S]) Notify() {
 	}
 }
 
-// Follow has a new snapshot made whenever the informer of a resource has something new. It is
-// called before Run, at least once.
+// Follow requests a new snapshot whenever the informer of a resource has something new. Call it at
+// least once, before Run.
 func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedIndexInformer) error {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { s.Notify() },
@@ -120,7 +124,7 @@ func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedI
 		return err
 	}
 	s.unfollow = append(s.unfollow, func() {
-		// An informer that has ended has forgotten it, which is the only error.
+		// The only error is that the informer has stopped, and so has no handlers.
 		_ = informer.RemoveEventHandler(registration)
 	})
 	s.caches = append(s.caches, registration.HasSyncedChecker().Done())
@@ -128,8 +132,8 @@ func (s *Source[S]) Follow(resource schema.GroupResource, informer cache.SharedI
 	return nil
 }
 
-// Await returns once an object that the source follows is in the snapshot as it was written, or as
-// it was later, or once ctx ends, with its error.
+// Await returns once the snapshot holds a followed object as it was written, or a later version of
+// it. If ctx ends before, it returns ctx's error.
 func (s *Source[S]) Await(ctx context.Context, written plugin.Written) error {
 	if !written.Resource.Empty() {
 		store := s.stores[written.Resource]
@@ -140,21 +144,22 @@ func (s *Source[S]) Await(ctx context.Context, written plugin.Written) error {
 			return err
 		}
 	}
-	begun := s.begun.Load()
+	begun := s.started.Load()
 	s.Notify()
-	return plugin.Until(ctx, func() bool { return s.made.Load() > begun })
+	return plugin.Until(ctx, func() bool { return s.finished.Load() > begun })
 }
 
-// What a burst of changes costs must grow with their number, and not with that times how many
-// configurations there are, each of which is looked at for a snapshot. So it is only a tenth of the
-// time that snapshots are being made: the next one isn't begun before restFactor times as long as
-// the last one took, a millisecond or so with a hundred configurations, or maxRest after it.
+// Making a snapshot looks at every configuration. If each change in a burst made one, the cost
+// would be the number of changes times the number of configurations. So at most a tenth of the time
+// is spent on snapshots: after one, the source rests for restFactor times as long as it took, a
+// millisecond or so with a hundred configurations, but for maxRest at most.
 const (
 	restFactor = 9
 	maxRest    = time.Second
 )
 
-// Run makes snapshots until done is closed. Informers that others use forget the source then.
+// Run makes snapshots until done is closed. Then it removes the source's handlers from the
+// informers.
 func (s *Source[S]) Run(done <-chan struct{}) {
 	defer func() {
 		for _, unfollow := range s.unfollow {
@@ -164,7 +169,7 @@ func (s *Source[S]) Run(done <-chan struct{}) {
 	waiting := s.caches
 	changed, rested := s.changed, (<-chan time.Time)(nil)
 	for {
-		var next <-chan struct{} // nil once all caches are full, and nothing comes from that
+		var next <-chan struct{} // nil, which blocks, once all caches are full
 		if len(waiting) > 0 {
 			next = waiting[0]
 		}
@@ -187,7 +192,7 @@ func (s *Source[S]) Run(done <-chan struct{}) {
 }
 
 func (s *Source[S]) refresh() {
-	defer s.made.Store(s.begun.Add(1))
+	defer s.finished.Store(s.started.Add(1))
 	if snapshot := s.build(); snapshot != nil {
 		s.current.Store(snapshot)
 	}

@@ -6,21 +6,21 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Target is what rules look at in a request.
+// Target is the part of a request that rules depend on.
 type Target struct {
 	Operation   admission.Operation
 	Resource    schema.GroupVersionResource
 	Subresource string
-	// Namespaced says that the request is one in a namespace or, which the API server doesn't tell
-	// apart, for a Namespace.
+	// Namespaced reports whether the request is in a namespace or for a Namespace. The API server
+	// doesn't distinguish the two.
 	Namespaced bool
 
-	// configuration says that the request's kind is a webhook configuration's, a policy's or a
-	// binding's.
+	// configuration reports whether the request's kind is a webhook configuration, a policy or a
+	// binding.
 	configuration bool
 }
 
-// TargetOf is the target of a request.
+// TargetOf returns the target of a request.
 func TargetOf(a admission.Attributes) Target {
 	return Target{
 		Operation:     a.GetOperation(),
@@ -31,9 +31,9 @@ func TargetOf(a admission.Attributes) Target {
 	}
 }
 
-// IsConfiguration tells whether the request is for a webhook configuration, a policy or a binding.
-// Webhooks must not be asked about these, lest one of them could make itself irremovable. Those
-// from files may: who writes files can remove them.
+// IsConfiguration reports whether the request is for a webhook configuration, a policy or a
+// binding. Webhooks of the API are not called for these, so that no webhook can prevent its own
+// removal. Webhooks from files may be: an administrator can remove the file.
 //
 // Source: IsExemptAdmissionConfigurationResource in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
@@ -52,8 +52,9 @@ func isConfiguration(kind schema.GroupVersionKind) bool {
 	return false
 }
 
-// IsPolicy tells whether the request is for a policy or a binding, of either sort. For the same
-// reason these aren't subject to policies but those from files. Webhook configurations are.
+// IsPolicy reports whether the request is for a policy or a binding, of either kind. For the same
+// reason only policies from files are evaluated on these. Policies of the API are evaluated on
+// webhook configurations.
 //
 // Source: admissionResources in k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go.
 func (t Target) IsPolicy() bool {
@@ -68,8 +69,8 @@ func (t Target) IsPolicy() bool {
 	return false
 }
 
-// IsReview tells whether the request asks who somebody is or what somebody may do. No policy is
-// evaluated on these, not even one from a file: it could break the cluster.
+// IsReview reports whether the request asks for an identity or for rights. No policy is evaluated
+// on these, not even one from a file: it could break the cluster.
 //
 // Source: excluded in k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion.
 func (t Target) IsReview() bool {

@@ -10,79 +10,81 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// A Version is a request as one about objects of one version: what a Match wants it to be. Each of
-// its forms is made when it is first asked for, once, for all plugins of a chain that ask before
-// the object changes. It is for one goroutine.
+// A Version is a request in the version that a Match asks for. It makes each form of the objects
+// when it is first asked for, once for all plugins of a chain that ask before the object changes.
+// It is for one goroutine.
 type Version struct {
 	Match
-	object, oldObject forms
+	object, oldObject objectForms
 }
 
-// versions are those of a request, which travel with it from plugin to plugin.
+// versions are the Versions of a request, shared by its plugins.
 type versions []*Version
 
-// Version returns the request as a configuration that it matches wants it.
+// Version returns the request as match asks for it.
 func (r *Request) Version(match Match) *Version {
-	all := r.shared()
+	all := r.sharedVersions()
 	i := slices.IndexFunc(*all, func(v *Version) bool { return v.Match == match })
 	if i >= 0 {
 		return (*all)[i]
 	}
 	v := &Version{Match: match}
-	v.object = forms{of: r.Attributes.GetObject, as: match, interfaces: r.Interfaces}
-	v.oldObject = forms{of: r.Attributes.GetOldObject, as: match, interfaces: r.Interfaces}
+	v.object = objectForms{source: r.Attributes.GetObject, match: match, interfaces: r.Interfaces}
+	v.oldObject = objectForms{source: r.Attributes.GetOldObject, match: match, interfaces: r.Interfaces}
 	*all = append(*all, v)
 	return v
 }
 
-func (r *Request) shared() *versions {
+func (r *Request) sharedVersions() *versions {
 	if r.versions == nil {
 		r.versions = plugin.Shared[versions](r.Attributes)
 	}
 	return r.versions
 }
 
-// Object is the object in this version, nil where there is none. It may share memory with the
+// Object returns the object in this version, nil if there is none. It may share memory with the
 // request's own.
-func (v *Version) Object() (runtime.Object, error) { return v.object.shown() }
+func (v *Version) Object() (runtime.Object, error) { return v.object.convert() }
 
-// OldObject is the old object in this version, nil where there is none.
-func (v *Version) OldObject() (runtime.Object, error) { return v.oldObject.shown() }
+// OldObject returns the old object in this version, nil if there is none.
+func (v *Version) OldObject() (runtime.Object, error) { return v.oldObject.convert() }
 
-// Content is Object as the JSON it would be, nil where there is none. It must not be changed.
+// Content returns the object as JSON, nil if there is none. It must not be changed.
 func (v *Version) Content() (map[string]any, error) { return v.object.content() }
 
-// OldContent is OldObject as the JSON it would be, as Content.
+// OldContent returns the old object as JSON, nil if there is none. It must not be changed.
 func (v *Version) OldContent() (map[string]any, error) { return v.oldObject.content() }
 
-// forms are one object as it is shown.
-type forms struct {
-	of         func() runtime.Object
-	as         Match
+// objectForms holds one object in the forms in which it is shown.
+type objectForms struct {
+	source     func() runtime.Object
+	match      Match
 	interfaces admission.ObjectInterfaces
 
-	object lazy[runtime.Object]
-	json   lazy[map[string]any]
+	object lazyValue[runtime.Object]
+	json   lazyValue[map[string]any]
 }
 
-func (f *forms) changed() { f.object, f.json = lazy[runtime.Object]{}, lazy[map[string]any]{} }
+func (f *objectForms) reset() {
+	f.object, f.json = lazyValue[runtime.Object]{}, lazyValue[map[string]any]{}
+}
 
-func (f *forms) shown() (runtime.Object, error) {
+func (f *objectForms) convert() (runtime.Object, error) {
 	return f.object.get(func() (runtime.Object, error) {
-		object := f.of()
+		object := f.source()
 		switch {
 		case object == nil:
 			return nil, nil
-		case f.as.Converted:
-			return Convert(object, f.as.Kind, f.interfaces)
+		case f.match.Converted:
+			return Convert(object, f.match.Kind, f.interfaces)
 		}
-		return WithKind(object, f.as.Kind), nil
+		return WithKind(object, f.match.Kind), nil
 	})
 }
 
-func (f *forms) content() (map[string]any, error) {
+func (f *objectForms) content() (map[string]any, error) {
 	return f.json.get(func() (map[string]any, error) {
-		object, err := f.shown()
+		object, err := f.convert()
 		if err != nil || object == nil || reflect.ValueOf(object).IsNil() {
 			return nil, err
 		}
@@ -90,17 +92,17 @@ func (f *forms) content() (map[string]any, error) {
 	})
 }
 
-// lazy is a value made at its first use.
-type lazy[T any] struct {
-	made  bool
-	value T
-	err   error
+// lazyValue is a value that is made when it is first asked for.
+type lazyValue[T any] struct {
+	isMade bool
+	value  T
+	err    error
 }
 
-func (l *lazy[T]) get(make func() (T, error)) (T, error) {
-	if !l.made {
+func (l *lazyValue[T]) get(make func() (T, error)) (T, error) {
+	if !l.isMade {
 		l.value, l.err = make()
-		l.made = true
+		l.isMade = true
 	}
 	return l.value, l.err
 }

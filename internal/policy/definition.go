@@ -51,7 +51,7 @@ func define[E action](compiler *expression.Compiler, s policySpec, static bool,
 	d := &definition[E]{
 		name:          s.name,
 		static:        static,
-		criteria:      matching.ForResources(s.matchConstraints),
+		criteria:      matching.NewResourceCriteria(s.matchConstraints),
 		failurePolicy: admissionregistrationv1.Fail,
 		paramKind:     s.paramKind,
 		conditions:    composition.Conditions(s.matchConditions),
@@ -92,7 +92,7 @@ type binding struct {
 
 func newBinding(name, policy string, static bool, resources *admissionregistrationv1.MatchResources,
 	ref *admissionregistrationv1.ParamRef, actions []admissionregistrationv1.ValidationAction) *binding {
-	b := &binding{name: name, policy: policy, static: static, criteria: matching.ForResources(resources), paramRef: ref,
+	b := &binding{name: name, policy: policy, static: static, criteria: matching.NewResourceCriteria(resources), paramRef: ref,
 		validationActions: actions}
 	if ref != nil && ref.Selector != nil {
 		b.paramSelector = newParamSelector(ref.Selector)

@@ -93,7 +93,7 @@ const roundsKey = "MutatingAdmissionPolicy"
 func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	reinvocation := a.GetReinvocationContext()
 	previous, _ := reinvocation.Value(roundsKey).(*rounds)
-	if reinvocation.IsReinvoke() && !previous.Enter(a.GetObject()) {
+	if reinvocation.IsReinvoke() && !previous.BeginSecond(a.GetObject()) {
 		return nil
 	}
 	candidates, err := m.candidates(ctx, a, o)
@@ -106,7 +106,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 		return err
 	}
 	for i := range turns {
-		if t := &turns[i]; !reinvocation.IsReinvoke() || previous.Again(t.key()) {
+		if t := &turns[i]; !reinvocation.IsReinvoke() || previous.IsPending(t.key()) {
 			if err := p.takeTurn(ctx, t); err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 		return err
 	}
 	if !reinvocation.IsReinvoke() {
-		p.rounds.Leave(a.GetObject())
+		p.rounds.EndFirst(a.GetObject())
 		reinvocation.SetValue(roundsKey, &p.rounds)
 	}
 	return mutatingRefusal(a, p.failures)
@@ -223,7 +223,7 @@ func (p *pass) evaluate(ctx context.Context, t *turn, o *outcome) error {
 		}
 	}
 	if t.policy.action.reinvocable {
-		p.rounds.Add(t.key())
+		p.rounds.AddCalled(t.key())
 	}
 	return nil
 }
@@ -300,7 +300,7 @@ func (p *pass) finish() error {
 	matching.Replace(p.GetObject(), object)
 	p.ObjectChanged()
 	if p.isChanged {
-		p.rounds.Changed()
+		p.rounds.ObjectChanged()
 		p.GetReinvocationContext().SetShouldReinvoke()
 	}
 	return nil

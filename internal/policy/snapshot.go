@@ -61,27 +61,27 @@ func (s *snapshot[E]) resolve(r *matching.Resolver) (candidates []candidate[E]) 
 		p := &s.policies[i]
 		var match *matching.Candidate
 		if r.Target.IsPolicy() && !p.static { // so that no policy can prevent its own removal
-			match = r.Exempt(p.criteria)
+			match = r.ResolveExempt(p.criteria)
 		} else {
-			match = r.Nearest(p.criteria)
+			match = r.ResolveNearest(p.criteria)
 		}
 		switch {
 		case match == nil:
 			continue
-		case match.Missed():
-			if missed++; len(p.bindings) > 0 && missed <= matching.MaxMissed {
+		case match.NeverMatches():
+			if missed++; len(p.bindings) > 0 && missed <= matching.MaxNearMisses {
 				candidates = append(candidates, candidate[E]{boundPolicy: p, match: match})
 			}
 			continue
 		}
 		c := candidate[E]{boundPolicy: p, match: match}
 		for _, b := range p.bindings {
-			switch match := r.Nearest(b.criteria); {
+			switch match := r.ResolveNearest(b.criteria); {
 			case match == nil:
-			case !match.Missed():
+			case !match.NeverMatches():
 				c.matchable = append(c.matchable, bindingCandidate{b, match})
 			default:
-				if missed++; missed <= matching.MaxMissed {
+				if missed++; missed <= matching.MaxNearMisses {
 					c.nearMisses = append(c.nearMisses, bindingCandidate{b, match})
 				}
 			}

@@ -198,7 +198,7 @@ func (c *covering) is(thing *Coverage, call *observed) bool {
 		rule := c.rules[thing]
 		return rule != nil && thing.Name == call.Configuration && c.hooks[thing] == call.Name &&
 			thing.Kind == strings.TrimSuffix(call.plugin, "AdmissionWebhook")+"WebhookConfiguration" &&
-			matching.RuleMatches(rule, call.target)
+			matching.RuleMatchesAnyVersion(rule, call.target)
 	}
 	return false
 }
