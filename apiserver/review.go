@@ -149,7 +149,8 @@ func (s *Server) Converted(document []byte, to schema.GroupVersionKind) ([]byte,
 }
 
 // protobufPrefix begins a value that is stored in protobuf.
-// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+//
+// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 5b486e13
 var protobufPrefix = []byte("k8s\x00")
 
 // builtIn returns the codecs of all kinds that need no CustomResourceDefinition.

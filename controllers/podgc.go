@@ -34,7 +34,7 @@ const (
 // deletes them, because missing nodes are normal. (Upstream's controller can't be used for this
 // part: it links the kubelet and everything it needs.)
 //
-// Source: k8s.io/kubernetes/pkg/controller/podgc/gc_controller.go.
+// Source: k8s.io/kubernetes/pkg/controller/podgc/gc_controller.go ad99e889
 type podCollector struct {
 	client kubernetes.Interface
 	pods   corev1listers.PodLister

@@ -23,7 +23,10 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 // followDaemonSet makes the revision of a DaemonSet's template, unless it is there, and a pod for
 // each node of the state that it fits, or one if the state has no nodes; of a DaemonSet that is
 // updated, as many as are made at a time.
-// Source: manage, syncNodes and rollingUpdate of k8s.io/kubernetes/pkg/controller/daemon.
+//
+// Source: k8s.io/kubernetes/pkg/controller/daemon#manage 2eeee44f
+// Source: k8s.io/kubernetes/pkg/controller/daemon#syncNodes 3b75603f
+// Source: k8s.io/kubernetes/pkg/controller/daemon#rollingUpdate cb669700
 func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
 	set, err := convert[appsv1.DaemonSet](owner)
 	if err != nil {

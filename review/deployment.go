@@ -26,8 +26,10 @@ const revisionHistory = 2000
 
 // followDeployment makes the ReplicaSet of a Deployment's template, unless it is there, and its
 // pods. One that is paused gets no ReplicaSet, and pods only of the one that it has.
-// Source: getNewReplicaSet, rolloutRolling and rolloutRecreate of
-// k8s.io/kubernetes/pkg/controller/deployment.
+//
+// Source: k8s.io/kubernetes/pkg/controller/deployment#getNewReplicaSet d238a758
+// Source: k8s.io/kubernetes/pkg/controller/deployment#rolloutRolling 73219ef7
+// Source: k8s.io/kubernetes/pkg/controller/deployment#rolloutRecreate 90b5211c
 func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
 	d, err := convert[appsv1.Deployment](owner)
 	if err != nil {

@@ -23,7 +23,8 @@ const completionIndexVariable = "JOB_COMPLETION_INDEX"
 var cronTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // followJob makes as many pods as the Job runs at a time, and has too few of.
-// Source: manageJob of k8s.io/kubernetes/pkg/controller/job.
+//
+// Source: k8s.io/kubernetes/pkg/controller/job#manageJob 7f722d48
 func followJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
 	job, err := convert[batchv1.Job](owner)
 	if err != nil {
@@ -103,7 +104,8 @@ func indexedPrefix(job string, index int) string {
 }
 
 // followCronJob makes the Job of one time, and its pods.
-// Source: getJobFromTemplate2 of k8s.io/kubernetes/pkg/controller/cronjob.
+//
+// Source: k8s.io/kubernetes/pkg/controller/cronjob#getJobFromTemplate2 9be93492
 func followCronJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
 	cron, err := convert[batchv1.CronJob](owner)
 	if err != nil {

@@ -155,7 +155,8 @@ func (r *Reviewer) openRange(ctx context.Context, object *unstructured.Unstructu
 }
 
 // notReady are a server's messages about an IP as long as it doesn't know its range.
-// Source: k8s.io/kubernetes/pkg/registry/core/service/ipallocator.
+//
+// Source: k8s.io/kubernetes/pkg/registry/core/service/ipallocator 8fe0a480
 var notReady = []string{"does not match the current range", "allocator not ready"}
 
 // awaitRange waits until services get IPs of a range. It asks for one, which isn't stored.

@@ -108,7 +108,9 @@ func jsonFields(in reflect.Type) map[string]reflect.Type {
 }
 
 // applyNotes returns why `kubectl apply` doesn't accept an object that the server accepts.
-// Source: k8s.io/kubectl/pkg/cmd/apply, and GetModifiedConfiguration of k8s.io/kubectl/pkg/util.
+//
+// Source: k8s.io/kubectl/pkg/cmd/apply eb768f64
+// Source: k8s.io/kubectl/pkg/util#GetModifiedConfiguration bf4be12d
 func applyNotes(source input.Source, object *unstructured.Unstructured) []string {
 	if object.GetName() == "" {
 		return []string{fmt.Sprintf("%s: %s has no name, and kubectl apply takes no generateName: use kubectl create",

@@ -18,7 +18,8 @@ import (
 // is the round (1 in the re-run of the mutating phase) and an index: a mutating webhook's position
 // among all that are configured, a validating one's among those that were called.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go ee90846f
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go 40a61add
 const (
 	mutationAnnotation             = "mutation.webhook.admission.k8s.io/round_%d_index_%d"
 	patchAnnotation                = "patch.webhook.admission.k8s.io/round_%d_index_%d"

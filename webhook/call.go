@@ -75,7 +75,8 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 
 // span begins the part of the request's trace that a call is.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go ee90846f
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go 40a61add
 func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid types.UID) (context.Context,
 	*tracing.Span) {
 	name := "Call validating webhook"

@@ -23,10 +23,9 @@ type Config struct {
 }
 
 // configKinds are the kinds and versions of the plugins' configuration. They don't differ in their
-// fields.
+// fields. The second one is that of older releases.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission; the second
-// one is that of older releases.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission 58634f8b
 var configKinds = []configfile.Meta{
 	{APIVersion: "apiserver.config.k8s.io/v1", Kind: "WebhookAdmissionConfiguration"},
 	{APIVersion: "apiserver.config.k8s.io/v1alpha1", Kind: "WebhookAdmission"},

@@ -17,7 +17,7 @@ import (
 // match returns the request as a webhook with a rule for it wants it; nil where the webhook isn't
 // to be called. An error refuses the request.
 //
-// Source: ShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go#ShouldCallHook e65ac040
 func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	match, mismatch, err := r.Match(ctx, c.match)
 	switch {
@@ -50,7 +50,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 // conditionsHold evaluates the webhook's match conditions. Where they can't be, failurePolicy
 // Ignore skips the webhook.
 //
-// Source: Match in k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go#Match f0d934ad
 func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) (bool, error) {
 	variables, err := v.getVariables()
 	if err != nil {

@@ -14,8 +14,10 @@ import (
 // Aggregate returns the rules that Kubernetes' controller gives a role that has an aggregationRule,
 // in the controller's order: selector by selector, and the selected roles by name.
 //
-// Source: syncClusterRole of k8s.io/kubernetes/pkg/controller/clusterroleaggregation. The controller
-// exports nothing but its loop. TestCheckpointOfAggregatedClusterRoles of gatehousetest compares both.
+// The controller exports nothing but its loop. TestCheckpointOfAggregatedClusterRoles of gatehousetest
+// compares both.
+//
+// Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation#syncClusterRole bcae12c4
 func Aggregate(role *rbacv1.ClusterRole, all []rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
 	var rules []rbacv1.PolicyRule

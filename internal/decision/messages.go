@@ -53,7 +53,7 @@ var plainReasons = map[metav1.StatusReason]bool{
 
 // ofCauses returns the message of an invalid object, made of its causes as Kubernetes makes it.
 //
-// Source: NewInvalid in k8s.io/apimachinery/pkg/api/errors/errors.go.
+// Source: k8s.io/apimachinery/pkg/api/errors/errors.go#NewInvalid 55401874
 func (s secrets) ofCauses(status *metav1.Status) string {
 	head, _, ok := strings.Cut(status.Message, " is invalid: ")
 	if !ok {

@@ -4,7 +4,7 @@ import "bytes"
 
 // protobufPrefix begins what Kubernetes writes in protobuf.
 //
-// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 5b486e13
 var protobufPrefix = []byte("k8s\x00")
 
 // maxDepth is how many messages deep a quantity's text is looked for. Kubernetes' kinds have none

@@ -99,7 +99,7 @@ const mostOptions = 3 << 20
 // is. Options that can't be read delete nothing, either. They are read as the handler reads them,
 // and are there for it.
 //
-// Source: DeleteResource in k8s.io/apiserver/pkg/endpoints/handlers/delete.go.
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go#DeleteResource 8866737b
 func onlyTried(r *http.Request) bool {
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostOptions+1))
 	r.Body = struct {

@@ -85,7 +85,7 @@ func isExtended(resource string) bool {
 // tolerate adds a toleration for each taint. One that is for the same has its place taken: what it
 // has besides, seconds say, makes no sense with this effect.
 //
-// Source: AddOrUpdateTolerationInPod in k8s.io/kubernetes/pkg/apis/core/helper/helpers.go.
+// Source: k8s.io/kubernetes/pkg/apis/core/helper/helpers.go#AddOrUpdateTolerationInPod 6e424605
 func tolerate(spec *corev1.PodSpec, taints []string) {
 	if len(taints) == 0 {
 		return

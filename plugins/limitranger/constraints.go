@@ -45,7 +45,8 @@ func podViolations(pod *corev1.Pod, podLevel bool) func(*corev1.LimitRange) []er
 // podUsage returns the usage of a whole pod: the sum of its containers, or the pod's own cpu and
 // memory. As upstream, it leaves out overhead, and huge pages that the pod itself states.
 //
-// Source: podRequests and podLimits in k8s.io/kubernetes/plugin/pkg/admission/limitranger.
+// Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger#podRequests ccc12e21
+// Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger#podLimits e60473c1
 func podUsage(pod *corev1.Pod, podLevel bool) *usage {
 	options := resourcehelper.PodResourcesOptions{ExcludeOverhead: true, SkipPodLevelResources: true}
 	sum := &usage{requests: resourcehelper.PodRequests(pod, options), limits: resourcehelper.PodLimits(pod, options)}

@@ -20,7 +20,7 @@ import (
 // known are the feature gates of kube-apiserver that plugins ask for, with the history of their
 // defaults. A test compares them with those of the Kubernetes among the modules.
 //
-// Source: defaultVersionedKubernetesFeatureGates in k8s.io/kubernetes/pkg/features.
+// Source: k8s.io/kubernetes/pkg/features#defaultVersionedKubernetesFeatureGates ab0ca288
 var known = map[featuregate.Feature]featuregate.VersionedSpecs{
 	"AllowInsecureKubeletCertificateSigningRequests": {since(0, true), since(31, false)},
 	"ClusterTrustBundle":                             {since(27, false)},

@@ -139,8 +139,7 @@ func (c *Client) send(ctx context.Context, body [][]byte, query string) (*http.R
 // traced makes requests spans of the trace that they are part of, and passes its context on in
 // their headers; also that of a client's trace where this server records none.
 //
-// Source: NewDefaultAuthenticationInfoResolverWrapper in
-// k8s.io/apiserver/pkg/util/webhook/authentication.go.
+// Source: k8s.io/apiserver/pkg/util/webhook/authentication.go#NewDefaultAuthenticationInfoResolverWrapper fbd9cccb
 func traced(transport http.RoundTripper) http.RoundTripper {
 	return tracing.WrapperFor(nil)(transport) // the provider is that of the request's span
 }

@@ -15,9 +15,11 @@ import (
 // Its result is the same as the codec's, byte for byte: newTemplate returns none if it isn't, as
 // with other formats.
 //
-// Source: the envelope is runtime.Unknown in k8s.io/apimachinery/pkg/runtime/generated.proto, after
-// "k8s\x00"; the quota is ResourceQuota and ResourceQuotaStatus in
-// k8s.io/api/core/v1/generated.proto.
+// The envelope is a runtime.Unknown, after "k8s\x00".
+//
+// Source: k8s.io/apimachinery/pkg/runtime/types.go#Unknown 07c103c0
+// Source: k8s.io/api/core/v1/types.go#ResourceQuota 605a2c09
+// Source: k8s.io/api/core/v1/types.go#ResourceQuotaStatus c7b77d37
 type template struct {
 	before []byte // of the envelope, what comes before the quota
 	quota  []byte // of the quota, metadata and spec

@@ -196,7 +196,8 @@ func isList(o *unstructured.Unstructured) bool {
 
 // itemsOf returns the objects of a list, each with its source. It expands lists among them. Items
 // of a PodList may leave out their kind: Pod.
-// Source: decodeToList of k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go.
+//
+// Source: k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go#decodeToList 2fa3fe29
 func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Document, error) {
 	var documents []Document
 	items, _ := list.Object["items"].([]any)

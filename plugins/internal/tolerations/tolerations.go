@@ -17,7 +17,7 @@ func Equal(a, b corev1.Toleration) bool {
 // missing operator means Equal in wide, but not in narrow. Such a narrow is covered only by the
 // same words, or by Exists.
 //
-// Source: isSuperset in k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
+// Source: k8s.io/kubernetes/pkg/util/tolerations/tolerations.go#isSuperset 6d331dd0
 func Covers(wide, narrow corev1.Toleration) bool {
 	if Equal(wide, narrow) {
 		return true
